@@ -1,0 +1,1 @@
+"""The movement of data through vbflows: ingest, partition, fit, score, publish."""
