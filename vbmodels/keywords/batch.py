@@ -1,0 +1,103 @@
+"""One partition of documents as arrays: what every keyword model observes.
+
+Letters: D documents, W candidate words of all of them (a word counts once in each
+document where it stands), P features, E pairs of words that co-occur, n_d = candidate
+words of document d, k_d = observed keywords among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.state import BoolArray, FloatArray, IntArray, State
+
+
+@dataclass(frozen=True)
+class KeywordBatch(State):
+    """The candidate words of a set of documents, document after document.
+
+    Every document has at least one candidate word (n_d >= 1): those without any never
+    reach a model. A partition may be empty (D = 0, W = 0).
+
+    Parameters
+    ----------
+    x
+        [W, P] raw features in the order of ``features.FEATURE_NAMES``, neither centred nor
+        scaled; the first column is 1. Always finite. A feature that the input cannot give
+        (no part of speech, no sentences) is constant.
+    y
+        [W] whether the word is an observed keyword.
+    offsets
+        [D + 1] words of document d are the rows ``offsets[d]:offsets[d + 1]``.
+    fold
+        [D] the document's fold, 0 to 9, from a hash of its name.
+    complete
+        [D] whether the document's keywords are all known, so that y is its truth.
+    edge_row, edge_col
+        [E] the graph's pairs, as word numbers within their document, row <= col; a word
+        with itself (a self-loop) stands once.
+    edge_count
+        [E] co-occurrences of the pair: A[row, col] = A[col, row].
+    edge_offsets
+        [D + 1] pairs of document d are ``edge_offsets[d]:edge_offsets[d + 1]``.
+    """
+
+    x: FloatArray
+    y: BoolArray
+    offsets: IntArray
+    fold: IntArray
+    complete: BoolArray
+    edge_row: IntArray
+    edge_col: IntArray
+    edge_count: FloatArray
+    edge_offsets: IntArray
+
+    @property
+    def n_documents(self) -> int:
+        """D."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_words(self) -> int:
+        """W, summed over the documents."""
+        return len(self.y)
+
+    @property
+    def sizes(self) -> IntArray:
+        """n_d [D]: candidate words of each document."""
+        sizes: IntArray = np.diff(self.offsets)
+        return sizes
+
+    @property
+    def n_observed(self) -> IntArray:
+        """k_d [D]: observed keywords of each document."""
+        total = np.concatenate([[0], np.cumsum(self.y, dtype=np.int64)])
+        observed: IntArray = total[self.offsets[1:]] - total[self.offsets[:-1]]
+        return observed
+
+    @property
+    def document_of_word(self) -> IntArray:
+        """[W] the number of the document that each word stands in."""
+        return np.repeat(np.arange(self.n_documents, dtype=np.int64), self.sizes)
+
+    def words(self, d: int) -> slice:
+        """Return the rows of document d."""
+        return slice(int(self.offsets[d]), int(self.offsets[d + 1]))
+
+    def adjacency(self, d: int) -> FloatArray:
+        """Return A [n_d, n_d], the symmetric co-occurrence counts of document d."""
+        n = int(self.offsets[d + 1] - self.offsets[d])
+        pairs = slice(int(self.edge_offsets[d]), int(self.edge_offsets[d + 1]))
+        row, col, count = self.edge_row[pairs], self.edge_col[pairs], self.edge_count[pairs]
+        a = np.zeros((n, n))
+        a[row, col] = count
+        a[col, row] = count
+        return a
+
+    def documents(self) -> Iterator[tuple[BoolArray, FloatArray]]:
+        """Yield (y [n_d], A [n_d, n_d]) of every document in turn."""
+        for d in range(self.n_documents):
+            yield self.y[self.words(d)], self.adjacency(d)
