@@ -1,0 +1,163 @@
+"""Settings of every pipeline: they drive the command line, the config file and the docs alike.
+
+A settings object is frozen and refuses names that it does not know. Each field states its
+meaning, default and range once, here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from flows.faults import Fault, InputError
+
+Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class RunSettings(BaseModel):
+    """What every pipeline has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    seed: int = Field(0, ge=0, description="Seed of everything that is random.")
+    max_iter: int = Field(1000, ge=1, description="Most sweeps over the data.")
+    tol: float = Field(
+        1e-8, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."
+    )
+    partitions: int | None = Field(
+        None,
+        ge=1,
+        description="Number of partitions; by default as many as rows_per_partition asks.",
+    )
+    rows_per_partition: int = Field(
+        1000, ge=1, description="Rows (documents, locations, bags) in a partition."
+    )
+    checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
+
+
+class KeywordSettings(RunSettings):
+    """Keyword extraction from a few known keywords per document."""
+
+    model: Literal["pooled", "full", "mean_field", "as_printed", "ss", "textrank"] = Field(
+        "pooled",
+        description="pooled: one regression over the corpus; full, mean_field, as_printed: VBSS "
+        "per document; ss, textrank: scores without a posterior.",
+    )
+    fdr: Probability = Field(
+        0.1, description="Level of the Bayesian false discovery rate of the selected words."
+    )
+    keyword_rate: Probability | None = Field(
+        None,
+        description="Share of candidate words that are keywords; estimated from documents marked "
+        "complete when it is not given.",
+    )
+    window: int = Field(
+        2, ge=1, le=50, description="Largest distance, in words, that counts as co-occurrence."
+    )
+    damping: Probability = Field(0.85, description="Damping of TextRank and of the SS scores.")
+    min_count: int = Field(
+        1, ge=1, description="Least occurrences of a candidate in its document (papers: 3)."
+    )
+    stem: bool = Field(True, description="Whether words are reduced to their stems.")
+    language: str = Field(
+        "english", description="Language of the stemmer and stop words (a Snowball name)."
+    )
+
+
+def load(
+    settings: type[RunSettings], config: str | None, assignments: list[str], **given: Any
+) -> RunSettings:
+    """Make settings from a config file, ``key=value`` assignments and options, last one wins.
+
+    Raises
+    ------
+    InputError
+        With one fault for each unknown name, wrong type or value out of range.
+    """
+    values: dict[str, Any] = {}
+    if config is not None:
+        values.update(_read_config(config))
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise InputError(
+                [
+                    Fault(
+                        file="--set",
+                        expected="key=value",
+                        found=repr(assignment),
+                        remedy="write --set fdr=0.1",
+                    )
+                ]
+            )
+        values[key.strip()] = yaml.safe_load(text) if text.strip() else ""
+    values.update({key: value for key, value in given.items() if value is not None})
+    try:
+        return settings(**values)
+    except ValidationError as error:
+        raise InputError([_fault(settings, problem) for problem in error.errors()]) from error
+
+
+def _read_config(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = yaml.safe_load(file) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            [Fault(file=path, expected="a YAML or JSON file of settings", found=reason)]
+        ) from error
+    if not isinstance(values, dict):
+        raise InputError(
+            [Fault(file=path, expected="names with values", found=type(values).__name__)]
+        )
+    return values
+
+
+def _fault(settings: type[RunSettings], problem: Any) -> Fault:
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        known = ", ".join(sorted(settings.model_fields))
+        return Fault(
+            file="settings",
+            column=name,
+            expected="a known setting",
+            found=name,
+            remedy=f"known are: {known}",
+        )
+    return Fault(
+        file="settings",
+        column=name,
+        expected=problem["msg"][:1].lower() + problem["msg"][1:],
+        found=repr(problem["input"]),
+    )
+
+
+def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:
+    """Return (name, type and range, default, meaning) of every setting, for help and docs."""
+    schema = settings.model_json_schema()["properties"]
+    return [
+        (name, _range(schema[name]), repr(field.default), field.description or "")
+        for name, field in settings.model_fields.items()
+    ]
+
+
+def _range(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_range(option) for option in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(str(value) for value in schema["enum"])
+    bounds = [
+        f"{sign} {schema[key]:g}"
+        for key, sign in (
+            ("exclusiveMinimum", ">"),
+            ("minimum", ">="),
+            ("exclusiveMaximum", "<"),
+            ("maximum", "<="),
+        )
+        if key in schema
+    ]
+    kind = {"null": "empty"}.get(schema.get("type", ""), schema.get("type", "any"))
+    return " ".join([kind, ", ".join(bounds)]).strip()
