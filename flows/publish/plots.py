@@ -1,0 +1,116 @@
+"""Plots of the report as inline SVG that takes its colours from the page (light or dark)."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+_INK = "#010203"  # replaced by the page's own ink
+_ACCENT = "#040506"  # replaced by the page's accent
+_STYLE = {_INK: "currentColor", _ACCENT: "var(--accent)"}
+
+
+def _canvas(x_label: str, y_label: str, height: float = 2.6) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(6.4, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(x_label, color=_INK)
+    axes.set_ylabel(y_label, color=_INK)
+    axes.tick_params(colors=_INK)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(_INK)
+    axes.patch.set_visible(False)
+    figure.patch.set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Figure, title: str) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    for ink, colour in _STYLE.items():
+        svg = svg.replace(ink, colour)
+    svg = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 role="img">', svg, count=1)
+    return svg.replace(">", f"><title>{_escape(title)}</title>", 1)
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def png(svg_free_figure: Figure) -> bytes:
+    """Render a figure to PNG on a white ground, for places that show no SVG."""
+    buffer = io.BytesIO()
+    svg_free_figure.savefig(buffer, format="png", dpi=110, facecolor="white")
+    return buffer.getvalue()
+
+
+def trace(iterations: Sequence[int], elbo: Sequence[float]) -> str:
+    """Plot the bound against the sweep."""
+    return _svg(trace_figure(iterations, elbo), "The bound after each sweep")
+
+
+def trace_figure(iterations: Sequence[int], elbo: Sequence[float]) -> Figure:
+    """Draw the bound against the sweep; the first, steep part is cut where it hides the rest."""
+    figure, axes = _canvas("sweep", "bound (nats)")
+    axes.plot(iterations, elbo, color=_ACCENT, marker="o", markersize=3, linewidth=1.5)
+    values = np.asarray(elbo, float)
+    if len(values) > 10:
+        low = values[len(values) // 10]
+        margin = 0.05 * (values.max() - low) or 1.0
+        axes.set_ylim(low - margin, values.max() + margin)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    return figure
+
+
+def histogram(values: ArrayLike, x_label: str, y_label: str, title: str, bins: int = 40) -> str:
+    """Plot how values in [0, 1] are spread, counts on a log scale."""
+    figure, axes = _canvas(x_label, y_label)
+    axes.hist(np.asarray(values), bins=bins, range=(0.0, 1.0), color=_ACCENT)
+    axes.set_yscale("log")
+    return _svg(figure, title)
+
+
+def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: str) -> str:
+    """Plot one horizontal bar a label, the first on top."""
+    figure, axes = _canvas(x_label, "", height=0.6 + 0.26 * max(len(labels), 1))
+    positions = np.arange(len(labels))
+    axes.barh(positions, values, color=_ACCENT, height=0.7)
+    axes.set_yticks(positions, [_plain(label) for label in labels])
+    axes.invert_yaxis()
+    return _svg(figure, title)
+
+
+def intervals(
+    labels: Sequence[str], mean: Sequence[float], sd: Sequence[float], x_label: str, title: str
+) -> str:
+    """Plot means with their 95 % intervals (1.96 standard deviations), the first on top."""
+    figure, axes = _canvas(x_label, "", height=0.6 + 0.26 * max(len(labels), 1))
+    positions = np.arange(len(labels))
+    axes.errorbar(
+        mean,
+        positions,
+        xerr=1.96 * np.asarray(sd),
+        fmt="o",
+        color=_ACCENT,
+        ecolor=_INK,
+        elinewidth=1,
+        markersize=4,
+    )
+    axes.axvline(0.0, color=_INK, linewidth=0.6)
+    axes.set_yticks(positions, [_plain(label) for label in labels])
+    axes.invert_yaxis()
+    return _svg(figure, title)
+
+
+def _plain(label: str) -> str:
+    """Keep a label from being read as a formula, and short."""
+    text = label.replace("$", r"\$")
+    return text if len(text) <= 28 else text[:27] + "…"

@@ -1,0 +1,203 @@
+"""The layout of a run below its target, its record, and the one write that makes it visible."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import resource
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows import storage
+from flows.schemas import POSTERIOR, TRACE
+from vbmodels.state import State, to_bytes
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+_PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "prefect")
+
+
+class PublishError(Exception):
+    """A run cannot be named, found or read; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Where one run keeps what it leaves."""
+
+    target: str
+    run_id: str
+
+    def __post_init__(self) -> None:
+        if not _RUN_ID.fullmatch(self.run_id):
+            raise PublishError(
+                f"{self.run_id!r} cannot be a run id: expected at most 80 letters, digits, "
+                "dashes and underscores"
+            )
+
+    @property
+    def root(self) -> str:
+        """The folder of the run."""
+        return storage.join(self.target, "runs", self.run_id)
+
+    @property
+    def work(self) -> str:
+        """Partitions, globals and checkpoints; removed when the run completes."""
+        return storage.join(self.root, "work")
+
+    def table(self, name: str, part: int | None = None) -> str:
+        """The URL of a table's folder, or of one of its parts."""
+        folder = storage.join(self.root, name)
+        return folder if part is None else storage.join(folder, f"part-{part:05d}.parquet")
+
+    def file(self, name: str) -> str:
+        """The URL of a file of the run."""
+        return storage.join(self.root, name)
+
+
+class InputRecord(BaseModel):
+    """One input file as it was read."""
+
+    url: str
+    size: int
+    fingerprint: str
+    rows: int
+
+
+class Dropped(BaseModel):
+    """Rows or values that could not be used, and why."""
+
+    reason: str
+    count: int
+    examples: list[str] = Field(default_factory=list)
+
+
+class RunRecord(BaseModel):
+    """The contents of ``run.json``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run_id: str
+    pipeline: str
+    source: str
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    started: datetime
+    finished: datetime
+    seconds: float
+    peak_memory_bytes: int
+    inputs: list[InputRecord]
+    rows_read: int
+    rows_kept: int
+    dropped: list[Dropped]
+    partitions: int
+    iterations: int
+    converged: bool
+    elbo: float | None
+    warnings: list[str]
+    results: dict[str, Any] = Field(default_factory=dict)
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """Make a run id that sorts by time and is not made twice.
+
+    >>> new_run_id(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))[:16]
+    '20260102T030405-'
+    """
+    moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S")
+    return f"{moment}-{secrets.token_hex(3)}"
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide on numbers and files."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def peak_memory() -> int:
+    """Largest resident memory of this process so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def write_posterior(place: RunPlace, q: State, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write the global parameters, for machines (.npz) and for readers (Parquet).
+
+    Parameters
+    ----------
+    place
+        Where.
+    q
+        The global parameters.
+    rows
+        (name, index or None, mean, sd or None) of every parameter worth reading.
+    """
+    storage.write_bytes(storage.join(place.root, "posterior", "q.npz"), to_bytes(q))
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    table = pa.table([list(column) for column in columns], schema=POSTERIOR.arrow)
+    storage.write_table(storage.join(place.root, "posterior", "parameters.parquet"), table)
+
+
+def write_trace(
+    place: RunPlace, iterations: Sequence[int], elbo: Sequence[float], seconds: Sequence[float]
+) -> None:
+    """Write the bound after every accepted sweep."""
+    columns = [
+        np.asarray(iterations, np.int64),
+        np.asarray(elbo, float),
+        np.asarray(seconds, float),
+    ]
+    storage.write_table(place.file("trace.parquet"), pa.table(columns, schema=TRACE.arrow))
+
+
+def finish(place: RunPlace, record: RunRecord) -> None:
+    """Write the record, remove the working files, then name this run the latest.
+
+    ``latest.json`` is one write and the last one, so a reader sees the old run or this
+    one, never half of one.
+    """
+    text = record.model_dump_json(indent=2)
+    storage.write_bytes(place.file("run.json"), text.encode())
+    storage.delete(place.work)
+    latest = json.dumps({"run_id": place.run_id, "pipeline": record.pipeline})
+    storage.write_bytes(storage.join(place.target, "latest.json"), latest.encode())
+
+
+def open_run(run: str) -> tuple[RunPlace, RunRecord]:
+    """Find a finished run: its own folder, or a target whose latest run is meant.
+
+    Raises
+    ------
+    PublishError
+        If there is no finished run.
+    """
+    url = storage.absolute(run)
+    latest = storage.join(url, "latest.json")
+    if storage.exists(latest):
+        place = RunPlace(url, str(json.loads(storage.read_bytes(latest))["run_id"]))
+    else:
+        above, _, run_id = url.rpartition("/")
+        target, _, runs = above.rpartition("/")
+        if runs != "runs":
+            raise PublishError(
+                f"no run found at {run}: expected a target with latest.json or a folder "
+                "TARGET/runs/RUN_ID"
+            )
+        place = RunPlace(target, run_id)
+    if not storage.exists(place.file("run.json")):
+        raise PublishError(f"{place.root} has no run.json: that run has not finished")
+    return place, RunRecord.model_validate_json(storage.read_bytes(place.file("run.json")))
