@@ -1,0 +1,1 @@
+"""Multiple-instance learning: bags of instances with one label a bag."""
