@@ -1,0 +1,214 @@
+"""The table of the contract suite: one row a model, every item asked or refused with a reason.
+
+How to join
+-----------
+Write ``tests/contract/case_<model>.py`` with ``CASE = Case(...)`` (or ``CASES = [...]``);
+it is collected by its name and nothing else needs an edit. ``case_toy.py`` is a complete
+example. Every item of the contract is a field without a default: give what it asks for, or
+a sentence that says why this model cannot have it; the test then skips with that sentence.
+
+The simulated data come as partitions: ``batches(seed, parts)`` must return the same data
+for the same seed, cut into ``parts`` partitions (1, 2, 7 and 16 are used; ``parts`` may
+never exceed the number of units). ``tiny(seed)`` is a data set of a few units, in one or
+two partitions, for what is compared with Monte Carlo, quadrature or enumeration.
+
+The suite itself needs only the protocol (`vbmodels.cavi.Model`), so rise, partition and
+resume come for nothing. The hooks of items 4 to 7 must share no algebra with the model: write
+``log_joint`` from the generative model with scipy.stats, not from the model's own file.
+Run one model alone with ``pytest tests/contract -k <name>``. Put the items that take more
+than a few seconds in ``slow`` and run them with ``-m slow``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from vbmodels.state import FloatArray
+
+Item = Literal["rise", "partition", "resume", "stationary", "definition", "truth", "recovery"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coordinates:
+    """Coordinates without constraints of a state's free parameters, for finite differences.
+
+    ``to_vector(state) -> v`` and ``from_vector(state, v) -> state``: logarithms of positive
+    leaves, logits of probabilities, a Cholesky factor with a logarithmic diagonal. All that
+    the step optimises must move with them, and nothing else. ``step`` is the finite
+    difference: small against the scale on which the bound is not quadratic.
+    """
+
+    to_vector: Callable[[Any], FloatArray]
+    from_vector: Callable[[Any, FloatArray], Any]
+    step: float = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalStep:
+    """Item 4 for ``global_step``.
+
+    ``at="step"``: with the local states held, the bound is stationary at the result of
+    every global step (coordinate ascent). ``at="fixed_point"``: Newton-like forms, and forms
+    whose statistics follow q without a local state; only the end of a fit is stationary.
+    ``tolerance`` is the distance to the optimum along a coordinate, in the coordinate.
+    """
+
+    coordinates: Coordinates
+    at: Literal["step", "fixed_point"] = "step"
+    tolerance: float = 1e-6
+    max_iter: int = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStep:
+    """Item 4 for ``local_step``, at fixed q, on one partition of ``tiny``.
+
+    ``repeats``: how often the step is repeated warm before it must be stationary (1 where its
+    inner loop converges; more where one call is one sweep over the blocks).
+    """
+
+    coordinates: Coordinates
+    repeats: int = 1
+    tolerance: float = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonteCarlo:
+    """Item 5: E_q[log p(x, z, theta) - log q] on ``tiny``, by draws from q.
+
+    sample
+        (q, batches, locals, rng, size) -> draws, in any form that the others take.
+    log_joint
+        (draws, batches) -> [size]: log p(data, locals, globals) with every constant.
+    log_q
+        (draws, q, batches, locals) -> [size]: normalised density of the draws.
+    relation
+        "equal", or "below" where a bound on the bound is used.
+    mixed
+        Whether the bound is also asked for at a q that has moved since the local step, as
+        the protocol allows; False only where ``suff_stats`` recomputes the local state.
+    largest_se
+        The standard error must come out below this, else the test has no power.
+    """
+
+    sample: Callable[[Any, Sequence[Any], Sequence[Any], np.random.Generator, int], Any]
+    log_joint: Callable[[Any, Sequence[Any]], FloatArray]
+    log_q: Callable[[Any, Any, Sequence[Any], Sequence[Any]], FloatArray]
+    relation: Literal["equal", "below"] = "equal"
+    mixed: bool = True
+    size: int = 20_000
+    largest_se: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Item 6: the exact log evidence of ``tiny`` by enumeration or quadrature.
+
+    The bound of a converged fit must lie below it, by at most ``largest_gap`` nats.
+    ``strict=False``: an approximation, not a bound; it must lie within the gap on either side.
+    """
+
+    log_evidence: Callable[[Sequence[Any]], float]
+    largest_gap: float
+    strict: bool = True
+    seeds: Sequence[int] = (0, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler:
+    """Item 6: the model's own sampler on ``batches(seed, 1)``.
+
+    draws
+        (batches, rng) -> [chain, draw, K], at least two chains.
+    moments
+        (q, locals) -> mean [K], sd [K] of the same quantities under q.
+    mean_tolerance
+        Largest difference of the means in posterior sd, beyond 4 Monte-Carlo errors.
+    sd_ratio
+        Range of sd under q / sd of the draws, over all quantities; the ratio is recorded.
+    """
+
+    draws: Callable[[Sequence[Any], np.random.Generator], FloatArray]
+    moments: Callable[[Any, Sequence[Any]], tuple[FloatArray, FloatArray]]
+    mean_tolerance: float
+    sd_ratio: tuple[float, float]
+    largest_r_hat: float = 1.02
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """Item 7: ``error(seed)`` simulates, fits and compares with the truth; see ``tolerance``."""
+
+    error: Callable[[int], float]
+    tolerance: float
+    seeds: Sequence[int] = (0, 1, 2, 3, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """Item 1 for forms without a strict bound: ``value(q, batches)`` on a fixed quadrature.
+
+    It is read every ``every`` steps and may fall by at most ``rtol`` relative.
+    """
+
+    value: Callable[[Any, Sequence[Any]], float]
+    every: int
+    rtol: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One model's row. A sentence in place of an item is the reason why it has none."""
+
+    name: str
+    model: Callable[[], Any]
+    batches: Callable[[int, int], Sequence[Any]]
+    tiny: Callable[[int], Sequence[Any]]
+    global_step: GlobalStep | str
+    local_step: LocalStep | str
+    monte_carlo: MonteCarlo | str
+    evidence: Evidence | str
+    sampler: Sampler | str
+    recovery: Recovery | str
+    objective: Objective | None = None
+    sweeps: int = 30
+    resume_sweeps: int = 8
+    seeds: Sequence[int] = (0, 1, 2)
+    rise_rtol: float = 1e-9
+    partition_rtol: float = 1e-9
+    slow: frozenset[Item] = frozenset()
+
+
+def cases() -> list[Case]:
+    """Return every row: the ``CASE`` or ``CASES`` of each case_*.py beside this file."""
+    found: list[Case] = []
+    for path in sorted(Path(__file__).parent.glob("case_*.py")):
+        module = importlib.import_module(f"{__package__}.{path.stem}")
+        found += getattr(module, "CASES", None) or [module.CASE]
+    names = [case.name for case in found]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two rows of the contract table share a name: {sorted(names)}")
+    return found
+
+
+def rows(item: Item) -> list[Any]:
+    """Return the rows as parameters of a test of ``item``, slow ones marked so."""
+    return [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if item in case.slow else [])
+        for case in cases()
+    ]
+
+
+def asked(item: Any) -> Any:
+    """Return an item's hook, or skip with the reason that stands in its place."""
+    if isinstance(item, str):
+        pytest.skip(item)
+    return item

@@ -1,0 +1,105 @@
+"""The suite bites: bugs planted in the toy are caught, and by the items named here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.contract import checks, toy
+from tests.contract.case_toy import CASE
+from tests.contract.cases import Case, asked
+from vbmodels.cavi import cavi
+
+CAUGHT = {
+    toy.MissingGlobalDivergence: {"definition", "global step"},
+    toy.MisscaledPrior: {"global step", "rise"},
+    toy.UnnormalisedLocal: {"definition", "local step", "rise"},
+    toy.UnnormalisedConstant: {"definition"},
+    toy.StaleLocal: {"local step", "rise"},
+    toy.FrozenLocal: {"local step"},
+    toy.PriorInEveryPartition: {"global step", "partition", "rise"},
+    toy.WrongSignEntropy: {"definition", "local step", "rise"},
+    toy.PrecisionForVariance: {"global step", "rise"},
+    toy.WrongShape: {"local step", "rise"},
+    toy.HiddenState: {"executors", "resume"},
+}
+
+
+def caught(case: Case) -> set[str]:
+    """Return the items that a case fails; those that need long sampling are left out."""
+    items = {
+        "rise": lambda: [checks.check_rise(case, cavi, seed) for seed in case.seeds],
+        "partition": lambda: checks.check_partitions(case, cavi),
+        "executors": lambda: checks.check_executors(case, cavi),
+        "resume": lambda: checks.check_resume(case, cavi),
+        "global step": lambda: checks.check_global_step(case, case.global_step, 0),
+        "local step": lambda: checks.check_local_step(case, case.local_step, 0),
+        "definition": lambda: checks.check_definition(case, case.monte_carlo, 0),
+    }
+    failed = set()
+    for name, check in items.items():
+        try:
+            check()
+        except AssertionError:
+            failed.add(name)
+    return failed
+
+
+def test_the_toy_itself_is_clean():
+    assert caught(CASE) == set()
+
+
+@pytest.mark.parametrize("bug", CAUGHT, ids=lambda bug: bug.__name__)
+def test_planted_bug_is_caught(bug):
+    assert caught(replace(CASE, name=bug.__name__, model=bug)) == CAUGHT[bug]
+
+
+@pytest.mark.parametrize("bug", [toy.MissingGlobalDivergence, toy.UnnormalisedConstant])
+def test_bound_off_the_evidence_is_caught(bug):
+    with pytest.raises(AssertionError, match="evidence"):
+        checks.check_evidence(replace(CASE, model=bug), CASE.evidence, seed=0)
+
+
+@pytest.mark.parametrize("bug", [toy.MisscaledPrior, toy.WrongShape, toy.FrozenLocal])
+def test_posterior_off_the_sampler_is_caught(bug):
+    item = replace(CASE.sampler, mean_tolerance=0.1, sd_ratio=(0.7, 1.05))
+    with pytest.raises(AssertionError):
+        checks.check_sampler(replace(CASE, model=bug), item)
+
+
+def test_wrong_recovery_is_caught():
+    item = replace(CASE.recovery, error=lambda seed: 5.0 if seed == 3 else 1.0)
+    with pytest.raises(AssertionError, match="errors by seed"):
+        checks.check_recovery(CASE, item)
+
+
+def test_bound_that_stands_still_proves_nothing():
+    class Still(toy.Toy):
+        def global_step(self, q, stats):
+            return q
+
+    with pytest.raises(AssertionError):
+        checks.check_rise(replace(CASE, model=Still), cavi, seed=0)
+    with pytest.raises(AssertionError):
+        checks.check_global_step(replace(CASE, model=Still), CASE.global_step, seed=0)
+
+
+def test_reason_in_place_of_an_item_skips_with_it():
+    with pytest.raises(pytest.skip.Exception, match="there are no local parameters"):
+        asked("there are no local parameters")
+
+
+def test_an_item_left_out_is_an_error():
+    with pytest.raises(TypeError, match="recovery"):
+        Case(
+            name="x",
+            model=toy.Toy,
+            batches=CASE.batches,
+            tiny=CASE.tiny,
+            global_step="no",
+            local_step="no",
+            monte_carlo="no",
+            evidence="no",
+            sampler="no",
+        )

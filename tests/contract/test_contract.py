@@ -1,0 +1,83 @@
+"""Every model signs every item of the contract, or says why it cannot; see `cases`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract import checks
+from tests.contract.cases import Case, asked, rows
+
+loops = pytest.mark.parametrize("loop", ["cavi", "squarem"])
+
+
+@pytest.fixture
+def record(record_property):
+    def keep(figures):
+        for name, value in figures.items():
+            record_property(name, value)
+
+    return keep
+
+
+def chosen(case: Case, name: str):
+    found = {f.__name__: f for f in checks.loops(case)}
+    if name not in found:
+        pytest.skip("the model is not Accelerable: it has no to_vector and from_vector")
+    return found[name]
+
+
+@loops
+@pytest.mark.parametrize("case", rows("rise"))
+def test_1_bound_never_falls(case, loop, record):
+    for seed in case.seeds:
+        record(checks.check_rise(case, chosen(case, loop), seed))
+
+
+@loops
+@pytest.mark.parametrize("case", rows("partition"))
+def test_2_partitions_change_only_rounding(case, loop, record):
+    record(checks.check_partitions(case, chosen(case, loop)))
+
+
+@loops
+@pytest.mark.parametrize("case", rows("partition"))
+def test_2_executors_give_the_same_bits(case, loop, record):
+    record(checks.check_executors(case, chosen(case, loop)))
+
+
+@loops
+@pytest.mark.parametrize("case", rows("resume"))
+def test_3_resume_from_every_step_gives_the_same_bits(case, loop, record):
+    record(checks.check_resume(case, chosen(case, loop)))
+
+
+@pytest.mark.parametrize("case", rows("stationary"))
+def test_4_global_step_is_stationary(case, record):
+    record(checks.check_global_step(case, asked(case.global_step), seed=0))
+
+
+@pytest.mark.parametrize("case", rows("stationary"))
+def test_4_local_step_is_stationary(case, record):
+    record(checks.check_local_step(case, asked(case.local_step), seed=0))
+
+
+@pytest.mark.parametrize("case", rows("definition"))
+def test_5_bound_is_its_definition(case, record):
+    record(checks.check_definition(case, asked(case.monte_carlo), seed=0))
+
+
+@pytest.mark.parametrize("case", rows("truth"))
+def test_6_bound_below_exact_evidence(case, record):
+    item = asked(case.evidence)
+    for seed in item.seeds:
+        record(checks.check_evidence(case, item, seed))
+
+
+@pytest.mark.parametrize("case", rows("truth"))
+def test_6_agrees_with_its_sampler(case, record):
+    record(checks.check_sampler(case, asked(case.sampler)))
+
+
+@pytest.mark.parametrize("case", rows("recovery"))
+def test_7_recovers_the_truth(case, record):
+    record(checks.check_recovery(case, asked(case.recovery)))

@@ -1,0 +1,71 @@
+"""How far draws from a sampler can be trusted, through ArviZ."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.state import FloatArray
+
+with warnings.catch_warnings():
+    # ArviZ 0.23 announces its successor whenever it is imported.
+    warnings.simplefilter("ignore", FutureWarning)
+    import arviz
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Convergence and precision of Markov chains, one entry a quantity.
+
+    Attributes
+    ----------
+    mean, sd
+        Posterior mean and standard deviation over all chains; [K].
+    r_hat
+        Rank-normalised split R-hat; near 1 when the chains agree; [K].
+    ess_bulk, ess_tail
+        Effective numbers of draws for the centre and for the 5 % and 95 % quantiles; [K].
+    mcse
+        Standard error of ``mean``; [K].
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    r_hat: FloatArray
+    ess_bulk: FloatArray
+    ess_tail: FloatArray
+    mcse: FloatArray
+
+
+def diagnose(draws: FloatArray) -> Diagnosis:
+    """Summarise draws [chain, draw, K]; Vehtari et al. (2021) as ArviZ computes them.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two chains, fewer than four draws, or a draw is not finite.
+    """
+    if draws.ndim != 3 or draws.shape[0] < 2 or draws.shape[1] < 4:
+        raise ValueError(
+            "expected draws of shape [chain, draw, K] with at least 2 chains of 4 draws, "
+            f"got the shape {draws.shape}"
+        )
+    if not np.isfinite(draws).all():
+        chain, draw, k = np.argwhere(~np.isfinite(draws))[0]
+        raise ValueError(f"draw {draw} of quantity {k} in chain {chain} is not finite")
+    data = arviz.convert_to_dataset({"x": draws})
+
+    def values(function: str, method: str) -> FloatArray:
+        result: FloatArray = getattr(arviz, function)(data, method=method)["x"].to_numpy()
+        return np.asarray(result, dtype=np.float64)
+
+    return Diagnosis(
+        mean=draws.mean(axis=(0, 1)),
+        sd=draws.std(axis=(0, 1), ddof=1),
+        r_hat=values("rhat", "rank"),
+        ess_bulk=values("ess", "bulk"),
+        ess_tail=values("ess", "tail"),
+        mcse=values("mcse", "mean"),
+    )
