@@ -1,0 +1,275 @@
+"""The command line: it parses, calls a pipeline, prints, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+import webbrowser
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import click
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperCommand
+
+from flows import settings as settings_of
+from flows import watch
+from flows.faults import InputError
+from flows.pipelines.catalogue import PIPELINES, pipeline_named
+from flows.publish.run import PublishError, open_run
+from flows.publish.show import show_run
+from flows.storage import StorageError
+
+DONE, FAILED, WRONG_INPUT = 0, 1, 2
+
+app = typer.Typer(
+    name="vbflows",
+    help="Fit interpretable Bayesian models to partitioned data, and publish what they find.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+_out = Console()
+_err = Console(stderr=True)
+
+
+class RunFailed(Exception):
+    """A run ended without a result; the message is one sentence."""
+
+
+Source = Annotated[str, typer.Argument(help="Path, folder, glob or URL of the input.")]
+Target = Annotated[str, typer.Argument(help="Folder or URL that the run is published to.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, no more.")]
+Config = Annotated[
+    str | None, typer.Option("--config", help="YAML or JSON file of settings.", metavar="FILE")
+]
+Assign = Annotated[
+    list[str] | None, typer.Option("--set", help="One setting; may be repeated.", metavar="K=V")
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Local worker processes; none by default.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option("--scheduler", help="Address of a running Dask scheduler.")
+]
+
+
+def _settings_table(name: str) -> Table:
+    table = Table(title=f"Settings of {name} (--set or --config)", title_justify="left", box=None)
+    for heading in ("setting", "default", "range", "meaning"):
+        table.add_column(heading, overflow="fold")
+    for setting, bounds, default, meaning in settings_of.describe(PIPELINES[name].settings):
+        table.add_row(setting, default, bounds, meaning)
+    return table
+
+
+class _PipelineCommand(TyperCommand):
+    """A command whose help ends with its settings."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the usual help, then every setting with its default, range and meaning."""
+        super().format_help(ctx, formatter)
+        console = Console(width=min(_out.width, 120), no_color=True, highlight=False)
+        with console.capture() as capture:
+            console.print(_settings_table(str(ctx.info_name)))
+        formatter.write("\n" + capture.get())
+
+
+def _add_pipeline(name: str) -> None:
+    @app.command(name=name, help=PIPELINES[name].question, cls=_PipelineCommand)
+    def run(
+        source: Source,
+        target: Target,
+        config: Config = None,
+        assign: Assign = None,
+        workers: Workers = None,
+        scheduler: Scheduler = None,
+        partitions: Annotated[int | None, typer.Option(help="Number of partitions.")] = None,
+        seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+        max_iter: Annotated[int | None, typer.Option(help="Most sweeps.")] = None,
+        checkpoint_every: Annotated[
+            int | None, typer.Option(help="Sweeps between two checkpoints.")
+        ] = None,
+        resume: Annotated[
+            str | None, typer.Option(help="Go on with an interrupted run.", metavar="RUN_ID")
+        ] = None,
+        json_output: Json = False,
+    ) -> None:
+        chosen = settings_of.load(
+            PIPELINES[name].settings,
+            config,
+            assign or [],
+            partitions=partitions,
+            seed=seed,
+            max_iter=max_iter,
+            checkpoint_every=checkpoint_every,
+        )
+        compute = settings_of.ComputeSettings(workers=workers, scheduler=scheduler)
+        from flows.pipelines.launch import launch
+
+        with _watched(json_output):
+            outcome = launch(name, source, target, chosen, compute, resume=resume)
+        _print_outcome(outcome, json_output)
+
+
+@app.command()
+def score(
+    run: Annotated[str, typer.Argument(help="A finished run: TARGET or TARGET/runs/RUN_ID.")],
+    source: Source,
+    target: Target,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    json_output: Json = False,
+) -> None:
+    """Apply a fitted posterior to new data, without fitting."""
+    from flows.pipelines.launch import launch_score
+
+    compute = settings_of.ComputeSettings(workers=workers, scheduler=scheduler)
+    with _watched(json_output):
+        outcome = launch_score(run, source, target, compute)
+    _print_outcome(outcome, json_output)
+
+
+@app.command()
+def check(
+    pipeline: Annotated[str, typer.Argument(help="Which pipeline the data are for.")],
+    source: Source,
+    config: Config = None,
+    assign: Assign = None,
+    json_output: Json = False,
+) -> None:
+    """Validate only, and list every fault found."""
+    family = pipeline_named(pipeline)
+    chosen = settings_of.load(family.settings, config, assign or [])
+    from flows.pipelines.run import check_source
+
+    files, rows = check_source(family, source, chosen)
+    if json_output:
+        _print_json({"files": len(files), "rows": rows, "faults": []})
+    else:
+        _out.print(f"{rows:,} rows in {len(files)} files: nothing is wrong with them")
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="A finished run: TARGET or TARGET/runs/RUN_ID.")],
+    open_report: Annotated[
+        bool, typer.Option("--open", help="Open the HTML report in a browser.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Say what was fitted."""
+    place, record = open_run(run)
+    if json_output:
+        _print_json(record.model_dump(mode="json"))
+        return
+    show_run(_out, place, record)
+    if open_report:
+        webbrowser.open(place.file("report.html"))
+
+
+@app.command()
+def simulate(
+    pipeline: Annotated[str, typer.Argument(help="Which model to draw from.")],
+    target: Target,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    rows: Annotated[int, typer.Option(min=1, help="Rows (documents, bags, locations).")] = 500,
+) -> None:
+    """Draw data from a model, with the truth beside it."""
+    written = pipeline_named(pipeline).simulate(target, rows, seed)
+    for url in written:
+        _out.print(url, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def demo(
+    target: Annotated[str, typer.Argument(help="Where the demo is published.")] = "vbflows-demo",
+) -> None:
+    """Find keywords of the Python packages installed in this very environment."""
+    from flows.demo import run_demo
+
+    with _watched(False):
+        lines = run_demo(target, _out)
+    for line in lines:
+        _out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class _watched:
+    """Install the watch that fits where the output goes, and end it whatever happens."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def __enter__(self) -> None:
+        if self._quiet:
+            self._watch: watch.Watch = watch.Silent()
+        elif _err.is_terminal:
+            self._watch = watch.Bar(_err)
+        else:
+            self._watch = watch.Lines(_err)
+        self._token = watch.current.set(self._watch)
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.close()
+        watch.current.reset(self._token)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, sort_keys=True) + "\n")
+
+
+def _print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
+    if json_output:
+        _print_json(outcome)
+        return
+    for line in outcome["lines"]:
+        _out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+for _name in PIPELINES:
+    _add_pipeline(_name)
+
+
+def _stop(sentence: str, code: int, error: BaseException) -> NoReturn:
+    if os.environ.get("VBFLOWS_DEBUG") == "1":
+        traceback.print_exception(error)
+    _err.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    sys.exit(code)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(WRONG_INPUT)
+    except InputError as error:
+        _stop("\n".join(f"vbflows: {fault}" for fault in error.faults), WRONG_INPUT, error)
+    except (StorageError, PublishError, RunFailed) as error:
+        _stop(f"vbflows: {error}", FAILED, error)
+    except (KeyboardInterrupt, click.Abort) as error:
+        _stop(f"vbflows: interrupted{_resume_hint(error)}", FAILED, error)
+    except Exception as error:
+        _stop(
+            f"vbflows: this should not have happened: {type(error).__name__}: "
+            f"{(str(error) or 'no message').splitlines()[0]}; VBFLOWS_DEBUG=1 shows where",
+            FAILED,
+            error,
+        )
+    sys.exit(code or DONE)
+
+
+def _resume_hint(error: BaseException) -> str:
+    return f"; {error}" if str(error) else ""

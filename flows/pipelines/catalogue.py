@@ -1,0 +1,56 @@
+"""The pipelines by name: what each answers and its settings; its code is loaded when it runs."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from flows.faults import Fault, InputError
+from flows.settings import KeywordSettings, RunSettings
+
+if TYPE_CHECKING:
+    from flows.pipelines.family import Family
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A pipeline as the command line lists it."""
+
+    question: str
+    settings: type[RunSettings]
+    module: str  # holds the family as FAMILY
+
+
+PIPELINES: dict[str, Entry] = {
+    "keywords": Entry(
+        "Which words of each document are its keywords, given a few that are known?",
+        KeywordSettings,
+        "flows.pipelines.keywords",
+    ),
+}
+
+
+def pipeline_named(name: str) -> Family:
+    """Load a pipeline.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    if name not in PIPELINES:
+        near = difflib.get_close_matches(name, PIPELINES, n=1)
+        raise InputError(
+            [
+                Fault(
+                    file="command line",
+                    expected=f"one of the pipelines {', '.join(sorted(PIPELINES))}",
+                    found=repr(name),
+                    remedy=f"did you mean {near[0]}?" if near else None,
+                )
+            ]
+        )
+    family: Family = import_module(PIPELINES[name].module).FAMILY
+    return family

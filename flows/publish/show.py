@@ -1,0 +1,50 @@
+"""What was fitted, on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flows import storage
+from flows.publish.run import RunPlace, RunRecord
+
+_ROWS = 30
+
+
+def show_run(console: Console, place: RunPlace, record: RunRecord) -> None:
+    """Print a run's record and the beginning of its posterior."""
+    facts = Table(box=None, show_header=False)
+    for name, value in (
+        ("run", record.run_id),
+        ("pipeline", record.pipeline),
+        ("source", record.source),
+        ("rows", f"{record.rows_kept:,} of {record.rows_read:,} used"),
+        ("fit", _fit(record)),
+        ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
+        ("report", place.file("report.html")),
+    ):
+        facts.add_row(name, Text(value, overflow="fold"))
+    console.print(facts)
+    for warning in record.warnings:
+        console.print(f"warning: {warning}", markup=False, highlight=False)
+    url = storage.join(place.root, "posterior", "parameters.parquet")
+    if not storage.exists(url):
+        return
+    rows = storage.read_table(url).to_pylist()
+    table = Table(title="posterior", title_justify="left", box=None)
+    for heading in ("name", "index", "mean", "sd"):
+        table.add_column(heading)
+    for row in rows[:_ROWS]:
+        sd = "" if row["sd"] is None else f"{row['sd']:.4g}"
+        table.add_row(Text(row["name"]), Text(row["index"] or ""), f"{row['mean']:.4g}", sd)
+    console.print(table)
+    if len(rows) > _ROWS:
+        console.print(f"and {len(rows) - _ROWS} more in {url}", markup=False, soft_wrap=True)
+
+
+def _fit(record: RunRecord) -> str:
+    if record.elbo is None:
+        return "no fit: scores only"
+    state = "converged" if record.converged else "NOT converged"
+    return f"{record.iterations} sweeps, {state}, bound {record.elbo:,.4f}"
