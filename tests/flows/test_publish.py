@@ -80,7 +80,7 @@ def test_the_report_escapes_what_comes_from_the_input():
             dropped=[Dropped(reason=evil, count=1, examples=[evil])],
         ),
         evil,
-        [Section(evil, evil, [plots.bars([evil], [1], evil, evil)], (Grid([evil], [[evil]], evil),))],
+        [Section(evil, evil, [plots.bars([evil], [1], evil, evil)], [Grid([evil], [[evil]])])],
     )  # fmt: skip
     assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 10
