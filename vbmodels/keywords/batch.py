@@ -101,3 +101,74 @@ class KeywordBatch(State):
         """Yield (y [n_d], A [n_d, n_d]) of every document in turn."""
         for d in range(self.n_documents):
             yield self.y[self.words(d)], self.adjacency(d)
+
+
+@dataclass(frozen=True)
+class DocumentTokens(State):
+    """The candidate words of a set of documents before the corpus is known.
+
+    All that the graph and the features need of the text, together with the corpus counts.
+    T is the number of occurrences (tokens) of candidate words, V the terms of the
+    partition's vocabulary. Words of a document stand in the order of their first occurrence.
+
+    Parameters
+    ----------
+    term
+        [W] the word's number in the vocabulary.
+    y, offsets, fold, complete
+        As in `KeywordBatch`; a fold of -1 marks a document that is not part of the counts.
+    n_tokens
+        [D] length of the whole document in tokens, those that are no candidates included.
+    length
+        [W] characters of the word's surface form.
+    hyphen
+        [W] whether the surface form has a hyphen.
+    word
+        [T] the row of the word that stands here, in reading order.
+    position
+        [T] place in the whole document, from 0.
+    sentence
+        [T] number of the sentence, -1 when unknown.
+    title
+        [T] whether the occurrence stands in the title (the first sentence).
+    pos
+        [T] part of speech, a number of ``features.POS_GROUPS``, -1 when unknown.
+    phrase
+        [T] words of the noun phrase that it stands in, 0 outside or when unknown.
+    capital
+        [T] whether it is capitalised away from the start of a sentence.
+    upper
+        [T] whether it is in capitals (two letters or more).
+    """
+
+    term: IntArray
+    y: BoolArray
+    offsets: IntArray
+    fold: IntArray
+    complete: BoolArray
+    n_tokens: IntArray
+    length: IntArray
+    hyphen: BoolArray
+    word: IntArray
+    position: IntArray
+    sentence: IntArray
+    title: BoolArray
+    pos: IntArray
+    phrase: IntArray
+    capital: BoolArray
+    upper: BoolArray
+
+    @property
+    def n_documents(self) -> int:
+        """D."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_words(self) -> int:
+        """W, summed over the documents."""
+        return len(self.y)
+
+    @property
+    def document_of_word(self) -> IntArray:
+        """[W] the number of the document that each word stands in."""
+        return np.repeat(np.arange(self.n_documents, dtype=np.int64), np.diff(self.offsets))

@@ -1,0 +1,278 @@
+"""What the pooled model knows of a word: 25 features from text, graph and corpus.
+
+Three of them use labels and are made without leakage: no word's feature depends on the
+word's own label. Since x uses y, the pooled model's likelihood is a pseudo-likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.graph import DAMPING, WINDOW, cooccurrences, system_matrix
+from vbmodels.state import BoolArray, FloatArray, IntArray
+
+N_FOLDS = 10
+"""Document folds of keyphraseness."""
+
+POS_GROUPS = ("noun", "plural_noun", "proper_noun", "adjective", "verb", "gerund", "participle")
+"""Parts of speech of the candidate words; a token's code is the place in this tuple."""
+
+FEATURE_NAMES = (
+    "intercept",
+    "log_tf",
+    "idf",
+    "log_tf_idf",
+    "log_textrank",
+    "first_position",
+    "spread",
+    "log_length",
+    "hyphen",
+    "log_n_words",
+    *(f"share_{group}" for group in POS_GROUPS),
+    "in_title",
+    "capitalised",
+    "all_caps",
+    "longest_noun_phrase",
+    "share_in_noun_phrases",
+    "affinity",
+    "observed_neighbours",
+    "keyphraseness",
+)
+"""The columns of x, in order."""
+
+AFFINITY_FLOOR = 0.05
+"""g(t) = log(AFFINITY_FLOOR + t)."""
+
+NEUTRAL_AFFINITY = float(np.log(AFFINITY_FLOOR + 1.0))
+NEUTRAL_NEIGHBOURS = 0.0
+"""Values of the two graph features in a document with fewer than two observed words, where
+they are not defined (a word's own label would be the only one, or there is none)."""
+
+SMOOTHING = 3.0
+"""Documents that a word's label rate is shrunk by."""
+
+
+def build_batch(
+    tokens: DocumentTokens,
+    documents: IntArray,
+    labels: IntArray,
+    n_documents: int,
+    rates: FloatArray,
+    *,
+    window: int = WINDOW,
+    damping: float = DAMPING,
+    self_loops: bool = True,
+    break_at_sentences: bool = False,
+) -> KeywordBatch:
+    """Make the graphs and the features of a partition.
+
+    Parameters
+    ----------
+    tokens
+        The partition's candidate words.
+    documents, labels
+        [V, N_FOLDS] documents of each fold in which the term is a candidate, and in which
+        it is an observed keyword.
+    n_documents
+        Documents of the whole corpus.
+    rates
+        [N_FOLDS + 1] label rate rho of all folds but one, as `label_rates` gives it; the
+        last entry is the rate of all folds.
+    window, damping, self_loops
+        The graph; see `graph`.
+    break_at_sentences
+        Whether words of different sentences are never joined. The paper joins them.
+    """
+    graphs = _graphs(tokens, window, self_loops, break_at_sentences)
+    folds = tokens.fold[tokens.document_of_word]
+    frequency = documents.sum(axis=1)[tokens.term]
+    tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
+    idf = np.log((1.0 + n_documents) / (1.0 + frequency)) + 1.0
+    rank, affinities, neighbours = _graph_features(graphs, damping)
+    columns = (
+        np.ones(tokens.n_words),
+        np.log(tf),
+        idf,
+        np.log(tf * idf),
+        np.log(rank),
+        *_place_features(tokens),
+        np.log(np.maximum(tokens.length, 1)),
+        tokens.hyphen,
+        np.log(graphs.sizes[tokens.document_of_word]),
+        *_form_features(tokens, tf),
+        affinities,
+        neighbours,
+        keyphraseness(documents[tokens.term], labels[tokens.term], folds, rates),
+    )
+    return replace(graphs, x=np.column_stack(columns).astype(np.float64, copy=False))
+
+
+def label_rates(documents: IntArray, labels: IntArray) -> FloatArray:
+    """Return rho [N_FOLDS + 1], the share of observed keywords among the words of other folds.
+
+    Parameters
+    ----------
+    documents, labels
+        [N_FOLDS] sums over all terms of the counts of each fold.
+    """
+    n = np.append(documents.sum() - documents, documents.sum())
+    y = np.append(labels.sum() - labels, labels.sum())
+    return (y + 1.0) / (n + 2.0)
+
+
+def keyphraseness(
+    documents: IntArray, labels: IntArray, fold: IntArray, rates: FloatArray
+) -> FloatArray:
+    """How much more often than others a word is an observed keyword elsewhere [W].
+
+    log((Y_w + 3 rho) / (N_w + 3) / rho), with Y_w the label count and N_w the document
+    count of the word in the folds other than its document's. A word of an unknown fold
+    (-1, a document outside of the counts) takes all folds. 0 for a word that no other fold
+    has.
+
+    Parameters
+    ----------
+    documents, labels
+        [W, N_FOLDS] counts of each word's term.
+    fold
+        [W] fold of the word's document.
+    rates
+        [N_FOLDS + 1] rho; see `label_rates`.
+    """
+    rows = np.arange(len(fold))
+    inside = fold >= 0
+    n = documents.sum(axis=1) - np.where(inside, documents[rows, fold], 0)
+    y = labels.sum(axis=1) - np.where(inside, labels[rows, fold], 0)
+    rho = rates[fold]
+    ratio: FloatArray = np.log((y + SMOOTHING * rho) / (n + SMOOTHING) / rho)
+    return ratio
+
+
+def affinity(m: FloatArray, observed: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Mean affinity to the observed words, without a word's own label.
+
+    With O the k observed words and g(t) = log(.05 + t): an observed word i gets
+    g(mean of m_il over l in O without i); any other word gets the mean over j in O of
+    g(mean of m_il over l in O without j). So observed and hidden keywords both see k - 1
+    labels; plain leave-one-out shows one label less to the observed.
+
+    Parameters
+    ----------
+    m
+        [n, k] affinity of every word to each observed word.
+    observed
+        [k] numbers of the observed words, k >= 2.
+
+    Returns
+    -------
+    logarithmic, plain
+        [n] with g as above, and with g the identity.
+    """
+    k = len(observed)
+    without = (m.sum(axis=1, keepdims=True) - m) / (k - 1)
+    plain = without.mean(axis=1)
+    level = np.log(AFFINITY_FLOOR + np.maximum(without, 0.0))
+    logarithmic = level.mean(axis=1)
+    seen = np.arange(k)
+    plain[observed] = without[observed, seen]
+    logarithmic[observed] = level[observed, seen]
+    return logarithmic, plain
+
+
+def _graphs(
+    tokens: DocumentTokens, window: int, self_loops: bool, break_at_sentences: bool
+) -> KeywordBatch:
+    """Return the batch with its graphs and, as yet, no features."""
+    group = tokens.document_of_word[tokens.word]
+    if break_at_sentences and len(tokens.sentence):
+        group = group * (int(tokens.sentence.max()) + 2) + tokens.sentence + 1
+    row, col, count = cooccurrences(tokens.word, window=window, self_loops=self_loops, group=group)
+    edge_offsets = np.searchsorted(row, tokens.offsets).astype(np.int64)
+    start = np.repeat(tokens.offsets[:-1], np.diff(edge_offsets))
+    return KeywordBatch(
+        x=np.zeros((tokens.n_words, 0)),
+        y=tokens.y,
+        offsets=tokens.offsets,
+        fold=tokens.fold,
+        complete=tokens.complete,
+        edge_row=row - start,
+        edge_col=col - start,
+        edge_count=count,
+        edge_offsets=edge_offsets,
+    )
+
+
+def _graph_features(
+    graphs: KeywordBatch, damping: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """TextRank, log affinity to the observed words, their mean share among the neighbours."""
+    rank, affinities, neighbours = (np.empty(graphs.n_words) for _ in range(3))
+    for d, (y, a) in enumerate(graphs.documents()):
+        rows = graphs.words(d)
+        rank[rows], affinities[rows], neighbours[rows] = _graph_scores(a, y, damping)
+    return rank, affinities, neighbours
+
+
+def _graph_scores(
+    a: FloatArray, y: BoolArray, damping: float
+) -> tuple[FloatArray, FloatArray | float, FloatArray | float]:
+    """Solve B [1/sqrt(D), e_j for the observed j] once for all three scores of a document.
+
+    TextRank as in `graph.textrank`; affinity with M = n (1 - d) B^-1.
+    """
+    n, observed = len(y), np.flatnonzero(y)
+    degree = a.sum(axis=1)
+    root = np.sqrt(np.where(degree > 0, degree, 1.0))
+    right = np.zeros((n, 1 + len(observed)))
+    right[:, 0] = 1.0 / root
+    right[observed, 1 + np.arange(len(observed))] = 1.0
+    solved = cho_solve(
+        cho_factor(system_matrix(a, damping), overwrite_a=True, check_finite=False),
+        right,
+        overwrite_b=True,
+        check_finite=False,
+    )
+    rank = (1.0 - damping) * root * solved[:, 0]
+    if len(observed) < 2:
+        return rank, NEUTRAL_AFFINITY, NEUTRAL_NEIGHBOURS
+    outside = np.maximum(degree - a.diagonal(), 1.0)
+    share = a[:, observed] / outside[:, None]
+    share[observed, np.arange(len(observed))] = 0.0
+    logarithmic, _ = affinity(n * (1.0 - damping) * solved[:, 1:], observed)
+    _, neighbours = affinity(share, observed)
+    return rank, logarithmic, neighbours
+
+
+def _place_features(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray]:
+    """First position and spread (last less first), both as shares of the document's length."""
+    size = tokens.n_words
+    first, last = np.full(size, np.iinfo(np.int64).max), np.zeros(size, np.int64)
+    np.minimum.at(first, tokens.word, tokens.position)
+    np.maximum.at(last, tokens.word, tokens.position)
+    length = np.maximum(tokens.n_tokens, 1)[tokens.document_of_word]
+    return first / length, (last - first) / length
+
+
+def _form_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, ...]:
+    """Shares of the parts of speech; title, capitals, noun phrases."""
+    size = tokens.n_words
+
+    def share(flag: BoolArray) -> FloatArray:
+        total = np.bincount(tokens.word, weights=flag, minlength=size)
+        mean: FloatArray = total / tf
+        return mean
+
+    longest = np.zeros(size, np.int64)
+    np.maximum.at(longest, tokens.word, tokens.phrase)
+    return (
+        *(share(tokens.pos == code) for code in range(len(POS_GROUPS))),
+        (share(tokens.title) > 0).astype(np.float64),
+        share(tokens.capital),
+        share(tokens.upper),
+        np.log1p(longest),
+        share(tokens.phrase > 1),
+    )
