@@ -99,8 +99,8 @@ def adjacency(
 
 def normalised(a: FloatArray) -> FloatArray:
     """Return Q = D^-1/2 A D^-1/2 [n, n]; the row and column of an isolated word are zero."""
-    inverse_root = 1.0 / _root_degree(a)
-    q: FloatArray = a * inverse_root[:, None] * inverse_root
+    root = _root_degree(a)
+    q: FloatArray = a / np.multiply.outer(root, root)
     return q
 
 

@@ -1,0 +1,308 @@
+"""From running text to tagged tokens, and from tokens to normalised words.
+
+Raw English text is split and tagged by textblob's rule tagger (Brill's rules, a lexicon
+that ships with the package; nothing is downloaded). Other languages are split by the same
+tokeniser and not tagged: their candidates are all words that are no stop words. Words are
+lower-cased and stemmed by Snowball (PyStemmer): Porter for English, as in the papers, and
+the language's own stemmer elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import Stemmer
+
+from flows.faults import Fault, InputError
+from vbmodels.keywords.features import POS_GROUPS
+
+Stem = Literal["auto", "none", "porter", "snowball"]
+
+ENGLISH = "english"
+UNKNOWN = -1  # part of speech of untagged tokens
+OTHER = -2  # part of speech of tokens that are no candidates
+
+_NOUN, _PLURAL, _PROPER, _ADJECTIVE, _VERB, _GERUND, _PARTICIPLE = range(len(POS_GROUPS))
+
+POS_CODES = {
+    "NN": _NOUN,
+    "NP": _NOUN,
+    "NNS": _PLURAL,
+    "NNP": _PROPER,
+    "NNPS": _PROPER,
+    "JJ": _ADJECTIVE,
+    "JJR": _ADJECTIVE,
+    "JJS": _ADJECTIVE,
+    "VB": _VERB,
+    "VBD": _VERB,
+    "VBP": _VERB,
+    "VBZ": _VERB,
+    "VBG": _GERUND,
+    "VBN": _PARTICIPLE,
+    "NOUN": _NOUN,
+    "PROPN": _PROPER,
+    "ADJ": _ADJECTIVE,
+    "VERB": _VERB,
+}
+"""Penn and universal tags of candidate words; every other tag, modal verbs and AUX among
+them, marks a word that is no candidate."""
+
+# Closed-class words of English and the forms of its auxiliaries, written down for this
+# project. With tags the list mostly removes be, have and do, which Penn tags as verbs.
+_ENGLISH = """
+    a about above across after afterwards again against all almost alone along already also
+    although always am among amongst an and another any anybody anyone anything anywhere are aren
+    around as at away be became because become becomes becoming been before beforehand being below
+    beside besides between beyond both but by can cannot could couldn did didn do does doesn doing
+    don done down during each either else elsewhere enough etc even ever every everybody everyone
+    everything everywhere except few for from further furthermore had hadn has hasn have haven
+    having he hence her here hers herself him himself his how however i if in indeed instead into
+    is isn it its itself just least less let ll many may maybe me meanwhile might mine more
+    moreover most mostly much must my myself namely neither never nevertheless no nobody none nor
+    not nothing now nowhere of off often on once only onto or other others otherwise our ours
+    ourselves out over own per perhaps quite rather re really s same several shall she should
+    shouldn since so some somebody somehow someone something sometimes somewhere still such t than
+    that the their theirs them themselves then thence there thereafter thereby therefore these
+    they this those though through throughout thus to together too toward towards under until up
+    upon us ve very via was wasn we well were weren what whatever when whenever where whereas
+    whereby wherein wherever whether which while who whoever whole whom whose why will with within
+    without won would wouldn yes yet you your yours yourself yourselves
+"""
+ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
+
+_TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
+_TITLE_WORDS = 40
+_POSSESSIVE = re.compile("['’]s?$")
+_INSIDE = re.compile(r"[^\W_]+")
+_EDGES = "".join(chr(c) for c in range(33, 127) if not chr(c).isalnum()) + "“”‘’«»–—…"
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How documents become candidate words.
+
+    Parameters
+    ----------
+    language
+        A Snowball name (``english``, ``french``, ...): stemmer, stop words, and whether raw
+        text is tagged (English only).
+    stem
+        auto: Porter's stemmer for English, the language's own elsewhere; none: words stay
+        as they are, in lower case.
+    stop_words
+        Whether stop words are removed.
+    tag
+        Whether raw English text is tagged and reduced to nouns, adjectives and verbs.
+    min_count
+        Least occurrences of a candidate in its document. None: the papers' rule, 3 in
+        documents of more than ``long_document`` tokens and 1 in shorter ones.
+    long_document
+        Tokens beyond which a document is long.
+    max_words
+        Most candidate words of a document, since its graph costs 8 n^2 bytes and time n^3.
+        Beyond it the most frequent words stay (of equal ones the earlier), observed keywords
+        always.
+    """
+
+    language: str = ENGLISH
+    stem: Stem = "auto"
+    stop_words: bool = True
+    tag: bool = True
+    min_count: int | None = None
+    long_document: int = 1000
+    max_words: int = 2000
+
+    def __post_init__(self) -> None:
+        known = Stemmer.algorithms()
+        if self.language not in known:
+            raise InputError(
+                [
+                    Fault(
+                        file="settings",
+                        column="language",
+                        expected=f"one of {', '.join(known)}",
+                        found=repr(self.language),
+                        remedy="choose a language that has a Snowball stemmer",
+                    )
+                ]
+            )
+
+    @property
+    def algorithm(self) -> str | None:
+        """The Snowball algorithm, None without stemming."""
+        if self.stem == "none":
+            return None
+        porter = self.stem == "porter" or (self.stem == "auto" and self.language == ENGLISH)
+        return "porter" if porter else self.language
+
+    def least(self, n_tokens: int) -> int:
+        """Return the minimum count for a document of this length."""
+        if self.min_count is not None:
+            return self.min_count
+        return 3 if n_tokens > self.long_document else 1
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """One document's tokens in order.
+
+    Parameters
+    ----------
+    tokens
+        The tokens as they are written.
+    pos
+        A code of ``POS_GROUPS`` for each, `OTHER` or `UNKNOWN`.
+    sentence
+        Number of the sentence of each, None when unknown.
+    """
+
+    tokens: Sequence[str]
+    pos: Sequence[int]
+    sentence: Sequence[int] | None
+
+
+@cache
+def _parser() -> Any:
+    """Return textblob's parser with its lexicon and rules loaded."""
+    with warnings.catch_warnings():
+        # textblob leaves the files of its lexicon to the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        from textblob.en import parser
+
+        parser.find_tags(["Loads", "the", "unheardoffly", "lexicon"])
+    return parser
+
+
+def tokenise(text: str, options: TextOptions) -> Tagged:
+    """Split a text into sentences and tokens, and tag them where the language has a tagger.
+
+    The first line is a title, a sentence of its own, when it has at most 40 words and the
+    next line begins with a capital, a digit or a quotation mark; indented lines continue it.
+    """
+    parser = _parser()
+    found = _TITLE.match(text)
+    if found and len(found[1].split()) <= _TITLE_WORDS and not text[found.end()].islower():
+        text = f"{found[1]}\n\n{text[found.end() :]}"
+    english = options.language == ENGLISH
+    split = {} if english else {"replace": {}}
+    tokens: list[str] = []
+    pos: list[int] = []
+    sentence: list[int] = []
+    for number, line in enumerate(parser.find_tokens(text, **split)):
+        words = line.split(" ")
+        tokens += words
+        sentence += [number] * len(words)
+        if english and options.tag:
+            pos += [pos_code(tag) for _, tag in parser.find_tags(words)]
+        else:
+            pos += [UNKNOWN] * len(words)
+    return Tagged(tokens, pos, sentence)
+
+
+def pos_code(tag: str) -> int:
+    """Return the group of a Penn or universal tag; `OTHER` when it is no candidate's.
+
+    >>> POS_GROUPS[pos_code("NNS")], pos_code("MD") == OTHER
+    ('plural_noun', True)
+    """
+    code = POS_CODES.get(tag)
+    if code is None:
+        code = POS_CODES.get(tag.split("-")[0].upper(), OTHER)
+    return code
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the stop words of a language.
+
+    Raises
+    ------
+    InputError
+        If there is no list for the language, or the package that has it is not installed.
+    """
+    if language in (ENGLISH, "porter"):
+        return ENGLISH_STOP_WORDS
+    remedy = "mark the words yourself as `tokens` with `pos`, or turn the stop words off"
+    try:
+        from stop_words import StopWordError, get_stop_words
+    except ImportError:
+        remedy = f"install the package stop-words, or {remedy}"
+    else:
+        try:
+            return frozenset(word.casefold() for word in get_stop_words(language))
+        except StopWordError:
+            pass
+    raise InputError(
+        [
+            Fault(
+                file="settings",
+                column="language",
+                expected="a language with a list of stop words",
+                found=repr(language),
+                remedy=remedy,
+            )
+        ]
+    )
+
+
+class Normaliser:
+    """Lower case, stop words and stems, each distinct token worked out once.
+
+    Parameters
+    ----------
+    options
+        Language, stemmer and stop words.
+    """
+
+    def __init__(self, options: TextOptions) -> None:
+        self._stop = stop_words(options.language) if options.stop_words else frozenset()
+        self._stemmer = Stemmer.Stemmer(options.algorithm) if options.algorithm else None
+        self._known: dict[str, str | None] = {}
+
+    def __call__(self, token: str) -> str | None:
+        """Return the stem of a token; None when it is a stop word or has fewer than two
+        characters or no letter.
+        """
+        try:
+            return self._known[token]
+        except KeyError:
+            stem = self._known[token] = self._normalise(token)
+            return stem
+
+    def _normalise(self, token: str) -> str | None:
+        word = token.lower()
+        if len(word) < 2 or word in self._stop or not any(c.isalpha() for c in word):
+            return None
+        stem: str = self._stemmer.stemWord(word) if self._stemmer else word
+        return stem
+
+    def keyword(self, phrase: str, candidates: dict[str, int]) -> tuple[list[str], list[str]]:
+        """Match a known keyword, of one or more words, with a document's candidates.
+
+        A word that is no candidate as it stands is tried in its parts ("client/server",
+        "semi-supervised"); stop words, digits and single letters are left out.
+
+        Returns
+        -------
+        found, missing
+            Stems of the words that are candidates, and the words that are not.
+        """
+        found, missing = [], []
+        for word in (_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in phrase.split()):
+            stem = self(word)
+            if stem is None:
+                continue
+            if stem in candidates:
+                found.append(stem)
+                continue
+            parts = [part for part in map(self, _INSIDE.findall(word)) if part is not None]
+            if len(parts) > 1 and all(part in candidates for part in parts):
+                found += parts
+            else:
+                missing.append(word)
+        return found, missing
