@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from vbmodels.state import FloatArray, State, Stats
+from vbmodels.state import FloatArray, State, Stats, aligned
 
 S = TypeVar("S", bound=Stats)
 R = TypeVar("R")
@@ -187,6 +187,7 @@ class InProcess:
 
 def start(model: Model, q: Any, reduce: Reduce) -> Cursor:
     """Evaluate the first parameters, from a cold start."""
+    q = aligned(q)
     stats = reduce(q, number=0, warm=None)
     return Cursor(q=q, stats=stats, number=0, elbo=model.elbo(q, stats))
 
@@ -199,7 +200,7 @@ def cavi(model: Model, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
     """
     yield Step(cursor.number, cursor.q, cursor.elbo, cursor)
     while True:
-        q = model.global_step(cursor.q, cursor.stats)
+        q = aligned(model.global_step(cursor.q, cursor.stats))
         number = cursor.number + 1
         stats = reduce(q, number=number, warm=cursor.number)
         cursor = Cursor(q=q, stats=stats, number=number, elbo=model.elbo(q, stats))
@@ -259,6 +260,7 @@ def _evaluate(
     before: Any,
     stride: float,
 ) -> SquaremCursor:
+    q = aligned(q)
     stats = reduce(q, number=number, warm=warm)
     return SquaremCursor(
         q=q, stats=stats, number=number, elbo=model.elbo(q, stats), before=before, stride=stride
@@ -315,10 +317,10 @@ class UntilConverged:
     def __iter__(self) -> Iterator[Step]:
         if self.trace:
             # The first step of a resumed loop is the one that the checkpoint was made at.
-            next(self.steps)
+            at = next(self.steps)
             self.converged = self._converged()
-        if self.converged:
-            return
+            if self.converged or at.iteration + 1 >= self.max_iter:
+                return
         for step in self.steps:
             self.trace.append(step.elbo)
             self.converged = self._converged()

@@ -1,0 +1,232 @@
+"""Drive one fit: the loop, convergence, checkpoints, progress and resume."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flows.block import Job
+from flows.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
+from flows.executor import Executor, InProcess
+from flows.lock import claim
+from vbmodels.cavi import (
+    Accelerable,
+    Cursor,
+    Loop,
+    Step,
+    UntilConverged,
+    cavi,
+    squarem,
+    start,
+)
+
+__all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
+
+log = logging.getLogger(__name__)
+
+LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit is after one accepted evaluation."""
+
+    iteration: int
+    max_iter: int
+    elbo: float
+    rise: float | None  # over the bound before; None at the first
+    seconds: float  # since the start of the fit, without interruptions
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit leaves.
+
+    Attributes
+    ----------
+    q
+        The global parameters.
+    trace
+        The bound at every accepted evaluation.
+    iterations
+        Evaluations done.
+    seconds
+        Seconds of the fit, over all of its attempts.
+    converged
+        Whether the bound converged before ``max_iter``.
+    number
+        Number of the final evaluation: its local states are what scoring takes.
+    """
+
+    q: Any
+    trace: Trace
+    iterations: int
+    seconds: float
+    converged: bool
+    number: int
+
+
+def run_fit(
+    job: Job,
+    executor: Executor,
+    *,
+    on_step: Callable[[Progress], None] | None = None,
+    resume: bool = False,
+) -> FitResult:
+    """Fit a job's model, from the start or from its last checkpoint.
+
+    The result depends on the job alone: not on the executor, the number of workers, or
+    how often the fit was interrupted. Checkpoints stay; `flows.checkpoint.Checkpoints`
+    removes them when the run is complete.
+
+    Parameters
+    ----------
+    job
+        The job.
+    executor
+        Where it runs.
+    on_step
+        Called after every accepted evaluation.
+    resume
+        Whether to go on from the last checkpoint.
+
+    Raises
+    ------
+    RunBusy
+        If another process works on this run.
+    CheckpointError
+        If the checkpoint to resume from belongs to another model, data set or settings.
+    """
+    with claim(job.store, job.run_id) as held:
+        checkpoints = Checkpoints(job)
+        fit = _Fit(job, executor, checkpoints)
+        cursor = fit.resumed() if resume else None
+        if cursor is None:
+            checkpoints.discard()
+            cursor = fit.first()
+        steps = UntilConverged(
+            _loop(job)(job.model, executor, cursor), job.tol, job.max_iter, fit.elbo
+        )
+        for step in _watched(steps, cursor, fit):
+            held.check()
+            if on_step is not None:
+                on_step(fit.progress())
+            if step.iteration - fit.saved >= job.checkpoint_every and not steps.converged:
+                fit.save(step.cursor)
+        return fit.result(steps.converged)
+
+
+def _loop(job: Job) -> Loop:
+    if job.loop is None:
+        return squarem if isinstance(job.model, Accelerable) else cavi
+    if job.loop not in LOOPS:
+        raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {job.loop!r}")
+    return LOOPS[job.loop]
+
+
+def _watched(steps: UntilConverged, cursor: Cursor, fit: _Fit) -> Iterator[Step]:
+    fit.at = cursor
+    for step in steps:
+        fit.accept(step)
+        yield step
+
+
+class _Fit:
+    """What accumulates during a fit."""
+
+    def __init__(self, job: Job, executor: Executor, checkpoints: Checkpoints) -> None:
+        self.job = job
+        self.executor = executor
+        self.checkpoints = checkpoints
+        self.iteration: list[int] = []
+        self.elbo: list[float] = []
+        self.seconds: list[float] = []
+        self.data: tuple[str, ...] = ()
+        self.at: Cursor | None = None
+        self.saved = 0
+        self._before = 0.0
+        self._started = time.perf_counter()
+
+    def first(self) -> Cursor:
+        """Make the first parameters and evaluate them."""
+        observed = self.executor.observe()
+        self.data = observed.digests
+        q = self.job.model.init(observed.stats, np.random.default_rng(self.job.seed))
+        return start(self.job.model, q, self.executor)
+
+    def resumed(self) -> Cursor | None:
+        """Go back to the last checkpoint that is whole; None if there is none."""
+        for number in self.checkpoints.candidates():
+            try:
+                saved = self.checkpoints.load(number)
+                if not self.data:
+                    self.data = self.executor.observe().digests
+                self.checkpoints.refuse_other_data(saved, self.data)
+                self.checkpoints.restore(saved, self.executor)
+            except DamagedCheckpoint as error:
+                log.warning(f"checkpoint {number} cannot be used: {error}; trying the one before")
+                continue
+            return self._continue_from(saved)
+        log.warning(f"run {self.job.run_id} has no usable checkpoint: starting from the beginning")
+        return None
+
+    def _continue_from(self, saved: Saved) -> Cursor:
+        trace = saved.trace
+        self.iteration = trace.iteration.tolist()
+        self.elbo = trace.elbo.tolist()
+        self.seconds = trace.seconds.tolist()
+        self.saved = saved.number
+        self._before = self.seconds[-1]
+        self._started = time.perf_counter()
+        log.info(f"resuming run {self.job.run_id} after evaluation {saved.number}")
+        return saved.cursor
+
+    def accept(self, step: Step) -> None:
+        """Note an accepted evaluation."""
+        self.at = step.cursor
+        self.iteration.append(step.iteration)
+        self.elbo.append(step.elbo)
+        self.seconds.append(self._before + time.perf_counter() - self._started)
+
+    def save(self, cursor: Cursor) -> None:
+        """Write a checkpoint."""
+        self.checkpoints.save(cursor, self.trace(), self.executor, self.data)
+        self.saved = cursor.number
+
+    def trace(self) -> Trace:
+        """Return the trace so far."""
+        return Trace(
+            np.array(self.iteration, dtype=np.int64),
+            np.array(self.elbo, dtype=np.float64),
+            np.array(self.seconds, dtype=np.float64),
+        )
+
+    def progress(self) -> Progress:
+        """Return where the fit is."""
+        rise = self.elbo[-1] - self.elbo[-2] if len(self.elbo) > 1 else None
+        return Progress(
+            self.iteration[-1], self.job.max_iter, self.elbo[-1], rise, self.seconds[-1]
+        )
+
+    def result(self, converged: bool) -> FitResult:
+        """Return the outcome, with a warning if the bound had not converged."""
+        if self.at is None:
+            raise RuntimeError("a fit made no step")
+        if not converged:
+            log.warning(
+                f"the bound had not converged after {self.at.number + 1} evaluations; raise "
+                "max_iter or tol"
+            )
+        return FitResult(
+            q=self.at.q,
+            trace=self.trace(),
+            iterations=self.at.number + 1,
+            seconds=self.seconds[-1],
+            converged=converged,
+            number=self.at.number,
+        )

@@ -1,0 +1,194 @@
+"""One run, one driver: a lock in the run's folder with a heartbeat.
+
+Whether a holder is alive is told by its process, on the same machine, and elsewhere by
+whether its heartbeat *changes* while the observer watches on its own clock. No two clocks
+are compared, so clocks that differ do no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+
+from flows.storage import StorageError, create_bytes, delete, is_local, join, read_bytes, write_bytes
+
+log = logging.getLogger(__name__)
+
+BEAT = 5.0  # seconds between two heartbeats
+PATIENCE = 3.5 * BEAT  # seconds without a change until a holder counts as dead
+SETTLE = 0.5  # seconds until the last of several writers is known
+
+_held: dict[str, Claim] = {}
+
+
+class RunBusy(Exception):
+    """Another process works on this run; one sentence for the user."""
+
+
+class Claim:
+    """The right to write a run; made by `claim`."""
+
+    def __init__(self, store: str, run_id: str) -> None:
+        self.store = store
+        self.run_id = run_id
+        self.url = join(store, "lock.json")
+        self.token = uuid.uuid4().hex
+        self._beats = 0
+        self._taken_by: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="vbflows-lock", daemon=True)
+
+    def check(self) -> None:
+        """Raise `RunBusy` if another process has taken the run over meanwhile."""
+        if self._taken_by is not None:
+            raise RunBusy(
+                f"run {self.run_id} was taken over by {self._taken_by} while this process did not "
+                "answer; leave it to that one"
+            )
+
+    def acquire(self, patience: float) -> None:
+        """Take the lock, or raise `RunBusy`."""
+        if not create_bytes(self.url, self._content()):
+            self._await_end_of_holder(patience)
+            write_bytes(self.url, self._content())
+            self._settle()
+        elif not is_local(self.url):
+            self._settle()
+        self._thread.start()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._stop.set()
+        self._thread.join()
+        with suppress(StorageError):
+            if _read(self.url).get("token") == self.token:
+                delete(self.url)
+
+    def _content(self) -> bytes:
+        self._beats += 1
+        return json.dumps(
+            {
+                "token": self.token,
+                "host": platform.node(),
+                "machine": _machine(),
+                "pid": os.getpid(),
+                "started": psutil.Process().create_time(),
+                "beats": self._beats,
+            }
+        ).encode()
+
+    def _settle(self) -> None:
+        time.sleep(SETTLE)
+        holder = _read(self.url)
+        if holder.get("token") != self.token:
+            raise self._busy(holder)
+
+    def _await_end_of_holder(self, patience: float) -> None:
+        first = _read(self.url)
+        if not first or first.get("machine") == _machine():
+            if _alive(first):
+                raise self._busy(first)
+            return
+        log.info(
+            f"run {self.run_id} is locked by {_name(first)}; watching {patience:.0f} s for its "
+            "heartbeat"
+        )
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            time.sleep(min(1.0, patience / 10))
+            now = _read(self.url)
+            if not now:
+                return
+            if now != first:
+                raise self._busy(now)
+
+    def _busy(self, holder: dict[str, Any]) -> RunBusy:
+        return RunBusy(
+            f"run {self.run_id} is being worked on by {_name(holder)}; wait for it to end, or "
+            "choose another run id"
+        )
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT):
+            try:
+                holder = _read(self.url)
+                if holder and holder.get("token") != self.token:
+                    self._taken_by = _name(holder)
+                    return
+                write_bytes(self.url, self._content())
+            except StorageError as error:
+                log.warning(f"the heartbeat of run {self.run_id} could not be written: {error}")
+
+
+@contextmanager
+def claim(store: str, run_id: str, patience: float = PATIENCE) -> Iterator[Claim]:
+    """Hold a run for the duration of a block; nested claims in one process are one.
+
+    Parameters
+    ----------
+    store
+        URL of the run's folder.
+    run_id
+        Name of the run, for messages.
+    patience
+        Seconds to watch the heartbeat of a holder on another machine.
+
+    Raises
+    ------
+    RunBusy
+        If another process that is alive holds the run.
+    """
+    if store in _held:
+        yield _held[store]
+        return
+    held = Claim(store, run_id)
+    held.acquire(patience)
+    _held[store] = held
+    try:
+        yield held
+    finally:
+        del _held[store]
+        held.release()
+
+
+def _read(url: str) -> dict[str, Any]:
+    """Return what a lock says; empty where there is none or it is unreadable."""
+    try:
+        content = json.loads(read_bytes(url))
+    except (StorageError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _machine() -> str:
+    """Name this machine and, within it, the space that process ids belong to."""
+    parts = [platform.node()]
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        parts.append(file.read().strip())
+    with suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return "|".join(parts)
+
+
+def _alive(holder: dict[str, Any]) -> bool:
+    """Whether the process that wrote a lock on this machine is still the same one."""
+    try:
+        process = psutil.Process(int(holder["pid"]))
+        same = abs(process.create_time() - float(holder["started"])) < 1.0
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except (KeyError, ValueError, psutil.NoSuchProcess):
+        return False
+
+
+def _name(holder: dict[str, Any]) -> str:
+    return f"process {holder.get('pid', '?')} on {holder.get('host', 'another machine')}"
