@@ -331,7 +331,10 @@ def _logged(order: Order, cache: Cache, number: int) -> Globals:
 
 
 def _stored(url: str, cache: Cache) -> Globals:
-    return cache.globals(url, lambda: aligned(from_bytes(storage.read_bytes(url), Globals, url)))
+    found: Globals = cache.globals(
+        url, lambda: aligned(from_bytes(storage.read_bytes(url), Globals, url))
+    )
+    return found
 
 
 def _batch(order: Order, job: Job, index: int, cache: Cache) -> Any:

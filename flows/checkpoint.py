@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 
 from flows.block import Job, checkpoint_url, digest_of
 from flows.executor import Executor
@@ -80,9 +81,7 @@ class Checkpoints:
         self.job = job
         self._complete: list[int] = []
 
-    def save(
-        self, cursor: Cursor, trace: Trace, executor: Executor, data: tuple[str, ...]
-    ) -> None:
+    def save(self, cursor: Cursor, trace: Trace, executor: Executor, data: tuple[str, ...]) -> None:
         """Write a checkpoint, then drop all but the last two."""
         folder = checkpoint_url(self.job.store, cursor.number)
         delete(join(folder, _MANIFEST))
@@ -246,9 +245,12 @@ def _described(name: str, value: Any) -> list[tuple[str, str]]:
 
 def versions() -> dict[str, str]:
     """Return the versions that the last bits of a result may depend on."""
-    import scipy
 
-    return {"python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__}
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
 
 
 def _listed(found: dict[str, str]) -> str:

@@ -102,6 +102,8 @@ def run_fit(
     CheckpointError
         If the checkpoint to resume from belongs to another model, data set or settings.
     """
+    if executor.job is not job:
+        raise ValueError("the executor was made for another job than the one to fit")
     with claim(job.store, job.run_id) as held:
         checkpoints = Checkpoints(job)
         fit = _Fit(job, executor, checkpoints)

@@ -20,7 +20,15 @@ from typing import Any
 
 import psutil
 
-from flows.storage import StorageError, create_bytes, delete, is_local, join, read_bytes, write_bytes
+from flows.storage import (
+    StorageError,
+    create_bytes,
+    delete,
+    is_local,
+    join,
+    read_bytes,
+    write_bytes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +103,9 @@ class Claim:
 
     def _await_end_of_holder(self, patience: float) -> None:
         first = _read(self.url)
+        if not first:
+            time.sleep(SETTLE)  # its writer may be between creating and filling it
+            first = _read(self.url)
         if not first or first.get("machine") == _machine():
             if _alive(first):
                 raise self._busy(first)
@@ -185,7 +196,7 @@ def _alive(holder: dict[str, Any]) -> bool:
     try:
         process = psutil.Process(int(holder["pid"]))
         same = abs(process.create_time() - float(holder["started"])) < 1.0
-        return same and process.status() != psutil.STATUS_ZOMBIE
+        return bool(same and process.status() != psutil.STATUS_ZOMBIE)
     except (KeyError, ValueError, psutil.NoSuchProcess):
         return False
 
