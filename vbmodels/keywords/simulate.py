@@ -1,0 +1,131 @@
+"""Words of documents drawn from pooled VBSS, with the truth beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.state import BoolArray, FloatArray, State
+
+# Shifts and spreads of the raw features, so that standardisation has work to do.
+LOCATIONS = (0.0, 3.0, -40.0, 0.2)
+SPREADS = (1.0, 2.5, 7.0, 0.1)
+
+
+@dataclass(frozen=True)
+class PooledTruth(State):
+    """What the words were drawn from.
+
+    Parameters
+    ----------
+    coefficients
+        [P] w, for features of mean 0 and variance 1; the first is the constant.
+    alpha
+        [D] probability that a keyword of document d is not listed; 0 where complete.
+    intercept
+        [D] a_d.
+    keyword
+        [W] y*, whether the word is a keyword.
+    """
+
+    coefficients: FloatArray
+    alpha: FloatArray
+    intercept: FloatArray
+    keyword: BoolArray
+
+    @property
+    def keyword_rate(self) -> float:
+        """The share of the words that are keywords."""
+        return float(self.keyword.mean())
+
+
+def simulate_pooled(
+    rng: np.random.Generator,
+    n_documents: int,
+    *,
+    coefficients: FloatArray,
+    mean_words: float = 40.0,
+    mean_alpha: float = 0.7,
+    concentration: float = 20.0,
+    intercept_sd: float = 0.0,
+    n_complete: int = 0,
+    correlation: float = 0.3,
+) -> tuple[KeywordBatch, PooledTruth]:
+    """Draw documents from the model of `vbmodels.keywords.pooled`.
+
+    Parameters
+    ----------
+    rng
+        Source of randomness.
+    n_documents
+        D; the first ``n_complete`` of them have all their keywords listed.
+    coefficients
+        [P] w for features of unit variance, the constant first.
+    mean_words
+        Mean words of a document; at least 2 are drawn (2 + Poisson).
+    mean_alpha, concentration
+        alpha_d ~ Beta(concentration mean_alpha, concentration (1 - mean_alpha)).
+    intercept_sd
+        Standard deviation of a_d.
+    correlation
+        Correlation of any two features.
+    """
+    sizes = 2 + rng.poisson(max(mean_words - 2.0, 0.0), n_documents)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    total, p = int(offsets[-1]), len(coefficients)
+    shared = rng.standard_normal((total, 1))
+    own = rng.standard_normal((total, p - 1))
+    features = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own
+    intercept = intercept_sd * rng.standard_normal(n_documents)
+    eta = coefficients[0] + features @ coefficients[1:] + np.repeat(intercept, sizes)
+    keyword = eta + rng.standard_normal(total) > 0.0
+    alpha = rng.beta(concentration * mean_alpha, concentration * (1 - mean_alpha), n_documents)
+    complete = np.arange(n_documents) < n_complete
+    alpha[complete] = 0.0
+    y = keyword & (rng.random(total) >= np.repeat(alpha, sizes))
+    cycle = np.arange(p - 1) % len(LOCATIONS)
+    raw = np.asarray(LOCATIONS)[cycle] + np.asarray(SPREADS)[cycle] * features
+    batch = KeywordBatch(
+        x=np.column_stack([np.ones(total), raw]),
+        y=y,
+        offsets=offsets,
+        fold=np.arange(n_documents, dtype=np.int64) % 10,
+        complete=complete,
+        edge_row=np.zeros(0, dtype=np.int64),
+        edge_col=np.zeros(0, dtype=np.int64),
+        edge_count=np.zeros(0),
+        edge_offsets=np.zeros(n_documents + 1, dtype=np.int64),
+    )
+    return batch, PooledTruth(coefficients, alpha, intercept, keyword)
+
+
+def typical_coefficients(n_features: int, keyword_rate: float = 0.25) -> FloatArray:
+    """Return w [1 + n_features] with slopes that shrink and alternate, like fitted ones."""
+    slopes = 0.8 * (-0.6) ** np.arange(n_features)
+    spread = np.sqrt(1.0 + slopes @ slopes)
+    return np.concatenate([[spread * ndtri(keyword_rate)], slopes])
+
+
+def split_documents(batch: KeywordBatch, n_parts: int) -> list[KeywordBatch]:
+    """Cut a batch into ``n_parts`` runs of documents of almost equal length."""
+    cuts = np.linspace(0, batch.n_documents, n_parts + 1).round().astype(int)
+    return [_documents(batch, int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+def _documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:
+    words = slice(int(batch.offsets[first]), int(batch.offsets[last]))
+    pairs = slice(int(batch.edge_offsets[first]), int(batch.edge_offsets[last]))
+    return KeywordBatch(
+        x=batch.x[words],
+        y=batch.y[words],
+        offsets=batch.offsets[first : last + 1] - batch.offsets[first],
+        fold=batch.fold[first:last],
+        complete=batch.complete[first:last],
+        edge_row=batch.edge_row[pairs],
+        edge_col=batch.edge_col[pairs],
+        edge_count=batch.edge_count[pairs],
+        edge_offsets=batch.edge_offsets[first : last + 1] - batch.edge_offsets[first],
+    )
