@@ -60,9 +60,7 @@ class Moments(Stats):
         share = other.weight / total
         step = other.mean - self.mean
         between = self.weight * share * np.outer(step, step)
-        return type(self)(
-            total, self.mean + share * step, self.scatter + other.scatter + between
-        )
+        return type(self)(total, self.mean + share * step, self.scatter + other.scatter + between)
 
     def about(self, centre: FloatArray) -> FloatArray:
         """Return the scatter [P, P] about another centre."""
@@ -70,8 +68,11 @@ class Moments(Stats):
         return self.scatter + self.weight * np.outer(step, step)
 
     def sd(self) -> FloatArray:
-        """Return each column's standard deviation [P], and 1 for a constant column."""
+        """Return each column's standard deviation [P], infinite for a constant column.
+
+        Divided by it, a constant column is zero: it is dropped without a special case.
+        """
         if self.weight <= 0.0:
-            return np.ones(len(self.mean))
+            return np.full(len(self.mean), np.inf)
         sd = np.sqrt(np.maximum(np.diag(self.scatter), 0.0) / self.weight)
-        return np.where(sd > CONSTANT * np.maximum(1.0, np.abs(self.mean)), sd, 1.0)
+        return np.where(sd > CONSTANT * np.maximum(1.0, np.abs(self.mean)), sd, np.inf)

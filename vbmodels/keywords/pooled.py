@@ -74,7 +74,8 @@ class PooledGlobal(State):
         [P, P] K = X'X, or with a document's own intercept
         K = X'X - sum_d s_d s_d' / (n_d + tau). Lambda = S0^-1 + K is the precision.
     location, scale
-        [P] standardisation: X = (x - location) / scale; column 0 is left as it is.
+        [P] standardisation: X = (x - location) / scale; column 0 is left as it is. The scale
+        of a constant column is infinite, which drops it.
     rate
         pi; NaN when it is unknown.
     n_documents, n_complete
@@ -363,9 +364,7 @@ class PooledVBSS:
         """Return ``q`` with another mean of q(w)."""
         return PooledGlobal(**{**vars(q), "mean": np.ascontiguousarray(vector)})
 
-    def probabilities(
-        self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal
-    ) -> FloatArray:
+    def probabilities(self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal) -> FloatArray:
         """Return r = q(z > 0) [W] of the fitted documents: 1 where listed."""
         return self.latent(q, batch, local).keyword
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import ndtri
@@ -112,7 +113,7 @@ def typical_coefficients(n_features: int, keyword_rate: float = 0.25) -> FloatAr
 def split_documents(batch: KeywordBatch, n_parts: int) -> list[KeywordBatch]:
     """Cut a batch into ``n_parts`` runs of documents of almost equal length."""
     cuts = np.linspace(0, batch.n_documents, n_parts + 1).round().astype(int)
-    return [_documents(batch, int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [_documents(batch, int(a), int(b)) for a, b in pairwise(cuts)]
 
 
 def _documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:
