@@ -15,12 +15,12 @@ from flows.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.executor import Executor, InProcess
 from flows.lock import claim
 from vbmodels.cavi import (
-    Accelerable,
     Cursor,
     Loop,
     Step,
     UntilConverged,
     cavi,
+    loop_of,
     squarem,
     start,
 )
@@ -125,7 +125,7 @@ def run_fit(
 
 def _loop(job: Job) -> Loop:
     if job.loop is None:
-        return squarem if isinstance(job.model, Accelerable) else cavi
+        return loop_of(job.model)
     if job.loop not in LOOPS:
         raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {job.loop!r}")
     return LOOPS[job.loop]

@@ -91,12 +91,17 @@ class Cursor(State):
 
 @dataclass(frozen=True)
 class Step:
-    """One accepted sweep: its parameters, the bound at them, and how to go on from here."""
+    """One accepted sweep: its parameters, the bound at them, and how to go on from here.
+
+    ``converged`` is None where the trace of bounds decides; a loop that judges by itself
+    (one with draws, say) states it.
+    """
 
     iteration: int
     q: Any
     elbo: float
     cursor: Cursor
+    converged: bool | None = None
 
 
 def tree_sum(parts: Iterable[S]) -> S:
@@ -318,17 +323,19 @@ class UntilConverged:
         if self.trace:
             # The first step of a resumed loop is the one that the checkpoint was made at.
             at = next(self.steps)
-            self.converged = self._converged()
+            self.converged = self._converged(at)
             if self.converged or at.iteration + 1 >= self.max_iter:
                 return
         for step in self.steps:
             self.trace.append(step.elbo)
-            self.converged = self._converged()
+            self.converged = self._converged(step)
             yield step
             if self.converged or step.iteration + 1 >= self.max_iter:
                 return
 
-    def _converged(self) -> bool:
+    def _converged(self, step: Step) -> bool:
+        if step.converged is not None:
+            return step.converged
         return len(self.trace) > 3 and all(
             remaining_rise(self.trace[:end]) <= self.tol * max(1.0, abs(self.trace[-1]))
             for end in (len(self.trace) - 1, len(self.trace))
@@ -347,6 +354,14 @@ class NotConverged(UserWarning):
     """A fit stopped at its largest number of sweeps before the bound had converged."""
 
 
+@runtime_checkable
+class Driven(Protocol):
+    """A model with a loop of its own: one with phases, or with draws."""
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Go on from ``cursor``, whose step comes first, without end."""
+
+
 @dataclass(frozen=True)
 class Fit:
     """What a fit leaves: the posterior, the bound's trace, and whether it converged."""
@@ -359,6 +374,13 @@ class Fit:
 
 
 Loop = Callable[[Any, Reduce, Cursor], Iterator[Step]]
+
+
+def loop_of(model: Any) -> Loop:
+    """Return the loop of a model: its own, or `squarem` where it is `Accelerable`, or `cavi`."""
+    if isinstance(model, Driven):
+        return lambda model, reduce, cursor: model.steps(reduce, cursor)
+    return squarem if isinstance(model, Accelerable) else cavi
 
 
 def fit(
@@ -388,11 +410,11 @@ def fit(
     threads
         Partitions that are worked on at once.
     loop
-        `cavi` or `squarem`; by default `squarem` where the model is `Accelerable`.
+        `cavi`, `squarem` or another; by default that of `loop_of`.
     """
     reduce = InProcess(model, batches, threads)
     q = model.init(reduce.observe(), np.random.default_rng(seed))
-    run = loop or (squarem if isinstance(model, Accelerable) else cavi)
+    run = loop or loop_of(model)
     steps = UntilConverged(run(model, reduce, start(model, q, reduce)), tol, max_iter)
     step = deque(steps, maxlen=1).pop()
     if not steps.converged:
