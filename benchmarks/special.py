@@ -1,4 +1,4 @@
-"""Our special functions beside SciPy's, CPU nanoseconds an element: python benchmarks/special.py."""
+"""Our special functions beside SciPy's, in CPU nanoseconds an element."""
 
 from __future__ import annotations
 

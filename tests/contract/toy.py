@@ -192,7 +192,7 @@ class UnnormalisedLocal(Toy):
 
     @staticmethod
     def divergence(lam: Gamma, prior: Gamma) -> FloatArray:
-        return lam.kl(prior) + Gamma.log_norm(lam.natural)
+        return lam.kl(prior) + lam.log_norm(lam.natural)
 
 
 class UnnormalisedConstant(Toy):

@@ -14,7 +14,9 @@ class ExponentialFamily(State):
 
     A distribution gives its natural parameters eta, the mean statistics E[t(x)], the
     log-normaliser A and E[log h(x)]; entropy and divergence follow. Natural parameters
-    and statistics are packed on the last axis, in the same order.
+    and statistics are packed on the last axis, in the same order. What is not a natural
+    parameter (a side, a dimension, the shape of a Polya-Gamma) is fixed: two distributions
+    must share it to have a divergence.
     """
 
     @property
@@ -27,8 +29,7 @@ class ExponentialFamily(State):
         """Expected sufficient statistics E[t(x)], the gradient of A at eta; [..., K]."""
         raise NotImplementedError
 
-    @staticmethod
-    def log_norm(natural: FloatArray) -> FloatArray:
+    def log_norm(self, natural: FloatArray) -> FloatArray:
         """Log-normaliser A(eta) = log of the integral of h(x) exp(eta . t(x)); [...]."""
         raise NotImplementedError
 
@@ -51,6 +52,6 @@ class ExponentialFamily(State):
         result: FloatArray = (
             ((mine - theirs) * self.mean_stats).sum(-1)
             - self.log_norm(mine)
-            + self.log_norm(theirs)
+            + other.log_norm(theirs)
         )
         return result

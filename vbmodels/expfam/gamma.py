@@ -54,8 +54,7 @@ class Gamma(ExponentialFamily):
         """(E[log x], E[x]); [..., 2]."""
         return np.stack(np.broadcast_arrays(self.mean_log, self.mean), -1)
 
-    @staticmethod
-    def log_norm(natural: FloatArray) -> FloatArray:
+    def log_norm(self, natural: FloatArray) -> FloatArray:
         """A = log Gamma(shape) - shape log rate; [...]."""
         shape, rate = natural[..., 0] + 1.0, -natural[..., 1]
         result: FloatArray = gammaln(shape) - shape * np.log(rate)

@@ -50,8 +50,7 @@ class Normal(ExponentialFamily):
         """(E[x], E[x^2]); [..., 2]."""
         return np.stack(np.broadcast_arrays(self.mean, self.mean_square), -1)
 
-    @staticmethod
-    def log_norm(natural: FloatArray) -> FloatArray:
+    def log_norm(self, natural: FloatArray) -> FloatArray:
         """A = precision mean^2 / 2 - log(precision / 2 pi) / 2; [...]."""
         linear, square = natural[..., 0], natural[..., 1]
         result: FloatArray = -(linear**2) / (4.0 * square) + 0.5 * (
