@@ -1,0 +1,411 @@
+"""The coordinate updates and the bound of VBSS in NumPy, for all documents at once.
+
+Letters as in chapter 1 of the dissertation: theta [n] importance, z [n] latent normal,
+a, b intercept and slope, lambda = E[1/sigma^2], m = E a + E b E theta, c = exp(E ln alpha),
+r = q(z > 0), B, U, P as in `spectrum`. D documents, W words of all of them; sums over a
+document's words are `_total`. Corrected here (errata of the text): the precision of
+theta_i is E[b^2] + lambda P_ii, not E[b^2] + lambda / U_ii, and the means solve
+
+    (E[b^2] I + lambda P) mu = lambda P theta_0 + E b (E z - E a),
+
+in both the mean-field and the full-covariance form, where the covariance is
+(E[b^2] I + lambda P)^-1. In the axes of B all of these are diagonal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln, log_ndtr
+
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.spectrum import Spectrum
+from vbmodels.state import BoolArray, FloatArray, IntArray, State
+
+Form = Literal["full", "mean_field", "as_printed"]
+LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+COLLAPSED = 1e-250
+"""Least E[1/sigma^2] of the form as printed, which shrinks by a factor at every sweep."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The hyperparameters, named as in section 1.2.
+
+    Parameters
+    ----------
+    tau
+        1/sigma^2 ~ Gamma(tau, rate tau).
+    var_a, var_b
+        a ~ N(0, var_a), b ~ N(0, var_b).
+    alpha_1, alpha_2
+        alpha ~ Beta(alpha_1, alpha_2), alpha the probability that a keyword is not observed.
+    """
+
+    tau: float
+    var_a: float
+    var_b: float
+    alpha_1: float
+    alpha_2: float
+
+
+@dataclass(frozen=True)
+class Factors(State):
+    """q of every document: the factors' own parameters, so that the bound can be read.
+
+    Parameters
+    ----------
+    location, log_c
+        [W] q(z_i) is N(location_i, 1) weighted by exp(log_c_i) on z_i > 0 where y_i = 0,
+        cut to z_i > 0 where y_i = 1.
+    theta
+        [W] the means of q(theta).
+    curvature, precision
+        [D] E[b^2] and lambda that q(theta)'s variances were made with.
+    a, a_var, b, b_var
+        [D] q(a) and q(b), normal.
+    rate
+        [D] q(1/sigma^2) is Gamma(tau + n/2, rate).
+    hidden
+        [D], or [W] with one alpha a word: q(alpha) is Beta(alpha_1 + hidden, alpha_2 + seen),
+        hidden the expected number of keywords that are not observed.
+    settled
+        [D] whether the document's last sweep moved nothing any more; it is left alone then.
+    sweeps
+        [D] sweeps so far.
+    """
+
+    location: FloatArray
+    log_c: FloatArray
+    theta: FloatArray
+    curvature: FloatArray
+    precision: FloatArray
+    a: FloatArray
+    a_var: FloatArray
+    b: FloatArray
+    b_var: FloatArray
+    rate: FloatArray
+    hidden: FloatArray
+    settled: BoolArray
+    sweeps: IntArray
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive documents with all that a sweep reads and no sweep changes."""
+
+    spectrum: Spectrum
+    y: FloatArray
+    offsets: IntArray
+    theta0_axes: FloatArray
+    form: Form
+    per_word: bool
+
+    @classmethod
+    def of(
+        cls, batch: KeywordBatch, spectrum: Spectrum, scale: float, form: Form, per_word: bool
+    ) -> Block:
+        """Take the documents of ``spectrum`` out of ``batch``; theta_0 = scale B^-1 y."""
+        first, last = spectrum.first, spectrum.last
+        words = slice(int(batch.offsets[first]), int(batch.offsets[last]))
+        offsets = batch.offsets[first : last + 1] - batch.offsets[first]
+        y = batch.y[words].astype(float)
+        return cls(spectrum, y, offsets, scale * spectrum.labels, form, per_word)
+
+    @cached_property
+    def n(self) -> FloatArray:
+        """Words of each document [D]."""
+        n: FloatArray = np.diff(self.offsets).astype(np.float64)
+        return n
+
+    @cached_property
+    def document(self) -> IntArray:
+        """[W] the document of each word."""
+        return np.repeat(np.arange(len(self.n)), np.diff(self.offsets))
+
+    @cached_property
+    def seen(self) -> FloatArray:
+        """Observed keywords behind each alpha: [D], or [W] with one alpha a word."""
+        return self.y if self.per_word else self.total(self.y)
+
+    @cached_property
+    def theta0(self) -> FloatArray:
+        """theta_0 [W]."""
+        return self.from_axes(self.theta0_axes)
+
+    @cached_property
+    def stiffness(self) -> FloatArray:
+        """[W] what lambda multiplies in the precisions of q(theta), by form."""
+        if self.form == "full":
+            return self.spectrum.values**2
+        if self.form == "mean_field":
+            return self.spectrum.p_diag
+        inverse: FloatArray = 1.0 / self.spectrum.u_diag
+        return inverse
+
+    def total(self, values: FloatArray) -> FloatArray:
+        """Sum [W] over each document: [D]."""
+        total = np.bincount(self.document, values, minlength=len(self.n))
+        return np.asarray(total, dtype=np.float64)
+
+    def to_axes(self, x: FloatArray) -> FloatArray:
+        """V'x in every document."""
+        return self._rotate(x, transpose=True)
+
+    def from_axes(self, x: FloatArray) -> FloatArray:
+        """V x in every document."""
+        return self._rotate(x, transpose=False)
+
+    def _rotate(self, x: FloatArray, transpose: bool) -> FloatArray:
+        rotated = np.empty_like(x)
+        bounds = self.offsets.tolist()
+        for d, (i, j) in enumerate(pairwise(bounds)):
+            v = self.spectrum.axes(d, j - i)
+            np.dot(v.T if transpose else v, x[i:j], out=rotated[i:j])
+        return rotated
+
+
+def start(block: Block, prior: Prior, unobserved: float) -> Factors:
+    """Start as section 1.3.4 suggests: theta_0, a = 0, b = 1, lambda = 1.
+
+    q(alpha) starts where a share ``unobserved`` of the keywords is not observed. The
+    spreads of a and b are nil until their first update, which is why no bound is read here.
+    """
+    n_documents, n_words = len(block.n), len(block.y)
+    one, nil = np.ones(n_documents), np.zeros(n_documents)
+    hidden = block.seen * unobserved / (1.0 - unobserved)
+    return Factors(
+        location=np.zeros(n_words),
+        log_c=np.zeros(n_words),
+        theta=block.theta0.copy(),
+        curvature=one,
+        precision=one.copy(),
+        a=nil,
+        a_var=nil.copy(),
+        b=one.copy(),
+        b_var=nil.copy(),
+        rate=prior.tau + 0.5 * block.n,
+        hidden=hidden,
+        settled=np.zeros(n_documents, dtype=bool),
+        sweeps=np.zeros(n_documents, dtype=np.int64),
+    )
+
+
+def z_moments(y: FloatArray, location: FloatArray, log_c: FloatArray) -> tuple[FloatArray, ...]:
+    """Return E z, r = q(z > 0) and ln Z of q(z); A.1.1.
+
+    With Z = Phi(m) where y = 1, and Z = Phi(-m) + c Phi(m) where y = 0,
+
+        E z = m + phi(m)/Z, r = 1    and    E z = m + (c - 1) phi(m)/Z, r = c Phi(m)/Z.
+    """
+    observed = y > 0.0
+    log_pos = log_ndtr(location)
+    log_z = np.where(observed, log_pos, np.logaddexp(log_ndtr(-location), log_c + log_pos))
+    ratio = np.exp(-0.5 * location**2 - LOG_ROOT_2PI - log_z)
+    mean = location + np.where(observed, 1.0, np.expm1(log_c)) * ratio
+    r = np.where(observed, 1.0, np.exp(log_c + log_pos - log_z))
+    return mean, r, log_z
+
+
+def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
+    """Update every factor once, in the order z, theta, a, b, sigma^2, alpha."""
+    doc, n = block.document, block.n
+    location = f.a[doc] + f.b[doc] * f.theta
+    log_c = _log_c(block, prior, f.hidden)
+    z, r, _ = z_moments(block.y, location, log_c)
+    precision = (prior.tau + 0.5 * n) / f.rate
+    curvature = f.b**2 + f.b_var
+    theta, theta_axes = _theta_means(block, curvature, precision, f.b[doc], z - f.a[doc])
+    sum_theta, square, g = _theta_moments(block, curvature, precision, theta, theta_axes)
+    a_var = 1.0 / (n + 1.0 / prior.var_a)
+    a = a_var * (block.total(z) - f.b * sum_theta)
+    b_var = 1.0 / (square + 1.0 / prior.var_b)
+    b = b_var * (block.total(theta * z) - a * sum_theta)
+    hidden = (1.0 - block.y) * r
+    return Factors(
+        location=location,
+        log_c=log_c,
+        theta=theta,
+        curvature=curvature,
+        precision=precision,
+        a=a,
+        a_var=a_var,
+        b=b,
+        b_var=b_var,
+        rate=_rate(block, prior, g),
+        hidden=hidden if block.per_word else block.total(hidden),
+        settled=f.settled,
+        sweeps=f.sweeps + 1,
+    )
+
+
+def _rate(block: Block, prior: Prior, g: FloatArray) -> FloatArray:
+    """tau + g; as printed, no further than `COLLAPSED` lets it, or it would overflow."""
+    rate = prior.tau + g
+    if block.form == "as_printed":
+        rate = np.minimum(rate, (prior.tau + 0.5 * block.n) / COLLAPSED)
+    return rate
+
+
+def _log_c(block: Block, prior: Prior, hidden: FloatArray) -> FloatArray:
+    """E ln alpha, as [W]."""
+    first = prior.alpha_1 + hidden
+    log_c: FloatArray = digamma(first) - digamma(first + prior.alpha_2 + block.seen)
+    return log_c if block.per_word else log_c[block.document]
+
+
+def _theta_means(
+    block: Block, curvature: FloatArray, precision: FloatArray, b: FloatArray, target: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return E theta and V' E theta."""
+    doc = block.document
+    if block.form == "as_printed":
+        pull = precision[doc] * block.stiffness
+        theta = (b * target + pull * block.theta0) / (curvature[doc] + pull)
+        return theta, block.to_axes(theta)
+    pull = precision[doc] * block.spectrum.values**2
+    axes = (pull * block.theta0_axes + b * block.to_axes(target)) / (curvature[doc] + pull)
+    return block.from_axes(axes), axes
+
+
+def _theta_moments(
+    block: Block,
+    curvature: FloatArray,
+    precision: FloatArray,
+    theta: FloatArray,
+    theta_axes: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return 1'E theta, E theta'theta and g = E (theta - theta_0)'P(theta - theta_0) / 2."""
+    doc, squares = block.document, block.spectrum.values**2
+    variance = 1.0 / (curvature[doc] + precision[doc] * block.stiffness)
+    weight = squares if block.form == "full" else block.spectrum.p_diag
+    away = squares * (theta_axes - block.theta0_axes) ** 2
+    square = block.total(theta**2 + variance)
+    return block.total(theta), square, 0.5 * block.total(weight * variance + away)
+
+
+def bound(block: Block, prior: Prior, f: Factors) -> FloatArray:
+    """Return the evidence lower bound of each document [D]; section 1.3.1.
+
+    E ln p(y, z | theta, a, b, alpha) - E ln q(z) is
+
+        sum_i E z_i (m_i - l_i) + l_i^2/2 - E(a + b theta_i)^2/2 + ln Z_i
+              + (1 - y_i) r_i (E ln alpha - ln c_i) + y_i E ln(1 - alpha),
+
+    where q(z_i) was made with location l_i and ln c_i; the rest is
+    E ln p(theta | sigma^2) + H[q(theta)] - KL(a) - KL(b) - KL(1/sigma^2) - KL(alpha).
+    """
+    doc, n, y = block.document, block.n, block.y
+    z, r, log_z = z_moments(y, f.location, f.log_c)
+    axes = block.to_axes(f.theta)
+    sum_theta, square, g = _theta_moments(block, f.curvature, f.precision, f.theta, axes)
+    m = f.a[doc] + f.b[doc] * f.theta
+    first, second = prior.alpha_1 + f.hidden, prior.alpha_2 + block.seen
+    log_alpha = digamma(first) - digamma(first + second)
+    log_rest = digamma(second) - digamma(first + second)
+    if not block.per_word:
+        log_alpha, log_rest = log_alpha[doc], log_rest[doc]
+    words = z * (m - f.location) + 0.5 * f.location**2 + log_z
+    words += (1.0 - y) * r * (log_alpha - f.log_c) + y * log_rest
+    linear = n * (f.a_var + f.a**2) + 2.0 * f.a * f.b * sum_theta + (f.b**2 + f.b_var) * square
+    shape = prior.tau + 0.5 * n
+    spread = f.curvature[doc] + f.precision[doc] * block.stiffness
+    theta = block.total(np.log(block.spectrum.values) - 0.5 * np.log(spread))
+    theta += 0.5 * n * (1.0 + digamma(shape) - np.log(f.rate)) - shape / f.rate * g
+    alpha = _beta_kl(first, second, prior.alpha_1, prior.alpha_2)
+    return (
+        block.total(words)
+        - 0.5 * linear
+        + theta
+        - _normal_kl(f.a, f.a_var, prior.var_a)
+        - _normal_kl(f.b, f.b_var, prior.var_b)
+        - _gamma_kl(shape, f.rate, prior.tau)
+        - (block.total(alpha) if block.per_word else alpha)
+    )
+
+
+def _normal_kl(mean: FloatArray, var: FloatArray, prior_var: float) -> FloatArray:
+    """KL(N(mean, var) || N(0, prior_var))."""
+    return 0.5 * ((var + mean**2) / prior_var - 1.0 - np.log(var / prior_var))
+
+
+def _gamma_kl(shape: FloatArray, rate: FloatArray, tau: float) -> FloatArray:
+    """KL(Gamma(shape, rate) || Gamma(tau, tau))."""
+    kl: FloatArray = (
+        (shape - tau) * digamma(shape)
+        - gammaln(shape)
+        + gammaln(tau)
+        + tau * np.log(rate / tau)
+        + shape * (tau - rate) / rate
+    )
+    return kl
+
+
+def _beta_kl(first: FloatArray, second: FloatArray, alpha_1: float, alpha_2: float) -> FloatArray:
+    """KL(Beta(first, second) || Beta(alpha_1, alpha_2))."""
+    kl: FloatArray = (
+        betaln(alpha_1, alpha_2)
+        - betaln(first, second)
+        + (first - alpha_1) * digamma(first)
+        + (second - alpha_2) * digamma(second)
+        - (first + second - alpha_1 - alpha_2) * digamma(first + second)
+    )
+    return kl
+
+
+def _by_word(name: str, per_word: bool) -> bool:
+    return name in ("location", "log_c", "theta") or (name == "hidden" and per_word)
+
+
+def take(f: Factors, documents: slice, words: slice, per_word: bool) -> Factors:
+    """Return the factors of consecutive documents, as copies."""
+    return Factors(
+        **{
+            x.name: getattr(f, x.name)[words if _by_word(x.name, per_word) else documents].copy()
+            for x in fields(f)
+        }
+    )
+
+
+def join(parts: list[Factors]) -> Factors:
+    """Return the factors of consecutive blocks as one."""
+    return Factors(
+        **{x.name: np.concatenate([getattr(p, x.name) for p in parts]) for x in fields(Factors)}
+    )
+
+
+def keep_settled(block: Block, before: Factors, after: Factors) -> Factors:
+    """Return ``after``, with the documents that were settled as they were before."""
+    if not before.settled.any():
+        return after
+    words = before.settled[block.document]
+    return Factors(
+        **{
+            x.name: np.where(
+                words if _by_word(x.name, block.per_word) else before.settled,
+                getattr(before, x.name),
+                getattr(after, x.name),
+            )
+            for x in fields(after)
+        }
+    )
+
+
+def settle(block: Block, before: Factors, after: Factors, tolerance: float) -> Factors:
+    """Mark the documents whose sweep from ``before`` to ``after`` moved nothing.
+
+    What is watched: the location of every z, the slope, and ln rate; the last two because
+    b theta can stay while b and theta move. As printed ln rate never comes to rest, so it
+    is not watched (the text watches Phi(m) only).
+    """
+    moved = np.zeros(len(block.n))
+    np.maximum.at(moved, block.document, np.abs(after.location - before.location))
+    moved = np.maximum(moved, np.abs(after.b - before.b))
+    if block.form != "as_printed":
+        moved = np.maximum(moved, np.abs(np.log(after.rate / before.rate)))
+    return replace(after, settled=before.settled | (moved <= tolerance))
