@@ -373,9 +373,18 @@ def take(f: Factors, documents: slice, words: slice, per_word: bool) -> Factors:
 
 
 def join(parts: list[Factors]) -> Factors:
-    """Return the factors of consecutive blocks as one."""
+    """Return the factors of consecutive blocks as one; of no block, those of no document."""
+    kinds = {"settled": np.bool_, "sweeps": np.int64}
     return Factors(
-        **{x.name: np.concatenate([getattr(p, x.name) for p in parts]) for x in fields(Factors)}
+        **{
+            x.name: np.concatenate(
+                [
+                    np.empty(0, dtype=kinds.get(x.name, np.float64)),
+                    *(getattr(p, x.name) for p in parts),
+                ]
+            )
+            for x in fields(Factors)
+        }
     )
 
 

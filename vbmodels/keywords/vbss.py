@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.special import ndtr
@@ -24,8 +23,6 @@ from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.coordinate import Block, Factors, Form, Prior
 from vbmodels.keywords.spectrum import spectra
 from vbmodels.state import FloatArray, State, Stats
-
-Engine = Literal["auto", "compiled", "numpy"]
 
 
 @dataclass(frozen=True)
@@ -92,9 +89,6 @@ class VBSS:
         A document whose sweep moves less is settled and left alone from then on.
     max_words
         Most candidate words of one document: its eigenvectors take 8 n^2 bytes, n^3 time.
-    engine
-        ``compiled`` (Numba), ``numpy``, or ``auto``: compiled where Numba is installed.
-        They agree within rounding.
 
     Raises
     ------
@@ -114,7 +108,6 @@ class VBSS:
     sweeps: int = 10
     tolerance: float = 1e-10
     max_words: int = 5000
-    engine: Engine = "auto"
 
     def __post_init__(self) -> None:
         if self.form not in ("full", "mean_field", "as_printed"):
