@@ -66,7 +66,9 @@ class Report:
         Documents without any candidate word: no row of the result is theirs.
     absent_keywords
         Known keywords of which a word does not occur among the document's candidates, as
-        "doc_id: keyword (missing words)". The words that do occur count as observed.
+        "doc_id: keyword (missing word: absent or too rare)". An absent word does not occur
+        as a noun, adjective or verb; a rare one occurs fewer than ``min_count`` times. The
+        keyword's other words count as observed.
     shortened
         Documents cut to ``max_words`` candidates, as "doc_id (candidates before)".
     """
@@ -198,7 +200,7 @@ def _read(
     counted = Counter(stem for stem in stems if stem is not None)
     least = options.least(len(stems))
     places = {stem: i for i, stem in enumerate(counted) if counted[stem] >= least}
-    known, absent = _observed(row, normalise, places)
+    known, absent = _observed(row, normalise, places, counted)
     shortened = Told()
     if len(places) > options.max_words:
         shortened = Told(1, (f"{row['doc_id']} ({len(places)})",))
@@ -226,7 +228,7 @@ def _tagged(row: dict[str, Any], options: TextOptions) -> Tagged:
 
 
 def _observed(
-    row: dict[str, Any], normalise: Normaliser, places: dict[str, int]
+    row: dict[str, Any], normalise: Normaliser, places: dict[str, int], counted: Counter[str | None]
 ) -> tuple[set[str], Told]:
     """Stems of the known keywords' words that are candidates, and the keywords that lack one."""
     known: set[str] = set()
@@ -235,7 +237,11 @@ def _observed(
         found, missing = normalise.keyword(keyword, places)
         known.update(found)
         if missing:
-            absent.append(f"{row['doc_id']}: {keyword} ({', '.join(missing)})")
+            reasons = (
+                f"{word}: {'too rare' if normalise(word) in counted else 'absent'}"
+                for word in missing
+            )
+            absent.append(f"{row['doc_id']}: {keyword} ({', '.join(reasons)})")
     return known, Told(len(absent), tuple(absent[:MAX_NAMED]))
 
 

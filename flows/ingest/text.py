@@ -77,6 +77,9 @@ ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
 
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
+_SLASH = re.compile(r"(?<=\w\w\w)/(?=\w\w\w)")
+_NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")
+_LONGEST = 50
 _POSSESSIVE = re.compile("['’]s?$")
 _INSIDE = re.compile(r"[^\W_]+")
 _EDGES = "".join(chr(c) for c in range(33, 127) if not chr(c).isalnum()) + "“”‘’«»–—…"
@@ -190,6 +193,7 @@ def tokenise(text: str, options: TextOptions) -> Tagged:
         text = f"{found[1]}\n\n{text[found.end() :]}"
     english = options.language == ENGLISH
     split = {} if english else {"replace": {}}
+    text = _SLASH.sub(" / ", text)
     tokens: list[str] = []
     pos: list[int] = []
     sentence: list[int] = []
@@ -260,13 +264,16 @@ class Normaliser:
     """
 
     def __init__(self, options: TextOptions) -> None:
+        self._options = options
         self._stop = stop_words(options.language) if options.stop_words else frozenset()
         self._stemmer = Stemmer.Stemmer(options.algorithm) if options.algorithm else None
         self._known: dict[str, str | None] = {}
 
     def __call__(self, token: str) -> str | None:
-        """Return the stem of a token; None when it is a stop word or has fewer than two
-        characters or no letter.
+        """Return the stem of a token, or None.
+
+        None stands for what is no word (it has no letter, more than 50 characters, or signs
+        of formulae, code or addresses) and for stop words, to which single letters belong.
         """
         try:
             return self._known[token]
@@ -276,7 +283,9 @@ class Normaliser:
 
     def _normalise(self, token: str) -> str | None:
         word = token.lower()
-        if len(word) < 2 or word in self._stop or not any(c.isalpha() for c in word):
+        if self._options.stop_words and (len(word) < 2 or word in self._stop):
+            return None
+        if len(word) > _LONGEST or _NO_WORD.search(word) or not any(map(str.isalpha, word)):
             return None
         stem: str = self._stemmer.stemWord(word) if self._stemmer else word
         return stem
