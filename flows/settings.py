@@ -37,6 +37,25 @@ class RunSettings(BaseModel):
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
 
 
+class ComputeSettings(BaseModel):
+    """Where the heavy work is done: in process, on local workers or on a running cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workers: int | None = Field(
+        None, ge=1, description="Local worker processes; empty: everything in one process."
+    )
+    scheduler: str | None = Field(
+        None,
+        description="Address of a running Dask scheduler, such as tcp://host:8786; instead of "
+        "workers.",
+    )
+    memory_limit: str | None = Field(
+        None,
+        description="Memory of one local worker, such as 4 GiB; empty: its share of the machine.",
+    )
+
+
 class KeywordSettings(RunSettings):
     """Keyword extraction from a few known keywords per document."""
 

@@ -23,11 +23,16 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem, S3FileSystem
 
 _GLOB = re.compile(r"[*?\[]")
+_LASTING = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 class StorageError(Exception):
     """Storage could not be read or written; the message is one sentence for the user."""
+
+
+class TransientStorageError(StorageError):
+    """Storage did not answer; the same call may succeed a little later."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +306,8 @@ def _told(action: str, url: str) -> Iterator[None]:
             raise StorageError(
                 f"cannot {action} {url}: that file system is read-only; choose another place"
             ) from error
-        raise StorageError(f"cannot {action} {url}: {_line(error)}") from error
+        kind = StorageError if error.errno in _LASTING else TransientStorageError
+        raise kind(f"cannot {action} {url}: {_line(error)}") from error
 
 
 def _line(error: BaseException) -> str:
