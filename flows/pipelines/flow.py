@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import inspect
+from typing import Any
 
 from prefect import Flow, flow
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogHandler
 from prefect.task_runners import ThreadPoolTaskRunner
-from pydantic import Field
 
 from flows.pipelines.record import Body
 from flows.pipelines.recorded import Recorded
@@ -28,17 +28,11 @@ def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow
     """Return the flow of a family; its parameters carry the family's settings as a form."""
 
     def pipeline(
-        source: str,
-        target: str,
-        settings: kind = kind(),  # type: ignore[valid-type]
-        compute: ComputeSettings = ComputeSettings(),
-        resume: str | None = None,
+        source: str, target: str, settings: Any, compute: ComputeSettings, resume: str | None
     ) -> Any:
         return body(Recorded(), source, target, settings, compute, resume)
 
-    pipeline.__annotations__.update(
-        source=str, target=str, settings=kind, compute=ComputeSettings, resume=str | None
-    )
+    pipeline.__signature__ = _signature(kind)  # type: ignore[attr-defined]
     pipeline.__doc__ = f"""{kind.__doc__}
 
     Args:
@@ -58,6 +52,26 @@ def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow
     for name, schema in made.parameters.properties.items():
         schema["title"] = _TITLES[name]
     return made
+
+
+def _signature(kind: type[RunSettings]) -> inspect.Signature:
+    """Return the parameters that Prefect shows and checks."""
+    empty = inspect.Parameter.empty
+    parameters = [
+        ("source", str, empty),
+        ("target", str, empty),
+        ("settings", kind, kind.model_validate({})),
+        ("compute", ComputeSettings, ComputeSettings.model_validate({})),
+        ("resume", str | None, None),
+    ]
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind
+            )
+            for name, kind, default in parameters
+        ]
+    )
 
 
 def drain() -> None:
