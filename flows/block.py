@@ -10,7 +10,7 @@ only saves work. Nothing here knows a cluster.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as once
@@ -142,6 +142,19 @@ class Swept:
 
     stats: Stats
     carries: bool
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Join the results of neighbouring blocks, in order, to the result of one order."""
+    if isinstance(parts[0], Observed):
+        digests = tuple(digest for part in parts for digest in part.digests)
+        return Observed(tree_sum(aligned(part.stats) for part in parts), digests)
+    if isinstance(parts[0], Swept):
+        stats = tree_sum(aligned(part.stats) for part in parts)
+        return Swept(stats, any(part.carries for part in parts))
+    if isinstance(parts[0], dict):
+        return {name: digest for part in parts for name, digest in part.items()}
+    return [result for part in parts for result in part]
 
 
 def run_block(order: Order, job: Job, cache: Cache) -> Any:

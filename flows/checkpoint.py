@@ -175,9 +175,8 @@ class Checkpoints:
         executor.checkpointed([saved.number])
 
     def discard(self) -> None:
-        """Remove every checkpoint and what is logged beside them."""
+        """Remove every checkpoint."""
         delete(join(self.job.store, "checkpoints"))
-        delete(join(self.job.store, "work"))
         self._complete = []
 
     def _read(self, folder: str, name: str, kind: type[Any], manifest: dict[str, Any]) -> Any:

@@ -15,11 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from flows import block
-from flows.block import COLD, Globals, Job, Observed, Order, globals_url
+from flows.block import COLD, Globals, Job, Observed, Order, Swept, globals_url, joined
 from flows.cache import Cache
 from flows.storage import delete, join, write_bytes
-from vbmodels.cavi import tree_sum
-from vbmodels.state import aligned, to_bytes
+from vbmodels.state import to_bytes
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +53,10 @@ class Executor(ABC):
     def run(self, orders: Sequence[Order]) -> list[Any]:
         """Carry out the orders of one evaluation; results in their order."""
 
+    @abstractmethod
+    def prepare(self) -> None:
+        """Store what workers need, if they do not have it; called before any work."""
+
     def close(self) -> None:
         """Release what the executor holds."""
         if self._log is not None:
@@ -62,16 +65,15 @@ class Executor(ABC):
 
     def observe(self) -> Observed:
         """Return the summed statistics of the start, and the digest of every partition."""
-        parts = self._each(block.observe)
-        stats = tree_sum(aligned(part.stats) for part in parts)
-        return Observed(stats, tuple(digest for part in parts for digest in part.digests))
+        observed: Observed = self._each(block.observe)
+        return observed
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.cavi.Reduce`."""
         where = self._place(q, number, warm)
-        parts = self._each(block.sweep, number=number, warm=warm, **where)
-        self._carries = any(part.carries for part in parts)
-        return tree_sum(aligned(part.stats) for part in parts)
+        swept: Swept = self._each(block.sweep, number=number, warm=warm, **where)
+        self._carries = swept.carries
+        return swept.stats
 
     def map(self, function: Callable[..., Any], q: Any, number: int | None = None) -> list[Any]:
         """Return ``function(model, q, batch, local, index)`` of each partition, in order.
@@ -87,17 +89,17 @@ class Executor(ABC):
             The evaluation whose local states are meant; None for none.
         """
         where = self._place(q, None, None)
-        parts = self._each(block.apply, number=number, function=function, **where)
-        return [result for part in parts for result in part]
+        results: list[Any] = self._each(block.apply, number=number, function=function, **where)
+        return results
 
     def checkpoint_locals(self, number: int) -> dict[str, str]:
         """Write every partition's local state; return the digest of each file."""
-        return self._merged(block.keep_locals, number) if self._carries else {}
+        return self._each(block.keep_locals, number=number) if self._carries else {}
 
     def restore(self, number: int, carries: bool) -> dict[str, str]:
         """Take the local states of a checkpoint; return the digest of each file read."""
         self._carries = carries
-        return self._merged(block.load_locals, number) if carries else {}
+        return self._each(block.load_locals, number=number) if carries else {}
 
     def checkpointed(self, numbers: Sequence[int]) -> None:
         """Note which checkpoints are complete, newest first, and drop what they replace."""
@@ -107,13 +109,8 @@ class Executor(ABC):
                 delete(globals_url(self._log, old))
                 self._logged.remove(old)
 
-    def _merged(self, action: Callable[..., Any], number: int) -> dict[str, str]:
-        merged: dict[str, str] = {}
-        for part in self._each(action, number=number):
-            merged.update(part)
-        return merged
-
-    def _each(self, action: Callable[..., Any], **fields: Any) -> list[Any]:
+    def _each(self, action: Callable[..., Any], **fields: Any) -> Any:
+        self.prepare()
         order = Order(
             action=action,
             start=0,
@@ -124,7 +121,7 @@ class Executor(ABC):
             carries=self._carries,
             **fields,
         )
-        return self.run([replace(order, start=a, stop=b) for a, b in self.blocks()])
+        return joined(self.run([replace(order, start=a, stop=b) for a, b in self.blocks()]))
 
     def _place(self, q: Any, number: int | None, warm: int | None) -> dict[str, Any]:
         """Say where an order finds the global parameters: in itself, or stored by this."""
@@ -156,6 +153,9 @@ class InProcess(Executor):
     def __init__(self, job: Job, memory: int | None = None) -> None:
         super().__init__(job)
         self.cache = Cache(memory)
+
+    def prepare(self) -> None:
+        """Store nothing: all is in this process."""
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return one block of all partitions."""

@@ -1,0 +1,541 @@
+"""A job on Dask: the only user of Dask.
+
+The cost of a sweep follows the number of tasks, so an evaluation is a few plain tasks,
+one to four blocks of partitions a worker, with explicit keys. What is large goes by way
+of the run's store: the job and the global parameters are files, a task holds their URLs.
+Blocks prefer the worker that has their data, but any worker can do any block, and a late
+one is asked for again elsewhere: the first result wins. Futures are never chained and are
+released after each evaluation, so the scheduler's memory stays flat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import queue
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cloudpickle
+import dask
+from distributed import Client, Future, KilledWorker, LocalCluster, get_worker
+from distributed.system import MEMORY_LIMIT
+
+from flows.block import Job, Order, PartitionMemoryError, joined
+from flows.executor import Executor
+from flows.storage import delete, join, write_bytes
+from flows.worker import Done, environment, work_on
+
+log = logging.getLogger(__name__)
+
+CONNECT = 8.0  # seconds until an address counts as wrong, or a lost scheduler as gone
+# Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
+# Dask would make at 80 % of its memory, has no end when that is all in use.
+LOCAL = {
+    "distributed.scheduler.worker-ttl": "45s",
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": 0.95,
+}
+NO_WORKERS = 60.0  # seconds without any worker until a run gives up
+POLL = 0.5  # seconds between two looks at what is late
+LATE_FACTOR = 4.0  # a block is late after so many times the longest of its kind,
+LATE_FLOOR = 4.0  # and so many seconds more
+SUSPECT = 60.0  # seconds that a late worker is not preferred
+MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
+BLOCKS_PER_WORKER = 4
+
+
+class ClusterError(Exception):
+    """The cluster cannot be used, or was lost; one sentence for the user."""
+
+
+class Cluster:
+    """A connection to a cluster; made by `connect`."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client = client
+        self.name = name
+        self._seen: dict[str, dict[str, Any]] = {}
+        self._looked = float("-inf")
+
+    def executor(self, job: Job) -> OnDask:
+        """Return an executor of a job on this cluster."""
+        return OnDask(job, self)
+
+    def workers(self, fresh: bool = False) -> dict[str, dict[str, Any]]:
+        """Return the workers by address, not older than a second."""
+        if fresh or time.monotonic() - self._looked > 1.0:
+            self.check()
+            try:
+                found = self.client.scheduler_info(n_workers=-1)["workers"]
+            except (OSError, KeyError, TimeoutError) as error:
+                raise self.lost() from error
+            self._seen = {address: dict(info) for address, info in sorted(found.items())}
+            self._looked = time.monotonic()
+        return self._seen
+
+    def check(self) -> None:
+        """Raise `ClusterError` if the scheduler is gone; wait for it if it may come back."""
+        deadline = time.monotonic() + CONNECT
+        while self.client.status == "connecting" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if self.client.status != "running":
+            raise self.lost()
+
+    def lost(self) -> ClusterError:
+        """Return the error of a scheduler that is gone."""
+        return ClusterError(
+            f"the scheduler of {self.name} went away; start a cluster and go on with --resume"
+        )
+
+
+@contextmanager
+def connect(workers: int | None = None, scheduler: str | None = None) -> Iterator[Cluster]:
+    """Start local worker processes, or connect to a running cluster and check it.
+
+    Parameters
+    ----------
+    workers
+        Number of worker processes to start on this machine.
+    scheduler
+        ``tcp://host:port`` or ``tls://host:port``; the certificates of TLS come from Dask's
+        configuration.
+
+    Raises
+    ------
+    ClusterError
+        If the address is wrong, there are no workers, or their versions or packages differ.
+    """
+    if (workers is None) == (scheduler is None):
+        raise ClusterError("expected either a number of workers or a scheduler's address")
+    with _quiet(), _started(workers) if workers is not None else _running(scheduler) as client:
+        name = f"{workers} local workers" if workers is not None else f"the cluster at {scheduler}"
+        cluster = Cluster(client, name)
+        if not cluster.workers(fresh=True):
+            raise ClusterError(
+                f"{name} has no workers; start some with: dask worker {scheduler or ''}".strip()
+            )
+        _check_versions(cluster)
+        yield cluster
+
+
+@contextmanager
+def _started(workers: int) -> Iterator[Client]:
+    if workers < 1:
+        raise ClusterError(f"expected at least one worker, got {workers}")
+    limit = int(MEMORY_LIMIT * MEMORY_SHARE / workers)
+    with dask.config.set(LOCAL):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
+            memory_limit=limit,
+        )
+    try:
+        client = Client(cluster, timeout=CONNECT, set_as_default=False)
+        try:
+            yield client
+        finally:
+            _close(client)
+    finally:
+        cluster.close(timeout=10)
+
+
+@contextmanager
+def _running(address: str | None) -> Iterator[Client]:
+    if not address or not address.startswith(("tcp://", "tls://")):
+        raise ClusterError(
+            f"expected a scheduler's address such as tcp://host:8786 or tls://host:8786, "
+            f"found {address!r}"
+        )
+    try:
+        client = Client(address, timeout=CONNECT, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"no scheduler answers at {address}; check the address and that the cluster runs"
+        ) from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ClusterError(f"cannot connect to {address}: {_line(error)}") from error
+    try:
+        yield client
+    finally:
+        _close(client)
+
+
+def _close(client: Client) -> None:
+    with suppress(TimeoutError, OSError, RuntimeError):
+        client.close(timeout=2)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's own log from the terminal: what matters is raised or logged here."""
+    if _debugging():
+        yield
+        return
+    names = ["distributed", *logging.root.manager.loggerDict]
+    loggers = [logging.getLogger(n) for n in names if n.split(".")[0] == "distributed"]
+    before = [(logger, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="distributed")
+            yield
+    finally:
+        for logger, level in before:
+            logger.setLevel(level)
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get("VBFLOWS_DEBUG"))
+
+
+def _check_versions(cluster: Cluster) -> None:
+    """Compare every worker's Python, packages and source with this process's."""
+    client, ours = cluster.client, environment()
+    found = client.get_versions()
+    theirs = {"the scheduler": found["scheduler"], **found["workers"]}
+    mine = found["client"]
+    for place, version in theirs.items():
+        for part, name in (("host", "python"), ("packages", "dask"), ("packages", "distributed")):
+            here, there = mine[part].get(name), version[part].get(name)
+            if _release(name, here) != _release(name, there):
+                raise ClusterError(_mismatch(cluster, place, name, here, there))
+    futures = {
+        address: client.submit(
+            environment, key=f"vbflows-environment-{os.urandom(6).hex()}", workers=[address]
+        )
+        for address in found["workers"]
+    }
+    for address, future in futures.items():
+        try:
+            refuse_other_environment(cluster, address, ours, future.result(timeout=30))
+        except (ModuleNotFoundError, ImportError) as error:
+            raise _without_package(cluster, address, error) from error
+        except RuntimeError as error:
+            cause = error.__cause__
+            if isinstance(cause, ImportError):
+                raise _without_package(cluster, "the scheduler", cause) from error
+            raise ClusterError(f"{cluster.name} refuses work: {_line(error)}") from error
+        except TimeoutError:
+            if address in cluster.workers(fresh=True):
+                raise ClusterError(
+                    f"worker {address} of {cluster.name} does not answer; restart or remove it"
+                ) from None
+
+
+def refuse_other_environment(
+    cluster: Cluster, place: str, ours: dict[str, str], theirs: dict[str, str]
+) -> None:
+    """Raise `ClusterError` naming the first package in which a worker differs."""
+    for name, version in ours.items():
+        there = theirs.get(name)
+        if name != "cpu" and _release(name, version) != _release(name, there):
+            raise ClusterError(_mismatch(cluster, place, name, version, there))
+
+
+def _release(name: str, version: str | None) -> str | None:
+    """Python's minor release matters, a package's whole version."""
+    return ".".join(str(version).split(".")[:2]) if name == "python" and version else version
+
+
+def _mismatch(cluster: Cluster, place: str, name: str, here: Any, there: Any) -> str:
+    what = "vbflows of another source" if name == "vbflows" else f"{name} {there}"
+    return (
+        f"{place} of {cluster.name} has {what}, expected {name} {here} as in this process; "
+        "install the same versions everywhere"
+    )
+
+
+def _without_package(cluster: Cluster, place: str, error: BaseException) -> ClusterError:
+    missing = getattr(error, "name", None) or _line(error)
+    return ClusterError(
+        f"{place} of {cluster.name} does not have the package {missing!r}; install vbflows on "
+        "the scheduler and on every worker"
+    )
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def work(url: str, digest: str, order: Order) -> Done:
+    """Run one block in a Dask worker; see `flows.worker.work_on`."""
+    worker = get_worker()
+    limit = worker.memory_manager.memory_limit
+    return work_on(url, digest, order, worker.address, limit, worker.local_directory)
+
+
+@dataclass
+class _Asked:
+    """One block of an evaluation: what was asked for, where, and when."""
+
+    position: int
+    order: Order
+    tries: int = 0
+    since: float = 0.0
+    worker: str | None = None
+    futures: list[Future] = field(default_factory=list)
+
+
+class OnDask(Executor):
+    """The executor on a cluster.
+
+    Parameters
+    ----------
+    job
+        The job.
+    cluster
+        The cluster.
+    """
+
+    def __init__(self, job: Job, cluster: Cluster) -> None:
+        super().__init__(job)
+        self.cluster = cluster
+        self._pickle: tuple[str, str] | None = None
+        self._home: dict[int, str] = {}
+        self._suspects: dict[str, float] = {}
+        self._longest: dict[str, float] = {}
+        self._said_cpu = False
+        self._serial = 0
+        self._done: queue.SimpleQueue[tuple[_Asked, Future]] = queue.SimpleQueue()
+
+    def prepare(self) -> None:
+        """Store the job where workers find it."""
+        if self._pickle is not None:
+            return
+        delete(join(self.job.store, "work"))
+        self._log = join(self.job.store, "work", self.attempt)
+        content = cloudpickle.dumps(self.job)
+        url = join(self._log, "job.pickle")
+        write_bytes(url, content)
+        self._pickle = (url, hashlib.sha256(content).hexdigest())
+
+    def close(self) -> None:
+        """Remove what was stored for the workers; the cluster stays."""
+        super().close()
+        self._pickle = None
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return one to four blocks a worker, the fewest that are best balanced."""
+        n = len(self.job.partitions)
+        slots = max(1, sum(self._slots().values()))
+        size, best = 1, (n + 1, 0, 1)
+        while True:
+            count = -(-n // size)
+            if count <= max(1, BLOCKS_PER_WORKER * slots):
+                best = min(best, (-(-count // slots) * size, count, size))
+            if size >= n:
+                break
+            size *= 2
+        size = best[2]
+        return [(start, min(start + size, n)) for start in range(0, n, size)]
+
+    def run(self, orders: Sequence[Order]) -> list[Any]:
+        """Submit the orders, ask again for what is late or lost, and collect the results."""
+        self._serial += 1
+        self._done = queue.SimpleQueue()
+        asked = [_Asked(i, order) for i, order in enumerate(orders)]
+        results: dict[int, Any] = {}
+        rounds = -(-len(orders) // max(1, sum(self._slots().values())))
+        try:
+            for block, worker in zip(asked, self._placed(orders), strict=True):
+                self._submit(block, worker)
+            self._collect(asked, results, rounds)
+        finally:
+            for block in asked:
+                self._release(block)
+        return [results[i] for i in range(len(orders))]
+
+    def _collect(self, asked: list[_Asked], results: dict[int, Any], rounds: int) -> None:
+        looked = time.monotonic()
+        while len(results) < len(asked):
+            try:
+                block, future = self._done.get(timeout=POLL)
+            except queue.Empty:
+                block, future = None, None
+            if block is not None and future is not None and block.position not in results:
+                self._take(block, future, results)
+            if time.monotonic() - looked > POLL:
+                looked = time.monotonic()
+                self._await_workers()
+                self._ask_again([b for b in asked if b.position not in results], rounds)
+
+    def _take(self, block: _Asked, future: Future, results: dict[int, Any]) -> None:
+        """Take what a future has become: a result, an error, or nothing (then ask again)."""
+        if future.status == "finished":
+            try:
+                done: Done = future.result(timeout=60)
+            except TimeoutError:
+                self._submit(block, None)
+                return
+            except CancelledError:
+                self._resubmit_after_loss(block)
+                return
+            results[block.position] = self._accept(block, done)
+            self._release(block)
+        elif future.status == "error":
+            self._raise_or_split(block, future.exception(timeout=60), results)
+        elif future in block.futures:
+            self._resubmit_after_loss(block)
+
+    def _resubmit_after_loss(self, block: _Asked) -> None:
+        self.cluster.check()
+        self._submit(block, None)
+
+    def _raise_or_split(self, block: _Asked, error: Any, results: dict[int, Any]) -> None:
+        order = block.order
+        if isinstance(error, KilledWorker):
+            if order.stop - order.start > 1:
+                results[block.position] = self._one_by_one(order)
+                self._release(block)
+                return
+            raise self._deadly(order) from error
+        if isinstance(error, PartitionMemoryError):
+            raise ClusterError(str(error)) from error
+        raise error
+
+    def _one_by_one(self, order: Order) -> Any:
+        """Run a deadly block's partitions one at a time: one is found out, or all succeed."""
+        log.warning(
+            f"workers died on partitions {order.start} to {order.stop - 1}; trying them one by one"
+        )
+        parts = []
+        for index in range(order.start, order.stop):
+            parts += self._alone(replace(order, start=index, stop=index + 1))
+        return joined(parts)
+
+    def _alone(self, order: Order) -> list[Any]:
+        outer = self._done
+        try:
+            return self.run([order])
+        finally:
+            self._done = outer
+
+    def _deadly(self, order: Order) -> ClusterError:
+        limits = [int(info.get("memory_limit") or 0) for info in self.cluster.workers().values()]
+        limit = f"{max(limits) / 2**20:.0f} MB" if any(limits) else "none"
+        return ClusterError(
+            f"workers die on partition {order.start} ({self.job.partitions[order.start]}), most "
+            f"likely out of memory (limit of a worker: {limit}); use more partitions or give "
+            "workers more memory"
+        )
+
+    def _accept(self, block: _Asked, done: Done) -> Any:
+        """Note where a block was done and how long it took; forward its log lines."""
+        ours = environment()
+        refuse_other_environment(self.cluster, done.worker, ours, done.environment)
+        if done.environment["cpu"] != ours["cpu"] and not self._said_cpu:
+            self._said_cpu = True
+            log.warning(
+                f"worker {done.worker} has another type of processor than this process: the last "
+                "bits of a result may depend on which worker made it"
+            )
+        for level, line in done.lines:
+            log.log(level, f"{done.worker}: {line}")
+        order = block.order
+        for index in range(order.start, order.stop):
+            self._home[index] = done.worker
+        self._suspects.pop(done.worker, None)
+        kind = order.action.__name__
+        self._longest[kind] = max(done.seconds, 0.8 * self._longest.get(kind, 0.0))
+        return done.value
+
+    def _submit(self, block: _Asked, worker: str | None) -> None:
+        url, digest = self._pickle or ("", "")
+        order = block.order
+        key = (
+            f"vbflows-{order.action.__name__}-{self.attempt}-{self._serial}"
+            f"-{order.start}-{order.stop}-{block.tries}"
+        )
+        block.tries += 1
+        block.since = time.monotonic()
+        block.worker = worker
+        future = self.cluster.client.submit(
+            work,
+            url,
+            digest,
+            order,
+            key=key,
+            retries=2,
+            workers=[worker] if worker else None,
+            allow_other_workers=bool(worker),
+        )
+        block.futures.append(future)
+        done = self._done
+        future.add_done_callback(lambda finished: done.put((block, finished)))
+
+    def _release(self, block: _Asked) -> None:
+        for future in block.futures:
+            future.release()
+        block.futures.clear()
+
+    def _ask_again(self, open_: list[_Asked], rounds: int) -> None:
+        """Ask for late blocks again on another worker; the first result wins."""
+        for block in open_:
+            longest = self._longest.get(block.order.action.__name__)
+            if longest is None:
+                continue  # none of its kind was finished yet: no one knows what is late
+            allowed = (LATE_FLOOR + LATE_FACTOR * longest * rounds) * 2 ** (block.tries - 1)
+            waited = time.monotonic() - block.since
+            if waited < allowed:
+                continue
+            if block.worker is not None:
+                self._suspects[block.worker] = time.monotonic()
+            others = [address for address in self._slots() if address != block.worker]
+            other = others[(block.position + block.tries) % len(others)] if others else None
+            log.warning(
+                f"partitions {block.order.start} to {block.order.stop - 1} are late after "
+                f"{waited:.1f} s on {block.worker or 'a worker'}; asking for them again"
+            )
+            self._submit(block, other)
+
+    def _await_workers(self) -> None:
+        """Wait while no worker is there; give up after a time."""
+        deadline = time.monotonic() + NO_WORKERS
+        while not self.cluster.workers():
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"{self.cluster.name} has had no workers for {NO_WORKERS:.0f} s; start some "
+                    "and go on with --resume"
+                )
+            time.sleep(1.0)
+
+    def _slots(self) -> dict[str, int]:
+        """Return the threads of the workers that are not late, or of all if all are."""
+        now = time.monotonic()
+        self._suspects = {a: t for a, t in self._suspects.items() if now - t < SUSPECT}
+        slots = {a: int(info["nthreads"]) for a, info in self.cluster.workers().items()}
+        prompt = {a: threads for a, threads in slots.items() if a not in self._suspects}
+        return prompt or slots
+
+    def _placed(self, orders: Sequence[Order]) -> list[str | None]:
+        """Give each block the worker that has its data, without overloading any."""
+        slots = self._slots()
+        if not slots:
+            return [None] * len(orders)
+        share = -(-len(orders) // sum(slots.values()))
+        free = {address: share * threads for address, threads in slots.items()}
+        placed: list[str | None] = [None] * len(orders)
+        for i, order in enumerate(orders):
+            home = self._home.get(order.start)
+            if home is not None and free.get(home, 0) > 0:
+                placed[i] = home
+                free[home] -= 1
+        for i, worker in enumerate(placed):
+            if worker is None:
+                placed[i] = max(free, key=lambda address: free[address])
+                free[str(placed[i])] -= 1
+        return placed

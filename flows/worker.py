@@ -1,0 +1,142 @@
+"""What runs inside a worker process: one task, with its log lines and its environment."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import pickle
+import platform
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cache as once
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import scipy
+
+import vbmodels
+from flows.block import Job, Order, run_block
+from flows.cache import Cache
+from flows.storage import StorageError, read_bytes
+
+CACHE_SHARE = 0.4  # of a worker's memory limit
+LINES = 100  # most log lines returned with one result
+
+_jobs: OrderedDict[str, Job] = OrderedDict()
+_local = threading.local()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Done:
+    """A block's result, with where and in what it was made."""
+
+    value: Any
+    worker: str
+    seconds: float
+    lines: tuple[tuple[int, str], ...]  # level, text
+    environment: dict[str, str]
+
+
+class _Collector(logging.Handler):
+    """Keeps the records of the thread that is at work on a block."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        lines = getattr(_local, "lines", None)
+        if lines is not None and len(lines) < LINES:
+            lines.append((record.levelno, record.getMessage()))
+
+
+def work_on(
+    url: str, digest: str, order: Order, worker: str, memory: int | None, folder: str
+) -> Done:
+    """Run one block with this process's cache.
+
+    Parameters
+    ----------
+    url, digest
+        Where the job is stored, and the SHA-256 of its pickle: nothing else is unpickled.
+    order
+        What to do.
+    worker
+        This worker's address.
+    memory
+        The worker's memory limit in bytes; None for that of the machine.
+    folder
+        The worker's local folder.
+    """
+    started = time.perf_counter()
+    _collect()
+    _local.lines = []
+    try:
+        cache = process_cache(memory, folder)
+        value = run_block(order, _job(url, digest), cache)
+        lines = [*_local.lines, *((logging.INFO, note) for note in cache.take_notes())]
+    finally:
+        _local.lines = None
+    seconds = time.perf_counter() - started
+    return Done(value, worker, seconds, tuple(lines[:LINES]), environment())
+
+
+@once
+def process_cache(memory: int | None, folder: str) -> Cache:
+    """Return this process's cache: a fixed share of the worker's memory limit."""
+    limit = memory or int(psutil.virtual_memory().total)
+    return Cache(int(limit * CACHE_SHARE), limit, folder)
+
+
+@once
+def _collect() -> None:
+    """Route log records and warnings of this process to the tasks that made them."""
+    handler = _Collector(logging.INFO)
+    logging.captureWarnings(True)
+    for name in ("flows", "vbmodels", "py.warnings"):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.propagate = False
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)
+
+
+def _job(url: str, digest: str) -> Job:
+    with _lock:
+        if digest not in _jobs:
+            content = read_bytes(url)
+            if hashlib.sha256(content).hexdigest() != digest:
+                raise StorageError(f"{url} is not the job that the driver stored; start again")
+            _jobs[digest] = pickle.loads(content)
+            while len(_jobs) > 4:
+                _jobs.popitem(last=False)
+        return _jobs[digest]
+
+
+@once
+def environment() -> dict[str, str]:
+    """Return what the last bits of a result may depend on, of this process."""
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "vbflows": _source(),
+        "cpu": _cpu(),
+    }
+
+
+def _source() -> str:
+    """Digest of the program's own source: equal version numbers may hide a difference."""
+    total = hashlib.sha256()
+    for package in (Path(vbmodels.__file__).parent, Path(__file__).parent):
+        for path in sorted(package.rglob("*.py")):
+            total.update(path.relative_to(package.parent).as_posix().encode())
+            total.update(path.read_bytes())
+    return total.hexdigest()[:12]
+
+
+def _cpu() -> str:
+    """Name the vector instructions that NumPy uses here."""
+    config: Any = np.show_config(mode="dicts")
+    return ",".join(config.get("SIMD Extensions", {}).get("found", [])) or platform.machine()
