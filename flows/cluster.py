@@ -166,6 +166,11 @@ def _running(address: str | None) -> Iterator[Client]:
             f"no scheduler answers at {address}; check the address and that the cluster runs"
         ) from error
     except (TypeError, ValueError, RuntimeError) as error:
+        if "ssl_context" in str(error):
+            raise ClusterError(
+                f"{address} needs certificates: name them in Dask's configuration "
+                "(distributed.comm.tls.ca-file, .client.cert and .client.key)"
+            ) from error
         raise ClusterError(f"cannot connect to {address}: {_line(error)}") from error
     try:
         yield client

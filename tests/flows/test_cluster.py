@@ -1,0 +1,125 @@
+"""A job on local worker processes: the same bits, log lines brought home, faults in a sentence."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from flows.cluster import ClusterError, connect
+from flows.executor import InProcess
+from flows.fit import run_fit
+from tests.contract.toy import Toy
+from tests.flows.jobs import rates, toy_job
+from vbmodels.state import same_bits
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with connect(workers=2) as connected:
+        yield connected
+
+
+def in_process(job):
+    job = replace(job, store=job.store + "-alone")
+    executor = InProcess(job)
+    result = run_fit(job, executor)
+    return result, executor.map(rates, result.q, result.number)
+
+
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("partitions", [1, 13, 64])
+def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
+    job = toy_job(tmp_path, partitions=partitions, loop=loop)
+    expected, local = in_process(job)
+    executor = cluster.executor(job)
+    result = run_fit(job, executor)
+    assert same_bits(result.q, expected.q)
+    assert result.trace.elbo.tolist() == expected.trace.elbo.tolist()
+    mapped = executor.map(rates, result.q, result.number)
+    assert [(i, m.tobytes()) for i, m in mapped] == [(i, m.tobytes()) for i, m in local]
+    executor.close()
+    assert not (Path(job.store) / "work").exists()
+
+
+def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):
+    job = toy_job(tmp_path)
+    expected, _ = in_process(job)
+    short = replace(job, max_iter=7)
+    run_fit(short, InProcess(short))
+    assert same_bits(run_fit(job, cluster.executor(job), resume=True).q, expected.q)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "slots", "expected"),
+    [(64, 2, 2), (64, 3, 8), (64, 1, 1), (3, 8, 3), (10, 4, 10), (1000, 7, 16)],
+)
+def test_blocks_are_few_and_balanced(cluster, tmp_path, partitions, slots, expected, monkeypatch):
+    job = replace(toy_job(tmp_path, partitions=1), partitions=("x",) * partitions)
+    executor = cluster.executor(job)
+    monkeypatch.setattr(executor, "_slots", lambda: {str(i): 1 for i in range(slots)})
+    blocks = executor.blocks()
+    assert len(blocks) == expected
+    assert [a for a, _ in blocks] == [0, *(b for _, b in blocks[:-1])]
+    assert blocks[-1][1] == partitions
+
+
+@dataclass(frozen=True)
+class Talkative(Toy):
+    def observe(self, batch):
+        logging.getLogger("vbmodels.talk").info("a line from afar")
+        warnings.warn("a warning from afar", RuntimeWarning, stacklevel=1)
+        return super().observe(batch)
+
+
+def test_log_lines_and_warnings_are_brought_home(cluster, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    job = toy_job(tmp_path, model=Talkative(), max_iter=2)
+    run_fit(job, cluster.executor(job))
+    assert "a line from afar" in caplog.text
+    assert "a warning from afar" in caplog.text
+
+
+@dataclass(frozen=True)
+class Broken(Toy):
+    def local_step(self, q, batch, local):
+        raise ArithmeticError("no way")
+
+
+def test_an_error_of_the_model_arrives_as_it_is(cluster, tmp_path):
+    job = toy_job(tmp_path, model=Broken())
+    with pytest.raises(ArithmeticError, match="no way"):
+        run_fit(job, cluster.executor(job))
+
+
+def test_a_wrong_address_is_said_within_seconds():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match=f"no scheduler answers at {address}"):
+        connect(scheduler=address).__enter__()
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("address", ["localhost:8786", "http://localhost:8786", ""])
+def test_an_address_without_a_protocol_is_refused(address):
+    with pytest.raises(ClusterError, match="expected a scheduler's address such as tcp://"):
+        connect(scheduler=address).__enter__()
+
+
+def test_tls_without_certificates_says_so():
+    with pytest.raises(ClusterError, match="certificates"):
+        connect(scheduler="tls://127.0.0.1:9").__enter__()
+
+
+def test_no_worker_is_not_a_cluster():
+    with pytest.raises(ClusterError, match="at least one worker"):
+        connect(workers=0).__enter__()
