@@ -2,8 +2,8 @@
 
 Letters as in chapter 1 of the dissertation: theta [n] importance, z [n] latent normal,
 a, b intercept and slope, lambda = E[1/sigma^2], m = E a + E b E theta, c = exp(E ln alpha),
-r = q(z > 0), B, U, P as in `spectrum`. D documents, W words of all of them; sums over a
-document's words are `_total`. Corrected here (errata of the text): the precision of
+r = q(z > 0), B, U, P as in `spectrum`; D documents, W words of all of them. q(z) is
+`labels.latent_importance` (A.1.1). Corrected here (errata of the text): the precision of
 theta_i is E[b^2] + lambda P_ii, not E[b^2] + lambda / U_ii, and the means solve
 
     (E[b^2] I + lambda P) mu = lambda P theta_0 + E b (E z - E a),
@@ -20,14 +20,15 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln, log_ndtr
+from scipy.special import digamma
 
+from vbmodels.expfam import Beta, Gamma, Normal
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.labels import latent_importance
 from vbmodels.keywords.spectrum import Spectrum
 from vbmodels.state import BoolArray, FloatArray, IntArray, State
 
 Form = Literal["full", "mean_field", "as_printed"]
-LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 COLLAPSED = 1e-250
 """Least E[1/sigma^2] of the form as printed, which shrinks by a factor at every sweep."""
@@ -124,6 +125,12 @@ class Block:
         return n
 
     @cached_property
+    def observed(self) -> BoolArray:
+        """y [W] as flags."""
+        observed: BoolArray = self.y > 0.0
+        return observed
+
+    @cached_property
     def document(self) -> IntArray:
         """[W] the document of each word."""
         return np.repeat(np.arange(len(self.n)), np.diff(self.offsets))
@@ -196,28 +203,13 @@ def start(block: Block, prior: Prior, unobserved: float) -> Factors:
     )
 
 
-def z_moments(y: FloatArray, location: FloatArray, log_c: FloatArray) -> tuple[FloatArray, ...]:
-    """Return E z, r = q(z > 0) and ln Z of q(z); A.1.1.
-
-    With Z = Phi(m) where y = 1, and Z = Phi(-m) + c Phi(m) where y = 0,
-
-        E z = m + phi(m)/Z, r = 1    and    E z = m + (c - 1) phi(m)/Z, r = c Phi(m)/Z.
-    """
-    observed = y > 0.0
-    log_pos = log_ndtr(location)
-    log_z = np.where(observed, log_pos, np.logaddexp(log_ndtr(-location), log_c + log_pos))
-    ratio = np.exp(-0.5 * location**2 - LOG_ROOT_2PI - log_z)
-    mean = location + np.where(observed, 1.0, np.expm1(log_c)) * ratio
-    r = np.where(observed, 1.0, np.exp(log_c + log_pos - log_z))
-    return mean, r, log_z
-
-
 def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
     """Update every factor once, in the order z, theta, a, b, sigma^2, alpha."""
     doc, n = block.document, block.n
     location = f.a[doc] + f.b[doc] * f.theta
     log_c = _log_c(block, prior, f.hidden)
-    z, r, _ = z_moments(block.y, location, log_c)
+    importance = latent_importance(location, block.observed, log_c)
+    z, r = importance.mean, importance.keyword
     precision = (prior.tau + 0.5 * n) / f.rate
     curvature = f.b**2 + f.b_var
     theta, theta_axes = _theta_means(block, curvature, precision, f.b[doc], z - f.a[doc])
@@ -301,7 +293,8 @@ def bound(block: Block, prior: Prior, f: Factors) -> FloatArray:
     E ln p(theta | sigma^2) + H[q(theta)] - KL(a) - KL(b) - KL(1/sigma^2) - KL(alpha).
     """
     doc, n, y = block.document, block.n, block.y
-    z, r, log_z = z_moments(y, f.location, f.log_c)
+    importance = latent_importance(f.location, block.observed, f.log_c)
+    z, r, log_z = importance.mean, importance.keyword, importance.log_norm
     axes = block.to_axes(f.theta)
     sum_theta, square, g = _theta_moments(block, f.curvature, f.precision, f.theta, axes)
     m = f.a[doc] + f.b[doc] * f.theta
@@ -317,45 +310,21 @@ def bound(block: Block, prior: Prior, f: Factors) -> FloatArray:
     spread = f.curvature[doc] + f.precision[doc] * block.stiffness
     theta = block.total(np.log(block.spectrum.values) - 0.5 * np.log(spread))
     theta += 0.5 * n * (1.0 + digamma(shape) - np.log(f.rate)) - shape / f.rate * g
-    alpha = _beta_kl(first, second, prior.alpha_1, prior.alpha_2)
+    alpha = Beta(first, second).kl(Beta(np.asarray(prior.alpha_1), np.asarray(prior.alpha_2)))
+    noise = Gamma(np.asarray(prior.tau), np.asarray(prior.tau))
     return (
         block.total(words)
         - 0.5 * linear
         + theta
-        - _normal_kl(f.a, f.a_var, prior.var_a)
-        - _normal_kl(f.b, f.b_var, prior.var_b)
-        - _gamma_kl(shape, f.rate, prior.tau)
+        - Normal(f.a, 1.0 / f.a_var).kl(_centred(prior.var_a))
+        - Normal(f.b, 1.0 / f.b_var).kl(_centred(prior.var_b))
+        - Gamma(shape, f.rate).kl(noise)
         - (block.total(alpha) if block.per_word else alpha)
     )
 
 
-def _normal_kl(mean: FloatArray, var: FloatArray, prior_var: float) -> FloatArray:
-    """KL(N(mean, var) || N(0, prior_var))."""
-    return 0.5 * ((var + mean**2) / prior_var - 1.0 - np.log(var / prior_var))
-
-
-def _gamma_kl(shape: FloatArray, rate: FloatArray, tau: float) -> FloatArray:
-    """KL(Gamma(shape, rate) || Gamma(tau, tau))."""
-    kl: FloatArray = (
-        (shape - tau) * digamma(shape)
-        - gammaln(shape)
-        + gammaln(tau)
-        + tau * np.log(rate / tau)
-        + shape * (tau - rate) / rate
-    )
-    return kl
-
-
-def _beta_kl(first: FloatArray, second: FloatArray, alpha_1: float, alpha_2: float) -> FloatArray:
-    """KL(Beta(first, second) || Beta(alpha_1, alpha_2))."""
-    kl: FloatArray = (
-        betaln(alpha_1, alpha_2)
-        - betaln(first, second)
-        + (first - alpha_1) * digamma(first)
-        + (second - alpha_2) * digamma(second)
-        - (first + second - alpha_1 - alpha_2) * digamma(first + second)
-    )
-    return kl
+def _centred(variance: float) -> Normal:
+    return Normal(np.asarray(0.0), np.asarray(1.0 / variance))
 
 
 def _by_word(name: str, per_word: bool) -> bool:

@@ -98,7 +98,7 @@ def fit_documents(
         local = model.local_step(q, batch, local)
         done += model.sweeps
     return DocumentFit(
-        probability=model.probabilities(batch, local),
+        probability=model.probabilities(q, batch, local),
         bound=model.document_bounds(batch, local),
         local=local,
         sweeps=done,

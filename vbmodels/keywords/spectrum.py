@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.graph import system_matrix
 from vbmodels.state import FloatArray, IntArray
 
 BLOCK_NUMBERS = 1 << 22
@@ -59,19 +60,9 @@ class Spectrum:
         return self.vectors[self.vector_offsets[d] : self.vector_offsets[d + 1]].reshape(n, n)
 
 
-def normalised(a: FloatArray) -> FloatArray:
-    """Return Q = D^-1/2 A D^-1/2; an isolated word has a row of zeros."""
-    degree = a.sum(axis=1)
-    root = np.sqrt(np.where(degree > 0.0, degree, 1.0))
-    q: FloatArray = a / np.outer(root, root)
-    return q
-
-
 def decompose(a: FloatArray, damping: float) -> tuple[FloatArray, FloatArray]:
     """Return beta [n] and V [n, n] of B = I - d Q; chapter 1, below eq. (1.2)."""
-    b = -damping * normalised(a)
-    b[np.diag_indices_from(b)] += 1.0
-    beta, v = eigh(b, overwrite_a=True, check_finite=False)
+    beta, v = eigh(system_matrix(a, damping), overwrite_a=True, check_finite=False)
     return beta, np.ascontiguousarray(v)
 
 

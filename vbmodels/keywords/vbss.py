@@ -21,6 +21,7 @@ from scipy.special import ndtr
 from vbmodels.keywords import coordinate
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.coordinate import Block, Factors, Form, Prior
+from vbmodels.keywords.labels import latent_importance
 from vbmodels.keywords.spectrum import spectra
 from vbmodels.state import FloatArray, State, Stats
 
@@ -73,7 +74,7 @@ class VBSS:
     per_word
         One alpha a word (section 1.2) instead of one a document (section A.2).
     damping
-        d, in [0, 1).
+        d, between 0 and 1.
     tau, var_a, var_b
         See `Prior`.
     alpha_prior
@@ -112,8 +113,8 @@ class VBSS:
     def __post_init__(self) -> None:
         if self.form not in ("full", "mean_field", "as_printed"):
             raise ValueError(f"form must be full, mean_field or as_printed, found {self.form!r}")
-        if not 0.0 <= self.damping < 1.0:
-            raise ValueError(f"damping must lie in [0, 1), found {self.damping}")
+        if not 0.0 < self.damping < 1.0:
+            raise ValueError(f"damping must lie between 0 and 1, found {self.damping}")
         if not 0.0 < self.unobserved < 1.0:
             raise ValueError(f"unobserved must lie between 0 and 1, found {self.unobserved}")
         if self.sweeps < 1:
@@ -161,7 +162,7 @@ class VBSS:
             n_words=batch.n_words,
             n_observed=int(batch.y.sum()),
             n_moving=int((~local.settled).sum()),
-            expected=float(self.probabilities(batch, local).sum()),
+            expected=float(self.probabilities(q, batch, local).sum()),
         )
 
     def global_step(self, q: DocumentCounts, stats: DocumentSums) -> DocumentCounts:
@@ -180,16 +181,19 @@ class VBSS:
         ]
         return np.concatenate([np.empty(0), *parts])
 
-    def probabilities(self, batch: KeywordBatch, local: Factors) -> FloatArray:
+    def probabilities(self, q: DocumentCounts, batch: KeywordBatch, local: Factors) -> FloatArray:
         """Return P(keyword | y) of each word under q [W]: r_i = q(z_i > 0), 1 if observed.
 
-        As printed, it is p_i = Phi(E a + E b E theta_i), which forgets y: an erratum.
+        As printed, it is p_i = Phi(E a + E b E theta_i), which forgets y: an erratum. In a
+        document whose keywords are all known it is y.
         """
+        document = batch.document_of_word
         if self.form == "as_printed":
-            document = batch.document_of_word
-            printed: FloatArray = ndtr(local.a[document] + local.b[document] * local.theta)
-            return printed
-        return coordinate.z_moments(batch.y.astype(float), local.location, local.log_c)[1]
+            r = ndtr(local.a[document] + local.b[document] * local.theta)
+        else:
+            r = latent_importance(local.location, batch.y, local.log_c).keyword
+        known: FloatArray = np.where(batch.complete[document], batch.y, r)
+        return known
 
     def _blocks(self, batch: KeywordBatch) -> Iterator[Block]:
         scale = 1.0 - self.damping if self.scale is None else self.scale
