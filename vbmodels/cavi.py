@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from vbmodels.state import FloatArray, State, Stats, aligned
+from vbmodels.state import FloatArray, State, Stats, aligned, leaves
 
 S = TypeVar("S", bound=Stats)
 R = TypeVar("R")
@@ -89,12 +89,21 @@ class Cursor(State):
     elbo: float
 
 
+class NonFiniteBound(ArithmeticError):
+    """The bound became NaN or infinite: the fit cannot go on."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One accepted sweep: its parameters, the bound at them, and how to go on from here.
 
     ``converged`` is None where the trace of bounds decides; a loop that judges by itself
     (one with draws, say) states it.
+
+    Raises
+    ------
+    NonFiniteBound
+        If the bound is not finite: such a sweep is never accepted.
     """
 
     iteration: int
@@ -102,6 +111,22 @@ class Step:
     elbo: float
     cursor: Cursor
     converged: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.elbo):
+            raise NonFiniteBound(
+                f"the bound became {self.elbo} at evaluation {self.iteration}"
+                f"{_first_not_finite(self.cursor)}; look for extreme values in the data, "
+                "standardise numeric columns, or narrow the prior"
+            )
+
+
+def _first_not_finite(cursor: Cursor) -> str:
+    for name, leaf in leaves(cursor):
+        array = np.asarray(leaf)
+        if name != "elbo" and array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f" (the first number that is not finite is in {name})"
+    return ""
 
 
 def tree_sum(parts: Iterable[S]) -> S:
@@ -159,6 +184,8 @@ class InProcess:
 
         def sweep(batch: Any, local: Any) -> tuple[Any, Any]:
             local = self.model.local_step(q, batch, local)
+            if local is not None:
+                local = aligned(local)
             return local, self.model.suff_stats(q, batch, local)
 
         states: list[Any] = []
@@ -192,9 +219,14 @@ class InProcess:
 
 def start(model: Model, q: Any, reduce: Reduce) -> Cursor:
     """Evaluate the first parameters, from a cold start."""
+    return Cursor(**_swept(model, reduce, q, 0, None))
+
+
+def _swept(model: Model, reduce: Reduce, q: Any, number: int, warm: int | None) -> dict[str, Any]:
+    # Aligned, so that a cursor gives the same bits before and after it has been stored.
     q = aligned(q)
-    stats = reduce(q, number=0, warm=None)
-    return Cursor(q=q, stats=stats, number=0, elbo=model.elbo(q, stats))
+    stats = aligned(reduce(q, number=number, warm=warm))
+    return {"q": q, "stats": stats, "number": number, "elbo": float(model.elbo(q, stats))}
 
 
 def cavi(model: Model, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
@@ -205,11 +237,9 @@ def cavi(model: Model, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
     """
     yield Step(cursor.number, cursor.q, cursor.elbo, cursor)
     while True:
-        q = aligned(model.global_step(cursor.q, cursor.stats))
-        number = cursor.number + 1
-        stats = reduce(q, number=number, warm=cursor.number)
-        cursor = Cursor(q=q, stats=stats, number=number, elbo=model.elbo(q, stats))
-        yield Step(number, q, cursor.elbo, cursor)
+        q = model.global_step(cursor.q, cursor.stats)
+        cursor = Cursor(**_swept(model, reduce, q, cursor.number + 1, cursor.number))
+        yield Step(cursor.number, cursor.q, cursor.elbo, cursor)
 
 
 @dataclass(frozen=True)
@@ -239,48 +269,43 @@ def squarem(model: Any, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
     while True:
         ahead = model.global_step(at.q, at.stats)
         if at.before is None:
-            at = _evaluate(model, reduce, ahead, at.number + 1, at.number, at.q, at.stride)
+            swept = _swept(model, reduce, ahead, at.number + 1, at.number)
+            at = SquaremCursor(**swept, before=at.q, stride=at.stride)
         else:
-            trial, length = _extrapolate(model, at.before, at.q, ahead, at.stride)
-            tried = _evaluate(model, reduce, trial, at.number + 1, at.number, None, at.stride)
-            if math.isfinite(tried.elbo) and tried.elbo >= at.elbo:
-                stride = 4.0 * at.stride if length >= at.stride else at.stride
-                at = _with_stride(tried, stride)
-            else:
-                stride = max(1.0, at.stride / 4.0)
-                at = _evaluate(model, reduce, ahead, tried.number + 1, at.number, None, stride)
+            at = _second_half(model, reduce, at, ahead)
         yield Step(at.number, at.q, at.elbo, at)
 
 
-def _with_stride(cursor: SquaremCursor, stride: float) -> SquaremCursor:
-    return SquaremCursor(**{**vars(cursor), "stride": stride})
+def _second_half(model: Any, reduce: Reduce, at: SquaremCursor, ahead: Any) -> SquaremCursor:
+    trial, length = _extrapolate(model, at.before, at.q, ahead, at.stride)
+    number = at.number + 1
+    if trial is not None:
+        swept = _swept(model, reduce, trial, number, at.number)
+        if math.isfinite(swept["elbo"]) and swept["elbo"] >= at.elbo:
+            return SquaremCursor(**swept, stride=_grown(at.stride, length))
+        number += 1
+    swept = _swept(model, reduce, ahead, number, at.number)
+    # At stride 1 the trial is theta2 itself: there is nothing to guard, and room to grow.
+    stride = _grown(at.stride, length) if length == 1.0 else max(1.0, at.stride / 4.0)
+    return SquaremCursor(**swept, stride=stride)
 
 
-def _evaluate(
-    model: Model,
-    reduce: Reduce,
-    q: Any,
-    number: int,
-    warm: int,
-    before: Any,
-    stride: float,
-) -> SquaremCursor:
-    q = aligned(q)
-    stats = reduce(q, number=number, warm=warm)
-    return SquaremCursor(
-        q=q, stats=stats, number=number, elbo=model.elbo(q, stats), before=before, stride=stride
-    )
+def _grown(stride: float, length: float) -> float:
+    return 4.0 * stride if length >= stride else stride
 
 
 def _extrapolate(
     model: Accelerable, before: Any, q: Any, ahead: Any, stride: float
 ) -> tuple[Any, float]:
+    """Return the trial and its stride; None where that is theta2 or runs out of numbers."""
     theta0, theta1, theta2 = (model.to_vector(x) for x in (before, q, ahead))
     r = theta1 - theta0
     v = (theta2 - theta1) - r
     norm = float(np.linalg.norm(v))
     length = min(max(float(np.linalg.norm(r)) / norm, 1.0), stride) if norm > 0 else 1.0
     vector = theta0 + 2.0 * length * r + length**2 * v
+    if length == 1.0 or not np.isfinite(vector).all():
+        return None, length
     return model.from_vector(ahead, vector), length
 
 
@@ -323,6 +348,11 @@ class UntilConverged:
         if self.trace:
             # The first step of a resumed loop is the one that the checkpoint was made at.
             at = next(self.steps)
+            if at.elbo != self.trace[-1]:
+                raise ValueError(
+                    f"the trace ends at the bound {self.trace[-1]!r}, the step to go on from has "
+                    f"{at.elbo!r}: they are not of the same fit"
+                )
             self.converged = self._converged(at)
             if self.converged or at.iteration + 1 >= self.max_iter:
                 return
@@ -343,7 +373,11 @@ class UntilConverged:
 
 
 def remaining_rise(trace: Sequence[float]) -> float:
-    """Estimate how far the bound still has to rise, from its last three values (Aitken)."""
+    """Estimate how far the bound rises from its last value but one, by Aitken's formula.
+
+    That is the last rise and all that is to come, from the last three values: an upper
+    estimate of what is left.
+    """
     first, second, last = trace[-3:]
     rise, before = last - second, second - first
     rate = rise / before if before > 0 else 0.0

@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar
@@ -25,6 +27,8 @@ BoolArray = NDArray[np.bool_]
 
 FORMAT = "vbflows-state/1"
 _HEADER = "header"
+# Names that an archive of arrays, or the function that writes it, uses itself.
+_RESERVED = frozenset({_HEADER, "file", "allow_pickle"})
 
 
 class StateError(ValueError):
@@ -67,9 +71,16 @@ S = TypeVar("S", bound=State)
 def _add(left: Any, right: Any) -> Any:
     if isinstance(left, tuple):
         return tuple(_add(a, b) for a, b in zip(left, right, strict=True))
-    if isinstance(left, np.ndarray) and left.shape != right.shape:
+    if left is None and right is None:
+        return None
+    if isinstance(left, State) or left is None or right is None:
+        if not isinstance(left, Stats) or not isinstance(right, Stats):
+            raise TypeError(
+                f"only Stats add up, got {type(left).__name__} and {type(right).__name__}"
+            )
+    elif np.shape(left) != np.shape(right):
         raise ValueError(
-            f"statistics of two partitions differ in shape: {left.shape} and {right.shape}"
+            f"statistics of two partitions differ in shape: {np.shape(left)} and {np.shape(right)}"
         )
     return left + right
 
@@ -136,7 +147,7 @@ def to_bytes(state: State) -> bytes:
     """Serialise a state: an uncompressed .npz (no pickle) with a typed header and a checksum."""
     arrays: dict[str, NDArray[Any]] = {}
     tree = _describe(state, "", arrays)
-    header = {"format": FORMAT, "tree": tree, "sha256": _digest(arrays)}
+    header = {"format": FORMAT, "tree": tree, "sha256": _digest(tree, arrays)}
     buffer = io.BytesIO()
     encoded = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
     np.savez(buffer, allow_pickle=False, **{_HEADER: encoded}, **arrays)
@@ -148,6 +159,8 @@ def _describe(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return {"none": True}
     if isinstance(value, State):
         name = f"{type(value).__module__}.{type(value).__qualname__}"
+        if "__dataclass_fields__" not in vars(type(value)):
+            raise TypeError(f"{name} is no dataclass: decorate it with @dataclass(frozen=True)")
         inside = {
             f.name: _describe(getattr(value, f.name), f"{path}.{f.name}", arrays)
             for f in fields(value)
@@ -159,22 +172,43 @@ def _describe(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     if array.dtype.hasobject:
         raise TypeError(f"a state holds arrays of numbers or fixed-width text; {path} does not")
     key = path.lstrip(".")
+    if key in _RESERVED:
+        raise TypeError(f"a state that is stored may not call a field {key!r}: rename it")
     arrays[key] = array
     if isinstance(value, np.ndarray):
         return {"array": key}
-    for kind in (bool, int, float):
-        if isinstance(value, kind):
-            return {"scalar": key, "kind": kind.__name__}
-    return {"scalar": key, "kind": "numpy"}
+    kind = type(value).__name__ if type(value) in _KINDS.values() else "numpy"
+    return {"scalar": key, "kind": kind}
 
 
-def _digest(arrays: dict[str, NDArray[Any]]) -> str:
-    total = hashlib.sha256()
+_KINDS: dict[str, type[Any]] = {"bool": bool, "int": int, "float": float, "str": str}
+
+
+def _digest(tree: Any, arrays: dict[str, NDArray[Any]]) -> str:
+    total = hashlib.sha256(json.dumps(tree, sort_keys=True).encode())
     for key in sorted(arrays):
         array = arrays[key]
         total.update(f"{key}|{array.dtype.str}|{array.shape}|".encode())
-        total.update(np.ascontiguousarray(array).data if array.size else b"")
+        total.update(np.ascontiguousarray(array).view(np.uint8).data if array.nbytes else b"")
     return total.hexdigest()
+
+
+# What NumPy, zipfile and json raise on bytes that are cut short or changed.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    AttributeError,
+    zipfile.BadZipFile,
+    struct.error,
+    zlib.error,
+)
 
 
 def from_bytes(data: bytes, expected: type[S], source: str = "the stored state") -> S:
@@ -200,11 +234,11 @@ def from_bytes(data: bytes, expected: type[S], source: str = "the stored state")
         header = json.loads(arrays.pop(_HEADER).tobytes())
         found = header["format"]
         tree, digest = header["tree"], header["sha256"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise StateError(f"{source} is damaged or not a vbflows state file ({error})") from error
     if found != FORMAT:
         raise StateError(f"{source} has format {found!r}; this version reads {FORMAT!r}")
-    if _digest(arrays) != digest:
+    if _digest(tree, arrays) != digest:
         raise StateError(f"{source} is damaged: its checksum does not match its contents")
     state = _restore(tree, arrays, source)
     if not isinstance(state, expected):
@@ -219,8 +253,7 @@ def _restore(tree: Any, arrays: dict[str, NDArray[Any]], source: str) -> Any:
         return arrays[tree["array"]]
     if "scalar" in tree:
         value = arrays[tree["scalar"]][()]
-        kinds = {"bool": bool, "int": int, "float": float}
-        return kinds[tree["kind"]](value) if tree["kind"] in kinds else value
+        return _KINDS[tree["kind"]](value) if tree["kind"] in _KINDS else value
     if "tuple" in tree:
         return tuple(_restore(item, arrays, source) for item in tree["tuple"])
     cls = State._registry.get(tree["state"])

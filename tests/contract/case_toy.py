@@ -99,9 +99,9 @@ def log_q(
 def log_evidence(batches: Sequence[Groups]) -> float:
     """z summed out by algebra, mu, tau and lam on grids: trapezia that decay at both ends."""
     y = np.concatenate([batch.y for batch in batches])
-    log_tau = np.linspace(-6.0, 4.0, 81)
-    log_lam = np.linspace(-6.0, 4.0, 121)
-    mu = np.linspace(-25.0, 25.0, 601)
+    log_tau = np.linspace(-6.0, 4.0, 41)
+    log_lam = np.linspace(-6.0, 4.0, 61)
+    mu = np.linspace(-25.0, 25.0, 401)
     tau, lam = np.exp(log_tau), np.exp(log_lam)
     total = (
         stats.gamma.logpdf(tau, PRIOR.a0, scale=1.0 / PRIOR.b0)
