@@ -19,8 +19,8 @@ from typer.core import TyperCommand
 
 from flows import settings as settings_of
 from flows import watch
+from flows.families.catalogue import PIPELINES, pipeline_named
 from flows.faults import InputError
-from flows.pipelines.catalogue import PIPELINES, pipeline_named
 from flows.publish.run import PublishError, open_run
 from flows.publish.show import show_run
 from flows.storage import StorageError

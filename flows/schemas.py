@@ -132,6 +132,13 @@ DOCUMENTS = Table(
             nullable=True,
             required=False,
         ),
+        Column(
+            "gold",
+            WORDS,
+            "all true keywords, for evaluation only: no model sees them",
+            nullable=True,
+            required=False,
+        ),
     ),
 )
 

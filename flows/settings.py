@@ -76,12 +76,27 @@ class KeywordSettings(RunSettings):
         2, ge=1, le=50, description="Largest distance, in words, that counts as co-occurrence."
     )
     damping: Probability = Field(0.85, description="Damping of TextRank and of the SS scores.")
-    min_count: int = Field(
-        1, ge=1, description="Least occurrences of a candidate in its document (papers: 3)."
+    min_count: int | None = Field(
+        None,
+        ge=1,
+        description="Least occurrences of a candidate in its document; by default 3 in documents "
+        "of more than 1000 tokens and 1 in shorter ones.",
     )
-    stem: bool = Field(True, description="Whether words are reduced to their stems.")
+    stem: Literal["auto", "none", "porter", "snowball"] = Field(
+        "auto",
+        description="How words are reduced to stems: auto is Porter's for English and the "
+        "language's own elsewhere.",
+    )
     language: str = Field(
         "english", description="Language of the stemmer and stop words (a Snowball name)."
+    )
+    stop_words: bool = Field(True, description="Whether stop words are left out.")
+    tag: bool = Field(
+        True, description="Whether English text is reduced to nouns, adjectives and verbs."
+    )
+    self_loops: bool = Field(True, description="Whether a word may co-occur with itself.")
+    max_words: int = Field(
+        2000, ge=10, description="Most candidate words of a document; the most frequent stay."
     )
 
 

@@ -221,6 +221,29 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
         return parquet_file(url).read(columns=list(columns) if columns is not None else None)
 
 
+def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read rows ``start`` to ``stop`` of a Parquet file; row groups outside are not touched."""
+    with _told("read", url):
+        file = parquet_file(url)
+        names = file.schema_arrow.names
+        wanted = names if columns is None else [name for name in columns if name in names]
+        groups, first, before = [], None, 0
+        for group in range(file.num_row_groups):
+            after = before + file.metadata.row_group(group).num_rows
+            if before < stop and after > start:
+                groups.append(group)
+                first = before if first is None else first
+            before = after
+        table = file.read_row_groups(groups, columns=wanted)
+        return table.slice(start - (first or 0), stop - start)
+
+
+def row_count(url: str) -> int:
+    """Return the number of rows of a Parquet file, from its footer."""
+    with _told("read", url):
+        return int(parquet_file(url).metadata.num_rows)
+
+
 def read_batches(url: str, rows: int) -> Iterator[pa.RecordBatch]:
     """Read a Parquet file as record batches of at most ``rows`` rows."""
     with _told("read", url):

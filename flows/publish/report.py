@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
@@ -35,6 +36,31 @@ class Section:
     text: str = ""
     plots: Sequence[str] = ()
     grids: Sequence[Grid] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the report says: the main finding, its parts, and numbers for run.json.
+
+    Attributes
+    ----------
+    headline
+        The main finding in one sentence.
+    sections
+        The parts of the report.
+    results
+        Numbers for run.json.
+    warnings
+        What the user should know.
+    top
+        The most telling rows, for the run's page.
+    """
+
+    headline: str
+    sections: Sequence[Section]
+    results: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    top: Sequence[dict[str, Any]] = ()
 
 
 def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str:

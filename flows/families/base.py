@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from flows.faults import Fault
-from flows.publish.report import Section
-from flows.publish.run import Dropped, RunPlace, RunRecord
+from flows.partition import Part
+from flows.publish.report import Findings
+from flows.publish.run import Dropped, RunPlace
 from flows.settings import RunSettings
 from flows.storage import InputFile
 from vbmodels.state import State
@@ -27,12 +28,12 @@ class Checked:
 
 @dataclass(frozen=True)
 class Ingested:
-    """One input file, read, cleaned and stored in the run's own form."""
+    """One partition, read, cleaned and stored in the run's own form."""
 
-    url: str
     rows_read: int
     rows_kept: int
     dropped: tuple[Dropped, ...] = ()
+    notes: dict[str, float] = field(default_factory=dict)  # the family's own counts
 
 
 @dataclass(frozen=True)
@@ -45,34 +46,17 @@ class Prepared:
         URL of every partition's arrays; the position is the partition's id.
     batch
         Class of a partition's data.
-    rows
-        Rows in every partition.
-    dropped
-        What could not be used beyond what ingest dropped.
     warnings
         What the user should know.
     """
 
     partitions: tuple[str, ...]
     batch: type[State]
-    rows: tuple[int, ...]
-    dropped: tuple[Dropped, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What the report says: the main finding, its parts, and numbers for run.json."""
-
-    headline: str
-    sections: Sequence[Section]
-    results: dict[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    top: Sequence[dict[str, Any]] = ()  # rows for the run's page
 
 
 class Each(Protocol):
-    """Applies a function to many items on whatever computes, results in order."""
+    """Applies a function to many items wherever computing is done, results in order."""
 
     def __call__(self, function: Callable[..., R], items: Sequence[Any], *args: Any) -> list[R]:
         """Return ``[function(item, *args) for item in items]``."""
@@ -81,8 +65,9 @@ class Each(Protocol):
 class Family(Protocol):
     """One pipeline's own functions; everything else is common.
 
-    Every function that takes a URL may run in another process: it gets plain values and
-    writes what is large through storage.
+    What takes a part or a batch may run in another process: it gets plain values and
+    writes what is large through storage. ``fitted`` is the finished run whose posterior is
+    applied to new data; None while fitting.
     """
 
     name: str
@@ -92,41 +77,42 @@ class Family(Protocol):
     def check(self, file: InputFile, settings: Any) -> Checked:
         """Read one file and list every fault in it."""
 
-    def ingest(self, file: InputFile, settings: Any, place: RunPlace) -> Ingested:
-        """Read, clean and store one file."""
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what is wrong between files that are each right."""
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: Any
+    ) -> list[Part]:
+        """Cut the input into partitions."""
+
+    def ingest(self, part: Part, settings: Any, place: RunPlace) -> Ingested:
+        """Read, clean and store one partition."""
 
     def prepare(
-        self, ingested: Sequence[Ingested], settings: Any, place: RunPlace, each: Each
-    ) -> Prepared:
-        """Cut what was ingested into partitions of arrays."""
-
-    def prepare_score(
-        self,
-        ingested: Sequence[Ingested],
-        settings: Any,
-        place: RunPlace,
-        fitted: RunPlace,
+        self, parts: Sequence[Part], settings: Any, place: RunPlace, fitted: RunPlace | None,
         each: Each,
-    ) -> Prepared:
-        """Cut new data into partitions in the way of the run that was fitted."""
+    ) -> Prepared:  # fmt: skip
+        """Turn ingested partitions into arrays, with whatever needs all of them at once."""
 
-    def model(self, settings: Any, prepared: Prepared) -> Any:
+    def model(self, settings: Any) -> Any:
         """Return the model to fit; None where there is nothing to fit."""
 
     def score(
-        self, model: Any, q: Any, batch: Any, local: Any, index: int, settings: Any, place: RunPlace
-    ) -> Any:
+        self, model: Any, q: Any, batch: Any, local: Any, index: int, *, settings: Any,
+        place: RunPlace, fitted: RunPlace | None,
+    ) -> Any:  # fmt: skip
         """Write one partition's results; return a small summary of them."""
 
-    def keep(self, q: Any, prepared: Prepared, settings: Any, place: RunPlace) -> None:
+    def keep(self, q: Any, settings: Any, place: RunPlace) -> None:
         """Store beside the posterior whatever scoring new data will need."""
 
     def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
         """Return (name, index, mean, sd) of every global parameter worth reading."""
 
     def report(
-        self, record: RunRecord, model: Any, q: Any, summaries: Sequence[Any], settings: Any
-    ) -> Findings:
+        self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
+        settings: Any,
+    ) -> Findings:  # fmt: skip
         """Say what was found."""
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:

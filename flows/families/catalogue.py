@@ -11,7 +11,7 @@ from flows.faults import Fault, InputError
 from flows.settings import KeywordSettings, RunSettings
 
 if TYPE_CHECKING:
-    from flows.pipelines.family import Family
+    from flows.families.base import Family
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ PIPELINES: dict[str, Entry] = {
     "keywords": Entry(
         "Which words of each document are its keywords, given a few that are known?",
         KeywordSettings,
-        "flows.pipelines.keywords",
+        "flows.families.keywords",
     ),
 }
 

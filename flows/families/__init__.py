@@ -1,0 +1,1 @@
+"""What each family of models supplies to the common pipeline: plain functions, in data order."""

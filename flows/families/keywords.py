@@ -1,0 +1,271 @@
+"""Keywords: from documents with a few known keywords to a probability for every other word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
+from vbmodels.keywords.vbss import VBSS
+
+from flows import partition, storage
+from flows.families.base import Checked, Each, Findings, Ingested, Prepared
+from flows.faults import Fault
+from flows.ingest import keywords as documents_of
+from flows.ingest.check import check_documents, shared_names
+from flows.ingest.counts import CorpusCounts, reduce_counts
+from flows.ingest.gold import gold_labels
+from flows.ingest.text import TextOptions
+from flows.partition import Part
+from flows.publish.keyword_report import KeywordSummary, report, summarise
+from flows.publish.run import Dropped, RunPlace
+from flows.schemas import DOCUMENTS, KEYWORDS
+from flows.settings import KeywordSettings
+from flows.storage import InputFile
+from vbmodels.cavi import fit
+from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.features import FEATURE_NAMES, build_batch
+from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
+from vbmodels.state import FloatArray, from_bytes, to_bytes
+
+SCORES = ("ss", "textrank")
+DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
+
+
+class Keywords:
+    """The keywords family; see `flows.families.base.Family`."""
+
+    name = "keywords"
+    suffixes = (".parquet",)
+    settings = KeywordSettings
+
+    def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
+        """List the faults of one file of documents."""
+        table = storage.read_table(file.url)
+        faults = tuple(check_documents(table, file.url))
+        if faults:
+            return Checked(table.num_rows, faults)
+        return Checked(table.num_rows, (), tuple(table["doc_id"].to_pylist()))
+
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List document names that two files share."""
+        return shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
+    ) -> list[Part]:
+        """Cut the documents by number."""
+        rows = [c.rows for c in checked]
+        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+
+    def ingest(self, part: Part, settings: KeywordSettings, place: RunPlace) -> Ingested:
+        """Turn a partition's documents into candidate words and their counts."""
+        documents = partition.read(part, None, DOCUMENTS.arrow)
+        options = _text_options(settings)
+        prepared = documents_of.prepare(documents, options)
+        gold = gold_labels(documents, prepared.words, options)
+        words = prepared.words.append_column("gold", gold)
+        vocabulary = pa.table({"stem": prepared.vocabulary})
+        storage.write_bytes(_work(place, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
+        storage.write_table(_work(place, "words", part.index), words)
+        storage.write_table(_work(place, "vocabulary", part.index), vocabulary)
+        storage.write_table(_work(place, "counts", part.index), prepared.counts)
+        told = prepared.report
+        return Ingested(
+            rows_read=told.documents,
+            rows_kept=told.documents - told.without_words.count,
+            dropped=(
+                _dropped("document without a candidate word", told.without_words),
+                _dropped(
+                    "known keyword with a word that is no candidate of its document",
+                    told.absent_keywords,
+                ),
+                _dropped(
+                    f"document cut to its {settings.max_words} most frequent words",
+                    told.shortened,
+                ),
+            ),
+            notes={"words": told.words, "observed": told.observed},
+        )
+
+    def prepare(
+        self, parts: Sequence[Part], settings: KeywordSettings, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> Prepared:  # fmt: skip
+        """Add the corpus counts, then make graphs and features of every partition."""
+        if fitted is None:
+            counts = reduce_counts(
+                [storage.read_table(_work(place, "counts", part.index)) for part in parts]
+            )
+            n_documents = sum(_tokens(place, part.index).offsets.size - 1 for part in parts)
+            _write_counts(storage.join(place.work, "corpus"), counts, n_documents)
+            corpus = storage.join(place.work, "corpus")
+        else:
+            corpus = storage.join(fitted.root, "posterior", "corpus")
+        urls = each(_build, [part.index for part in parts], settings, place, corpus)
+        warning = _read_counts(corpus)[0].warning
+        return Prepared(tuple(urls), KeywordBatch, (warning,) if warning else ())
+
+    def model(self, settings: KeywordSettings) -> Any:
+        """Return the corpus model, the per-document model, or nothing for plain scores."""
+        if settings.model in SCORES:
+            return None
+        if settings.model == "pooled":
+            return PooledVBSS(keyword_rate=settings.keyword_rate)
+        return VBSS(form=settings.model, damping=settings.damping, max_words=settings.max_words)
+
+    def score(
+        self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
+        settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None,
+    ) -> KeywordSummary:  # fmt: skip
+        """Write the probability, selection and rank of every candidate word."""
+        r = _probabilities(model, q, batch, local, settings, fitted is not None)
+        if settings.model in SCORES:
+            share = settings.keyword_rate or DEFAULT_SHARE
+            selected = select_share(r, batch.y, batch.offsets, share)
+            ranked = np.where(batch.y, np.inf, r)
+        else:
+            selected = select_by_fdr(r, batch.y, batch.offsets, settings.fdr)
+            ranked = r
+        words = storage.read_table(_work(place, "words", index))
+        table = pa.table(
+            [
+                words["doc_id"],
+                words["term"],
+                pa.array(r),
+                pa.array(batch.y),
+                pa.array(selected),
+                pa.array(word_ranks(ranked, batch.offsets), pa.int32()),
+            ],
+            schema=KEYWORDS.arrow,
+        )
+        storage.write_table(place.table("keywords", index), table)
+        return summarise(table, words["gold"], batch.offsets)
+
+    def keep(self, q: Any, settings: KeywordSettings, place: RunPlace) -> None:
+        """Keep the corpus counts: new documents take their features from them."""
+        counts, n_documents = _read_counts(storage.join(place.work, "corpus"))
+        _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
+
+    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+        """Return the coefficients of the corpus model; the others have no global parameters."""
+        if not isinstance(model, PooledVBSS):
+            return []
+        return [("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
+
+    def report(
+        self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
+        ingested: Sequence[Ingested], settings: KeywordSettings,
+    ) -> Findings:  # fmt: skip
+        """Say what was found."""
+        warnings: tuple[str, ...] = ()
+        results: dict[str, Any] = {}
+        rows = self.posterior(model, q)
+        if isinstance(model, PooledVBSS):
+            reasons = reliability(q, settings.keyword_rate is not None).reasons
+            warnings = tuple(
+                f"The false discovery rate is not reliable: {reason}." for reason in reasons
+            )
+            results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
+        coefficients = [(name, mean, sd) for _, name, mean, sd in rows if name != "intercept"]
+        return report(summaries, coefficients, settings, results, warnings)
+
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw documents with known truth."""
+        from flows.families.keyword_simulation import write_documents
+
+        return write_documents(target, rows, seed)
+
+
+def _text_options(settings: KeywordSettings) -> TextOptions:
+    return TextOptions(
+        language=settings.language,
+        stem=settings.stem,
+        stop_words=settings.stop_words,
+        tag=settings.tag,
+        min_count=settings.min_count,
+        max_words=settings.max_words,
+    )
+
+
+def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+
+
+def _tokens(place: RunPlace, index: int) -> DocumentTokens:
+    url = _work(place, "tokens", index, "npz")
+    return from_bytes(storage.read_bytes(url), DocumentTokens, url)
+
+
+def _dropped(reason: str, told: documents_of.Told) -> Dropped:
+    return Dropped(reason=reason, count=told.count, examples=list(told.names))
+
+
+def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) -> str:
+    counts, n_documents = _read_counts(corpus)
+    vocabulary = storage.read_table(_work(place, "vocabulary", index))["stem"].combine_chunks()
+    tokens = _tokens(place, index)
+    documents, labels = counts.lookup(vocabulary)
+    batch = build_batch(
+        tokens,
+        documents,
+        labels,
+        n_documents,
+        counts.rates,
+        window=settings.window,
+        damping=settings.damping,
+        self_loops=settings.self_loops,
+    )
+    url = _work(place, "partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(batch))
+    return url
+
+
+def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
+    storage.write_table(storage.join(folder, "terms.parquet"), counts.terms)
+    about = {
+        "n_documents": n_documents,
+        "least_documents": counts.least_documents,
+        "n_pruned": counts.n_pruned,
+        "totals": counts.totals.tolist(),
+    }
+    storage.write_bytes(storage.join(folder, "about.json"), json.dumps(about).encode())
+
+
+@lru_cache(maxsize=1)
+def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
+    about = json.loads(storage.read_bytes(storage.join(folder, "about.json")))
+    counts = CorpusCounts(
+        terms=storage.read_table(storage.join(folder, "terms.parquet")),
+        least_documents=int(about["least_documents"]),
+        n_pruned=int(about["n_pruned"]),
+        totals=np.array(about["totals"], dtype=np.int64),
+    )
+    return counts, int(about["n_documents"])
+
+
+def _probabilities(
+    model: Any, q: Any, batch: KeywordBatch, local: Any, settings: KeywordSettings, new: bool
+) -> FloatArray:
+    if settings.model in SCORES:
+        score = textrank if settings.model == "textrank" else None
+        values = [
+            score(a, settings.damping) if score else ss(a, y, settings.damping)
+            for y, a in batch.documents()
+        ]
+        return np.concatenate(values) if values else np.zeros(0)
+    if not new:
+        return np.asarray(model.probabilities(q, batch, local))
+    if settings.model == "pooled":
+        return np.asarray(model.predict(q, batch))
+    fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
+    (local,) = fitted.reduce.local_states(fitted.iterations - 1)
+    return np.asarray(model.probabilities(fitted.q, batch, local))
+
+
+FAMILY = Keywords()
