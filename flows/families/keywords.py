@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
-from vbmodels.keywords.vbss import VBSS
 
 from flows import partition, storage
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
@@ -31,6 +29,8 @@ from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
+from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
+from vbmodels.keywords.vbss import VBSS
 from vbmodels.state import FloatArray, from_bytes, to_bytes
 
 SCORES = ("ss", "textrank")
@@ -259,13 +259,13 @@ def _probabilities(
             for y, a in batch.documents()
         ]
         return np.concatenate(values) if values else np.zeros(0)
-    if not new:
-        return np.asarray(model.probabilities(q, batch, local))
-    if settings.model == "pooled":
-        return np.asarray(model.predict(q, batch))
-    fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
-    (local,) = fitted.reduce.local_states(fitted.iterations - 1)
-    return np.asarray(model.probabilities(fitted.q, batch, local))
+    if isinstance(model, PooledVBSS):
+        return model.predict(q, batch) if new else model.probabilities(q, batch, local)
+    if new:
+        fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
+        (local,) = fitted.reduce.local_states(fitted.iterations - 1)
+    probabilities: FloatArray = model.probabilities(batch, local)
+    return probabilities
 
 
 FAMILY = Keywords()
