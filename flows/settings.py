@@ -67,6 +67,11 @@ class KeywordSettings(RunSettings):
     fdr: Probability = Field(
         0.1, description="Level of the Bayesian false discovery rate of the selected words."
     )
+    fdr_scope: Literal["all", "new"] = Field(
+        "all",
+        description="What the false discovery rate is counted over: all selected words, where "
+        "known keywords count as true (the papers' rule), or the new ones alone.",
+    )
     keyword_rate: Probability | None = Field(
         None,
         description="Share of candidate words that are keywords; estimated from documents marked "

@@ -31,7 +31,7 @@ from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
 from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
 from vbmodels.keywords.vbss import VBSS
-from vbmodels.state import FloatArray, from_bytes, to_bytes
+from vbmodels.state import BoolArray, FloatArray, from_bytes, to_bytes
 
 SCORES = ("ss", "textrank")
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
@@ -130,7 +130,7 @@ class Keywords:
             selected = select_share(r, batch.y, batch.offsets, share)
             ranked = np.where(batch.y, np.inf, r)
         else:
-            selected = select_by_fdr(r, batch.y, batch.offsets, settings.fdr)
+            selected = _select(r, batch, settings)
             ranked = r
         words = storage.read_table(_work(place, "words", index))
         table = pa.table(
@@ -247,6 +247,16 @@ def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
         totals=np.array(about["totals"], dtype=np.int64),
     )
     return counts, int(about["n_documents"])
+
+
+def _select(r: FloatArray, batch: KeywordBatch, settings: KeywordSettings) -> BoolArray:
+    if settings.fdr_scope == "all":
+        return select_by_fdr(r, batch.y, batch.offsets, settings.fdr)
+    new = ~batch.y
+    offsets = np.concatenate([[0], np.cumsum(batch.sizes - batch.n_observed)])
+    selected = batch.y.copy()
+    selected[new] = select_by_fdr(r[new], batch.y[new], offsets, settings.fdr)
+    return selected
 
 
 def _probabilities(
