@@ -1,0 +1,72 @@
+"""From text to features, stage by stage, in CPU milliseconds a document, beside rivals.
+
+Usage: python benchmarks/keywords_ingest.py HULTH.parquet, a table with ``text``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from nltk.stem import PorterStemmer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from textblob.en.taggers import PatternTagger
+from yake import KeywordExtractor
+
+from flows.ingest.counts import reduce_counts
+from flows.ingest.keywords import build, prepare
+from flows.ingest.text import Normaliser, TextOptions, tokenise
+
+DOCUMENTS = 500
+
+
+def milliseconds(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the best of three runs, per document, and the result."""
+    best, result = float("inf"), None
+    for _ in range(3):
+        begin = time.process_time()
+        result = run()
+        best = min(best, time.process_time() - begin)
+    return best * 1e3 / DOCUMENTS, result
+
+
+def main(path: str) -> None:
+    """Write one line a stage, then one a rival."""
+    table = pq.read_table(path).slice(0, DOCUMENTS)
+    texts = table["text"].to_pylist()
+    gold = [phrases[:2] for phrases in table["gold_phrases"].to_pylist()]
+    documents = table.select(["doc_id", "text"]).append_column("keywords", pa.array(gold))
+    options = TextOptions()
+
+    def line(name: str, run: Callable[[], Any]) -> Any:
+        each, result = milliseconds(run)
+        sys.stdout.write(f"{name:58s} {each:8.3f} ms\n")
+        return result
+
+    tagged = line("split and tag", lambda: [tokenise(text, options) for text in texts])
+    tokens = [token for document in tagged for token in document.tokens]
+
+    def normalise_all() -> list[str | None]:
+        normalise = Normaliser(options)
+        return [normalise(token) for token in tokens]
+
+    line("lower case, stop words, stems", normalise_all)
+    prepared = line(
+        "prepare: the two above, candidates, surfaces, counts", lambda: prepare(documents, options)
+    )
+    counts = line("add up the corpus counts", lambda: reduce_counts([prepared.counts]))
+    line("build: graphs and 25 features", lambda: build(prepared, counts, DOCUMENTS))
+
+    tagger, porter, yake = PatternTagger(), PorterStemmer(), KeywordExtractor(n=1, top=20)
+    line("rival: textblob's tagger, text to tags", lambda: [tagger.tag(text) for text in texts])
+    line("rival: nltk's Porter stems of every token", lambda: [porter.stem(t) for t in tokens])
+    line("rival: scikit-learn TF-IDF", lambda: TfidfVectorizer().fit_transform(texts))
+    line("rival: YAKE, text to keywords", lambda: [yake.extract_keywords(t) for t in texts])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
