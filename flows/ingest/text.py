@@ -10,6 +10,7 @@ the language's own stemmer elsewhere.
 from __future__ import annotations
 
 import re
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -282,7 +283,7 @@ class Normaliser:
             return stem
 
     def _normalise(self, token: str) -> str | None:
-        word = token.lower()
+        word = unicodedata.normalize("NFKC", token).lower()
         if self._options.stop_words and (len(word) < 2 or word in self._stop):
             return None
         if len(word) > _LONGEST or _NO_WORD.search(word) or not any(map(str.isalpha, word)):

@@ -196,6 +196,11 @@ def test_stop_words_of_other_languages():
         stop_words("tamil")
 
 
+def test_composed_and_decomposed_letters_are_the_same():
+    documents = table(tokens=[["re\u0301seau", "ﬁne"]], keywords=[["r\u00e9seau fine"]])
+    assert words(prepare(documents, TextOptions(stem="none")), "observed") == [True, True]
+
+
 def test_an_unknown_language_is_refused():
     with pytest.raises(InputError, match=r"column language: expected one of arabic, .*'klingon'"):
         TextOptions(language="klingon")
