@@ -25,12 +25,13 @@ from tests.contract.cases import (
 from vbmodels.cavi import (
     Accelerable,
     Cursor,
+    Driven,
     InProcess,
     Loop,
-    SquaremCursor,
     Step,
     cavi,
     fit,
+    loop_of,
     squarem,
     start,
     tree_sum,
@@ -42,9 +43,18 @@ PARTS = (1, 2, 7, 16)
 Figures = dict[str, float]
 
 
-def loops(case: Case) -> list[Loop]:
-    """Return the loops that the model can run."""
-    return [cavi, squarem] if isinstance(case.model(), Accelerable) else [cavi]
+def loops(case: Case) -> dict[str, Loop]:
+    """Return the loops that the model can run, the plain one first."""
+    model = case.model()
+    if isinstance(model, Driven):
+        return {"own": loop_of(model)}
+    plain: dict[str, Loop] = {"cavi": cavi}
+    return plain | {"squarem": squarem} if isinstance(model, Accelerable) else plain
+
+
+def plain_loop(case: Case) -> Loop:
+    """Return coordinate ascent, or the loop that the model brings."""
+    return next(iter(loops(case).values()))
 
 
 def steps(
@@ -167,7 +177,7 @@ def check_resume(case: Case, loop: Loop) -> Figures:
     for i, (cursor_bytes, local_bytes) in enumerate(saved):
         model = case.model()
         again = InProcess(model, [thaw(freeze(b)) for b in batches])
-        cursor = from_bytes(cursor_bytes, SquaremCursor if loop is squarem else Cursor)
+        cursor = from_bytes(cursor_bytes, Cursor)
         again.restore(cursor.number, [thaw(x) for x in local_bytes])
         rest = itertools.islice(loop(model, again, cursor), len(saved) - i)
         for j, step in enumerate(rest, start=i):
@@ -227,7 +237,7 @@ def check_global_step(case: Case, item: GlobalStep, seed: int) -> Figures:
         states = done.reduce.local_states(done.iterations - 1)
         return {"distance": _stationary(model, done.q, batches, states, move, item.tolerance)}
     worst = moved = 0.0
-    for step, reduce in itertools.islice(steps(case, cavi, batches, seed), 3):
+    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
         states = reduce.local_states(step.cursor.number)
         q = model.global_step(step.q, step.cursor.stats)
         worst = max(worst, _stationary(model, q, batches, states, move, item.tolerance))
@@ -264,7 +274,7 @@ def check_local_step(case: Case, item: LocalStep, seed: int) -> Figures:
     batches = case.tiny(seed)
     worst = 0.0
     # Warm states from earlier parameters: what a step keeps of them by mistake shows here.
-    for step, reduce in itertools.islice(steps(case, cavi, batches, seed), 3):
+    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
         batch, local = batches[0], reduce.local_states(step.cursor.number)[0]
         q = model.global_step(step.q, step.cursor.stats)
         for _ in range(item.repeats):
@@ -291,7 +301,7 @@ def check_definition(case: Case, item: MonteCarlo, seed: int) -> Figures:
     model, rng = case.model(), np.random.default_rng(seed)
     figures: Figures = {}
     points: list[tuple[str, Any, Sequence[Any]]] = []
-    for step, reduce in itertools.islice(steps(case, cavi, batches, seed), 4):
+    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 4):
         states = reduce.local_states(step.cursor.number)
         if step.iteration in (0, 3):
             points.append((f"sweep {step.iteration}", step.q, states))

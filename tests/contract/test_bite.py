@@ -9,7 +9,7 @@ import pytest
 from tests.contract import checks, toy
 from tests.contract.case_toy import CASE
 from tests.contract.cases import Case, asked
-from vbmodels.cavi import cavi
+from vbmodels.cavi import cavi, squarem
 
 CAUGHT = {
     toy.MissingGlobalDivergence: {"definition", "global step"},
@@ -103,3 +103,40 @@ def test_an_item_left_out_is_an_error():
             evidence="no",
             sampler="no",
         )
+
+
+class Picky(toy.Toy):
+    """Its extrapolated points are always refused, so a cycle has an evaluation in between."""
+
+    def from_vector(self, q, vector):
+        return replace(super().from_vector(q, vector), mean=1e3)
+
+
+class Own(toy.Toy):
+    """A model that brings its loop: coordinate ascent under another name."""
+
+    def steps(self, reduce, cursor):
+        return cavi(self, reduce, cursor)
+
+
+def test_resume_around_refused_trials():
+    checks.check_resume(replace(CASE, model=Picky), squarem)
+
+
+def test_a_model_with_its_own_loop_is_asked_under_it():
+    case = replace(CASE, model=Own)
+    assert list(checks.loops(case)) == ["own"]
+    assert caught(case) == set()
+
+
+class OwnHidden(toy.HiddenState):
+    """Its own loop does not save it from what it hides."""
+
+    def steps(self, reduce, cursor):
+        return cavi(self, reduce, cursor)
+
+
+def test_a_loop_of_ones_own_excuses_nothing():
+    loop = checks.plain_loop(replace(CASE, model=OwnHidden))
+    with pytest.raises(AssertionError, match="resumed at step"):
+        checks.check_resume(replace(CASE, model=OwnHidden), loop)
