@@ -94,7 +94,7 @@ def test_text_features_by_their_definitions():
                 math.log(len(where)),
                 idf,
                 math.log(len(where) * idf),
-                min(places) / t.n_tokens[d],
+                math.log(1 + min(places)),
                 (max(places) - min(places)) / t.n_tokens[d],
                 math.log(t.length[row]),
                 float(t.hyphen[row]),
