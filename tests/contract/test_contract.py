@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.contract import checks
-from tests.contract.cases import Case, asked, rows
+from tests.contract.cases import asked, rows
 
-loops = pytest.mark.parametrize("loop", ["cavi", "squarem", "own"])
-REASONS = {
-    "cavi": "the model brings its own loop",
-    "squarem": "the model is not Accelerable, or brings its own loop",
-    "own": "the model has no loop of its own",
-}
+
+def by_loop(item):
+    """Ask every row under every loop that its model can run."""
+    pairs = [
+        pytest.param(case, loop, id=f"{case.name}-{name}", marks=row.marks)
+        for row in rows(item)
+        for case in row.values
+        for name, loop in checks.loops(case).items()
+    ]
+    return pytest.mark.parametrize(("case", "loop"), pairs)
 
 
 @pytest.fixture
@@ -24,36 +28,25 @@ def record(record_property):
     return keep
 
 
-def chosen(case: Case, name: str):
-    found = checks.loops(case)
-    if name not in found:
-        pytest.skip(REASONS[name])
-    return found[name]
-
-
-@loops
-@pytest.mark.parametrize("case", rows("rise"))
+@by_loop("rise")
 def test_1_bound_never_falls(case, loop, record):
     for seed in case.seeds:
-        record(checks.check_rise(case, chosen(case, loop), seed))
+        record(checks.check_rise(case, loop, seed))
 
 
-@loops
-@pytest.mark.parametrize("case", rows("partition"))
+@by_loop("partition")
 def test_2_partitions_change_only_rounding(case, loop, record):
-    record(checks.check_partitions(case, chosen(case, loop)))
+    record(checks.check_partitions(case, loop))
 
 
-@loops
-@pytest.mark.parametrize("case", rows("partition"))
+@by_loop("partition")
 def test_2_executors_give_the_same_bits(case, loop, record):
-    record(checks.check_executors(case, chosen(case, loop)))
+    record(checks.check_executors(case, loop))
 
 
-@loops
-@pytest.mark.parametrize("case", rows("resume"))
+@by_loop("resume")
 def test_3_resume_from_every_step_gives_the_same_bits(case, loop, record):
-    record(checks.check_resume(case, chosen(case, loop)))
+    record(checks.check_resume(case, loop))
 
 
 @pytest.mark.parametrize("case", rows("stationary"))

@@ -1,0 +1,52 @@
+"""Diagnostics on chains whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vbmodels.diagnostics import diagnose
+
+
+def autoregressive(rho, draws=20_000, chains=4, seed=0):
+    """AR(1) chains of unit variance: effective size n (1 - rho) / (1 + rho)."""
+    rng = np.random.default_rng(seed)
+    x = np.empty((chains, draws))
+    x[:, 0] = rng.standard_normal(chains)
+    noise = rng.standard_normal((chains, draws)) * np.sqrt(1 - rho**2)
+    for t in range(1, draws):
+        x[:, t] = rho * x[:, t - 1] + noise[:, t]
+    return x
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_effective_size_of_an_autoregression(rho):
+    seen = diagnose(autoregressive(rho)[:, :, None])
+    exact = 80_000 * (1 - rho) / (1 + rho)
+    assert seen.ess_bulk[0] == pytest.approx(exact, rel=0.15)
+    assert seen.mcse[0] == pytest.approx(exact**-0.5, rel=0.1)
+    assert seen.mean[0] == pytest.approx(0.0, abs=4 * seen.mcse[0])
+    assert seen.sd[0] == pytest.approx(1.0, abs=0.05)
+    assert seen.r_hat[0] < 1.01
+
+
+def test_chains_that_disagree_are_seen_each_by_itself():
+    draws = np.random.default_rng(0).standard_normal((4, 500, 3))
+    draws[0, :, 1] += 3.0
+    seen = diagnose(draws)
+    assert seen.r_hat[1] > 1.2
+    assert np.all(seen.r_hat[[0, 2]] < 1.02)
+    assert seen.ess_bulk[1] < 20 < seen.ess_bulk[0]
+
+
+@pytest.mark.parametrize("shape", [(4, 100), (1, 100, 2), (4, 3, 2)])
+def test_too_little_is_refused(shape):
+    with pytest.raises(ValueError, match=r"at least 2 chains of 4 draws, got the shape"):
+        diagnose(np.zeros(shape))
+
+
+def test_a_draw_that_is_not_finite_is_named():
+    draws = np.zeros((2, 10, 3))
+    draws[1, 7, 2] = np.nan
+    with pytest.raises(ValueError, match="draw 7 of quantity 2 in chain 1 is not finite"):
+        diagnose(draws)
