@@ -11,7 +11,6 @@ import webbrowser
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
-import click
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -58,6 +57,9 @@ Workers = Annotated[
 Scheduler = Annotated[
     str | None, typer.Option("--scheduler", help="Address of a running Dask scheduler.")
 ]
+Record = Annotated[
+    bool, typer.Option("--record/--no-record", help="Whether Prefect records the run.")
+]
 
 
 def _settings_table(name: str) -> Table:
@@ -72,7 +74,7 @@ def _settings_table(name: str) -> Table:
 class _PipelineCommand(TyperCommand):
     """A command whose help ends with its settings."""
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the usual help, then every setting with its default, range and meaning."""
         super().format_help(ctx, formatter)
         console = Console(width=min(_out.width, 120), no_color=True, highlight=False)
@@ -99,6 +101,7 @@ def _add_pipeline(name: str) -> None:
         resume: Annotated[
             str | None, typer.Option(help="Go on with an interrupted run.", metavar="RUN_ID")
         ] = None,
+        recorded: Record = True,
         json_output: Json = False,
     ) -> None:
         chosen = settings_of.load(
@@ -114,7 +117,7 @@ def _add_pipeline(name: str) -> None:
         from flows.pipelines.launch import launch
 
         with _watched(json_output):
-            outcome = launch(name, source, target, chosen, compute, resume=resume)
+            outcome = launch(name, source, target, chosen, compute, resume, recorded)
         _print_outcome(outcome, json_output)
 
 
@@ -125,6 +128,7 @@ def score(
     target: Target,
     workers: Workers = None,
     scheduler: Scheduler = None,
+    recorded: Record = True,
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
@@ -132,7 +136,7 @@ def score(
 
     compute = settings_of.ComputeSettings(workers=workers, scheduler=scheduler)
     with _watched(json_output):
-        outcome = launch_score(run, source, target, compute)
+        outcome = launch_score(run, source, target, compute, recorded)
     _print_outcome(outcome, json_output)
 
 
@@ -252,14 +256,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(args=arguments, standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
+    except typer.TyperException as error:
+        error.show()  # type: ignore[attr-defined]
         sys.exit(WRONG_INPUT)
     except InputError as error:
         _stop("\n".join(f"vbflows: {fault}" for fault in error.faults), WRONG_INPUT, error)
     except (StorageError, PublishError, RunFailed) as error:
         _stop(f"vbflows: {error}", FAILED, error)
-    except (KeyboardInterrupt, click.Abort) as error:
+    except (KeyboardInterrupt, typer.Abort) as error:
         _stop(f"vbflows: interrupted{_resume_hint(error)}", FAILED, error)
     except Exception as error:
         _stop(

@@ -30,7 +30,7 @@ def run_demo(target: str, console: Console) -> list[str]:
     documents = installed_packages()
     storage.write_table(source, documents)
     settings = KeywordSettings(keyword_rate=KEYWORD_RATE, rows_per_partition=50, fdr_scope="new")
-    outcome = launch("keywords", source, target, settings, ComputeSettings(), None)
+    outcome = launch("keywords", source, target, settings, ComputeSettings())
     place, record = open_run(target)
     parts = range(record.partitions)
     rows = [

@@ -53,14 +53,14 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
     documents: dict[str, PackageMetadata] = {}
     for package in distributions() if found is None else found:
         about = package.metadata
-        name = about["Name"] if about is not None else None
+        name = about.get("Name") if about is not None else None
         if name:
             documents.setdefault(re.sub(r"[-_.]+", "-", name).lower(), about)
     rows = [
         {
-            "doc_id": about["Name"],
+            "doc_id": about.get("Name"),
             "text": _text(about),
-            "keywords": split_keywords(about["Keywords"]),
+            "keywords": split_keywords(about.get("Keywords")),
         }
         for _, about in sorted(documents.items())
     ]
@@ -88,10 +88,10 @@ def split_keywords(header: str | None) -> list[str]:
 
 def _text(about: PackageMetadata) -> str:
     """Summary as the title, then the description as plain paragraphs."""
-    summary = about["Summary"] or ""
+    summary = about.get("Summary") or ""
     payload = about.get_payload() if hasattr(about, "get_payload") else None
-    description = about["Description"] or (payload if isinstance(payload, str) else "") or ""
-    plain = plain_text(description[:MAX_CHARACTERS], about["Description-Content-Type"])
+    description = about.get("Description") or (payload if isinstance(payload, str) else "") or ""
+    plain = plain_text(description[:MAX_CHARACTERS], about.get("Description-Content-Type"))
     parts = (part.strip() for part in (summary, plain))
     return "\n\n".join(part for part in parts if part and part.upper() != "UNKNOWN")
 
