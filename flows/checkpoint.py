@@ -22,6 +22,7 @@ import scipy
 
 from flows.block import Job, checkpoint_url, digest_of
 from flows.executor import Executor
+from flows.faults import RunError
 from flows.storage import StorageError, delete, join, names, read_bytes, write_bytes
 from vbmodels.cavi import Cursor
 from vbmodels.state import FloatArray, IntArray, State, StateError, aligned, from_bytes, to_bytes
@@ -35,7 +36,7 @@ _CURSOR = "cursor.npz"
 _TRACE = "trace.npz"
 
 
-class CheckpointError(Exception):
+class CheckpointError(RunError):
     """A checkpoint belongs to another model, data set or settings; one sentence."""
 
 

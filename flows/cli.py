@@ -19,10 +19,9 @@ from typer.core import TyperCommand
 from flows import settings as settings_of
 from flows import watch
 from flows.families.catalogue import PIPELINES, pipeline_named
-from flows.faults import InputError
-from flows.publish.run import PublishError, open_run
+from flows.faults import InputError, RunError
+from flows.publish.run import open_run
 from flows.publish.show import show_run
-from flows.storage import StorageError
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
@@ -36,10 +35,6 @@ app = typer.Typer(
 )
 _out = Console()
 _err = Console(stderr=True)
-
-
-class RunFailed(Exception):
-    """A run ended without a result; the message is one sentence."""
 
 
 Source = Annotated[str, typer.Argument(help="Path, folder, glob or URL of the input.")]
@@ -261,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(WRONG_INPUT)
     except InputError as error:
         _stop("\n".join(f"vbflows: {fault}" for fault in error.faults), WRONG_INPUT, error)
-    except (StorageError, PublishError, RunFailed) as error:
+    except RunError as error:
         _stop(f"vbflows: {error}", FAILED, error)
     except (KeyboardInterrupt, typer.Abort) as error:
         _stop(f"vbflows: interrupted{_resume_hint(error)}", FAILED, error)

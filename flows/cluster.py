@@ -16,11 +16,11 @@ import os
 import queue
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 import dask
@@ -29,8 +29,11 @@ from distributed.system import MEMORY_LIMIT
 
 from flows.block import Job, Order, PartitionMemoryError, joined
 from flows.executor import Executor
+from flows.faults import RunError
 from flows.storage import delete, join, write_bytes
 from flows.worker import Done, environment, work_on
+
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +54,10 @@ LATE_FLOOR = 4.0  # and so many seconds more
 SUSPECT = 60.0  # seconds that a late worker is not preferred
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 BLOCKS_PER_WORKER = 4
+CALL_RETRIES = 2
 
 
-class ClusterError(Exception):
+class ClusterError(RunError):
     """The cluster cannot be used, or was lost; one sentence for the user."""
 
 
@@ -69,6 +73,37 @@ class Cluster:
     def executor(self, job: Job) -> OnDask:
         """Return an executor of a job on this cluster."""
         return OnDask(job, self)
+
+    def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Run one function on some worker; from several threads, several at once.
+
+        A worker that dies is replaced by another; what the function raises arrives
+        unchanged.
+
+        Raises
+        ------
+        ClusterError
+            If the scheduler is gone, or the function kills one worker after the other.
+        """
+        future = self.client.submit(function, *args, pure=False, retries=CALL_RETRIES)
+        while True:
+            try:
+                result: R = future.result(timeout=4 * POLL)
+            except TimeoutError:
+                if future.status == "error":
+                    raise
+                self.check()
+            except CancelledError:
+                self.check()
+                future = self.client.submit(function, *args, pure=False, retries=CALL_RETRIES)
+            except KilledWorker as error:
+                raise ClusterError(
+                    f"workers of {self.name} died one after the other while preparing data, "
+                    "most likely for lack of memory; use more partitions or give workers more "
+                    "memory"
+                ) from error
+            else:
+                return result
 
     def workers(self, fresh: bool = False) -> dict[str, dict[str, Any]]:
         """Return the workers by address, not older than a second."""

@@ -32,9 +32,17 @@ class Fault:
         return f"{what}; {self.remedy}" if self.remedy else what
 
 
+class RunError(Exception):
+    """A run failed; the message is one sentence for the user."""
+
+
 class InputError(Exception):
     """The input or the settings are wrong; nothing was computed."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Fault, ...]]]:
+        """Travel from a worker with the faults, not with their text."""
+        return InputError, (self.faults,)

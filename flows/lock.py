@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from flows.faults import RunError
 from flows.storage import (
     StorageError,
     create_bytes,
@@ -39,7 +40,7 @@ SETTLE = 0.5  # seconds until the last of several writers is known
 _held: dict[str, Claim] = {}
 
 
-class RunBusy(Exception):
+class RunBusy(RunError):
     """Another process works on this run; one sentence for the user."""
 
 

@@ -22,12 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem, S3FileSystem
 
+from flows.faults import RunError
+
 _GLOB = re.compile(r"[*?\[]")
 _LASTING = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
-class StorageError(Exception):
+class StorageError(RunError):
     """Storage could not be read or written; the message is one sentence for the user."""
 
 

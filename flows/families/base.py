@@ -103,7 +103,7 @@ class Family(Protocol):
     ) -> Any:  # fmt: skip
         """Write one partition's results; return a small summary of them."""
 
-    def keep(self, q: Any, settings: Any, place: RunPlace) -> None:
+    def keep(self, q: Any, settings: Any, place: RunPlace, fitted: RunPlace | None) -> None:
         """Store beside the posterior whatever scoring new data will need."""
 
     def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:

@@ -103,10 +103,8 @@ class Keywords:
                 [storage.read_table(_work(place, "counts", part.index)) for part in parts]
             )
             n_documents = sum(_tokens(place, part.index).offsets.size - 1 for part in parts)
-            _write_counts(storage.join(place.work, "corpus"), counts, n_documents)
-            corpus = storage.join(place.work, "corpus")
-        else:
-            corpus = storage.join(fitted.root, "posterior", "corpus")
+            _write_counts(_corpus(place, None), counts, n_documents)
+        corpus = _corpus(place, fitted)
         urls = each(_build, [part.index for part in parts], settings, place, corpus)
         warning = _read_counts(corpus)[0].warning
         return Prepared(tuple(urls), KeywordBatch, (warning,) if warning else ())
@@ -147,9 +145,11 @@ class Keywords:
         storage.write_table(place.table("keywords", index), table)
         return summarise(table, words["gold"], batch.offsets)
 
-    def keep(self, q: Any, settings: KeywordSettings, place: RunPlace) -> None:
+    def keep(
+        self, q: Any, settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None
+    ) -> None:
         """Keep the corpus counts: new documents take their features from them."""
-        counts, n_documents = _read_counts(storage.join(place.work, "corpus"))
+        counts, n_documents = _read_counts(_corpus(place, fitted))
         _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
 
     def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
@@ -191,6 +191,13 @@ def _text_options(settings: KeywordSettings) -> TextOptions:
         min_count=settings.min_count,
         max_words=settings.max_words,
     )
+
+
+def _corpus(place: RunPlace, fitted: RunPlace | None) -> str:
+    """Where the corpus counts are: with the fitted run, or with this one as it goes."""
+    if fitted is None:
+        return storage.join(place.work, "corpus")
+    return storage.join(fitted.root, "posterior", "corpus")
 
 
 def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:

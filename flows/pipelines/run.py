@@ -217,14 +217,10 @@ def _fit_and_publish(run: _Run, resume: bool) -> dict[str, Any]:
             )
             q = fitted.q
         number = None if fitted is None else fitted.number
-        watch.current.get().stage("score")
-        summaries = run.stages.call("score", _score, run, executor, q, number)
+        summaries = _scored(run, executor, q, number)
     finally:
         executor.close()
-    watch.current.get().stage("publish")
-    return run.stages.call(
-        "publish", _publish, run, ingested, prepared, model, q, fitted, summaries
-    )
+    return _published(run, ingested, prepared, model, q, fitted, summaries)
 
 
 def _partitions(run: _Run) -> tuple[list[Ingested], Prepared]:
@@ -259,6 +255,16 @@ def _job(run: _Run, model: Any, prepared: Prepared) -> Job:
             (name, repr(value)) for name, value in sorted(run.settings.model_dump().items())
         ),
     )
+
+
+def _scored(run: _Run, executor: Any, q: State, number: int | None) -> list[Any]:
+    watch.current.get().stage("score")
+    return run.stages.call("score", _score, run, executor, q, number)
+
+
+def _published(run: _Run, *found: Any) -> dict[str, Any]:
+    watch.current.get().stage("publish")
+    return run.stages.call("publish", _publish, run, *found)
 
 
 def _score(run: _Run, executor: Any, q: State, number: int | None) -> list[Any]:
@@ -337,7 +343,7 @@ def _publish(
     if model is not None:
         rows = run.family.posterior(model, q)
         write_posterior(run.place, q, rows)
-        run.family.keep(q, run.settings, run.place)
+        run.family.keep(q, run.settings, run.place, run.fitted)
     if fitted is not None:
         trace = fitted.trace
         write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)

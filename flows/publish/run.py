@@ -19,6 +19,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows import storage
+from flows.faults import RunError
 from flows.schemas import POSTERIOR, TRACE
 from vbmodels.state import State, to_bytes
 
@@ -26,7 +27,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 _PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "prefect")
 
 
-class PublishError(Exception):
+class PublishError(RunError):
     """A run cannot be named, found or read; the message is one sentence."""
 
 
