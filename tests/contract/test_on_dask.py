@@ -1,0 +1,49 @@
+"""Item 2 on a real cluster: every row gives the bits of a run in this process."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows import storage
+from flows.block import Job
+from flows.cluster import connect
+from flows.fit import run_fit
+from tests.contract import checks
+from tests.contract.cases import rows
+from vbmodels.cavi import loop_of
+from vbmodels.state import same_bits, to_bytes
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with connect(workers=2) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("case", rows("partition"))
+def test_2_workers_give_the_bits_of_one_process(case, cluster, tmp_path):
+    batches = case.batches(0, 7)
+    model = case.model()
+    here = checks.run(case, loop_of(model), batches, 0, case.resume_sweeps)
+    urls = [storage.join(str(tmp_path), f"part-{i}.npz") for i in range(len(batches))]
+    for url, batch in zip(urls, batches, strict=True):
+        storage.write_bytes(url, to_bytes(batch))
+    job = Job(
+        model=model,
+        batch=type(batches[0]),
+        partitions=tuple(urls),
+        store=storage.join(str(tmp_path), "run"),
+        run_id="run",
+        tol=0.0,
+        max_iter=here[-1].iteration + 1,
+    )
+    executor = cluster.executor(job)
+    there = run_fit(job, executor)
+    executor.close()
+    elbo = [step.elbo for step in here]
+    assert there.iterations > 2
+    assert there.trace.elbo.tolist() == elbo[: len(there.trace.elbo)]
+    last = {step.iteration: step for step in here}[there.number]
+    assert same_bits(there.q, last.q)
