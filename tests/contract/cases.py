@@ -15,9 +15,10 @@ two partitions, for what is compared with Monte Carlo, quadrature or enumeration
 The suite itself needs only the protocol (`vbmodels.cavi.Model`), so rise, partition and
 resume come for nothing, under `cavi`, under `squarem` where the model is `Accelerable`, or
 under the model's own loop where it is `Driven`; and on two worker processes of a real Dask
-cluster, so the model must be picklable and its batches a `State`. The hooks of items 4 to 7 must share no
-algebra with the model: write ``log_joint`` from the generative model with scipy.stats, not
-from the model's own file.
+cluster, so the model must be picklable and its batches a `State`.
+
+The hooks of items 4 to 7 must share no algebra with the model: write ``log_joint`` from the
+generative model with scipy.stats, not from the model's own file.
 
 Run one model alone with ``pytest tests/contract -k <name>``. Put the items that take more
 than a few seconds in ``slow`` and run them with ``-m slow``.
