@@ -293,3 +293,14 @@ def test_loop_of_a_model():
     assert loop_of(Plain()) is cavi
     done: Fit = fit(Own(), batches(0, 2))
     assert done.trace == fit(Toy(), batches(0, 2), loop=cavi).trace
+
+
+@pytest.mark.parametrize("loop", [cavi, squarem])
+@pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
+def test_what_is_left_at_convergence_is_within_the_tolerance(loop, tol):
+    """On slow fits too, where a rule on the last rise alone stops far too early."""
+    for model in (Toy(), Toy(c0=2.0, d0=60.0)):
+        done = fit(model, batches(1, 2), loop=loop, tol=tol, max_iter=5000)
+        best = fit(model, batches(1, 2), loop=squarem, tol=1e-14, max_iter=5000).trace[-1]
+        assert done.converged
+        assert best - done.trace[-1] <= tol * abs(best)
