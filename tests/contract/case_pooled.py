@@ -17,10 +17,12 @@ from tests.contract.cases import (
     LocalStep,
     MonteCarlo,
     Recovery,
+    Sampler,
 )
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledGlobal, PooledLocal, PooledVBSS
+from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.simulate import simulate_pooled, split_documents, typical_coefficients
 from vbmodels.state import FloatArray
 
@@ -271,6 +273,33 @@ def evidence(intercepts: bool) -> Callable[[Sequence[KeywordBatch]], float]:
     return log_evidence
 
 
+SHOWN = 5  # documents whose alpha is compared, after the complete ones
+
+
+def gibbs(intercepts: bool) -> Callable[..., FloatArray]:
+    def draws(batches: Sequence[KeywordBatch], rng: np.random.Generator) -> FloatArray:
+        """w, and alpha of some documents."""
+        model = with_intercepts() if intercepts else plain()
+        (batch,) = batches
+        done = pooled_gibbs(model, batch, rng, chains=2, draws=2500, warmup=300)
+        first = int(batch.complete.sum())
+        return np.concatenate([done.coefficients, done.alpha[:, :, first : first + SHOWN]], -1)
+
+    return draws
+
+
+def moments(intercepts: bool) -> Callable[..., tuple[FloatArray, FloatArray]]:
+    def of(q: PooledGlobal, locals_: Sequence[PooledLocal]) -> tuple[FloatArray, FloatArray]:
+        (local,), batches_ = locals_, batches(0, 1)
+        first = int((~open_documents(local)).sum())
+        shapes = alpha_q(locals_, batches_)[first : first + SHOWN]
+        alpha = [stats.beta(*shape) for shape in shapes if shape is not None]
+        mean = np.concatenate([q.mean, [a.mean() for a in alpha]])
+        return mean, np.concatenate([np.sqrt(np.diag(q.cov)), [a.std() for a in alpha]])
+
+    return of
+
+
 def recovery_error(intercepts: bool) -> Callable[[int], float]:
     def error(seed: int) -> float:
         """Largest distance of a coefficient from the truth.
@@ -310,7 +339,14 @@ def case(intercepts: bool) -> Case:
             size=40_000,
         ),
         evidence=Evidence(log_evidence=evidence(intercepts), largest_gap=1.5),
-        sampler="not yet",
+        sampler=Sampler(
+            draws=gibbs(intercepts),
+            moments=moments(intercepts),
+            # q(z) is made at the mean of w: the mode more than the mean where a_d is free.
+            mean_tolerance=0.7 if intercepts else 0.4,
+            # What z and y* hide of w is not in Lambda: sds of w are a third of the truth.
+            sd_ratio=(0.2, 1.1),
+        ),
         recovery=Recovery(error=recovery_error(intercepts), tolerance=0.2 if intercepts else 0.15),
     )
 

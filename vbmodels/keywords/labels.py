@@ -15,8 +15,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaln, digamma, log_ndtr, polygamma
+from scipy.special import log_ndtr
 
+from vbmodels.expfam import Beta
+from vbmodels.special import trigamma
 from vbmodels.state import BoolArray, FloatArray, IntArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -65,12 +67,6 @@ def per_document(values: FloatArray, offsets: IntArray) -> FloatArray:
     return sums
 
 
-def expected_log_alpha(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return E[log alpha] under Beta(a, b)."""
-    value: FloatArray = digamma(a) - digamma(a + b)
-    return value
-
-
 def settle_detection(
     log_odds: FloatArray,
     unlisted: BoolArray,
@@ -110,23 +106,11 @@ def settle_detection(
         c = np.repeat(np.exp(log_c), sizes)
         r = c / (c + against)
         a = prior_a + per_document(r, offsets)
-        miss = expected_log_alpha(a, b) - log_c
-        curve = polygamma(1, a) - polygamma(1, a + b)
+        miss = Beta(a, b).mean_log - log_c
+        curve = trigamma(a) - trigamma(a + b)
         slope = 1.0 - curve * per_document(r - r * r, offsets)
         step = np.where(slope > 0.05, miss / np.maximum(slope, 0.05), miss)
         log_c = np.minimum(log_c + step, 0.0)
         if not np.any(np.abs(step) > SETTLED * np.maximum(1.0, np.abs(log_c))):
             break
     return log_c, a
-
-
-def kl_beta(a: FloatArray, b: FloatArray, a0: FloatArray, b0: FloatArray) -> FloatArray:
-    """Return KL(Beta(a, b) || Beta(a0, b0)), elementwise."""
-    total = digamma(a + b)
-    gain: FloatArray = (
-        betaln(a0, b0)
-        - betaln(a, b)
-        + (a - a0) * (digamma(a) - total)
-        + (b - b0) * (digamma(b) - total)
-    )
-    return gain

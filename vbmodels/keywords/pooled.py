@@ -26,11 +26,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
+from vbmodels.expfam import Beta
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import (
     LatentImportance,
-    expected_log_alpha,
-    kl_beta,
     latent_importance,
     log_tails,
     per_document,
@@ -239,7 +238,7 @@ class PooledVBSS:
         """
         prior_a, prior_b = self.prior_alpha(q, batch)
         b = prior_b + batch.n_observed
-        log_c = expected_log_alpha(prior_a, b)
+        log_c = Beta(prior_a, b).mean_log
         intercept = np.zeros(batch.n_documents)
         if local is not None:
             log_c = np.where(batch.complete, log_c, local.log_c)
@@ -321,12 +320,12 @@ class PooledVBSS:
         self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal, z: LatentImportance
     ) -> float:
         prior_a, prior_b = self.prior_alpha(q, batch)
-        a, b, k = local.missed, prior_b + batch.n_observed, batch.n_observed
+        alpha = Beta(local.missed, prior_b + batch.n_observed)
         hidden = per_document(np.where(batch.y, 0.0, z.keyword), batch.offsets)
         open_ = ~batch.complete
-        each = hidden[open_] * (expected_log_alpha(a, b) - local.log_c)[open_]
-        each += k[open_] * expected_log_alpha(b, a)[open_]
-        each -= kl_beta(a, b, prior_a, prior_b)[open_]
+        each = hidden[open_] * (alpha.mean_log - local.log_c)[open_]
+        each += (batch.n_observed * alpha.mean_log1m)[open_]
+        each -= alpha.kl(Beta(prior_a, prior_b))[open_]
         return float(each.sum())
 
     def _intercept_stats(

@@ -113,10 +113,11 @@ def typical_coefficients(n_features: int, keyword_rate: float = 0.25) -> FloatAr
 def split_documents(batch: KeywordBatch, n_parts: int) -> list[KeywordBatch]:
     """Cut a batch into ``n_parts`` runs of documents of almost equal length."""
     cuts = np.linspace(0, batch.n_documents, n_parts + 1).round().astype(int)
-    return [_documents(batch, int(a), int(b)) for a, b in pairwise(cuts)]
+    return [take_documents(batch, int(a), int(b)) for a, b in pairwise(cuts)]
 
 
-def _documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:
+def take_documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:
+    """Return the documents from ``first`` to the one before ``last``."""
     words = slice(int(batch.offsets[first]), int(batch.offsets[last]))
     pairs = slice(int(batch.edge_offsets[first]), int(batch.edge_offsets[last]))
     return KeywordBatch(

@@ -1,0 +1,358 @@
+"""Keyword extraction beside its rivals, on real abstracts and papers with known keywords.
+
+    python -m benchmarks.keywords [--data FOLDER] [--sets abstracts,papers] [--seeds 0,1,2]
+                                  [--documents N] [--sample N] [--forms pooled,textrank,...]
+
+Of every document's keyword words, 5 chosen at random are shown to the methods. Candidate
+words are those of the evaluation file; documents go through the product's own ingest. The
+figures are micro precision, recall and F over documents (scikit-learn), means over the
+seeds, with the observed words counted as selected. Gold words that ingest drops (single
+letters) count as missed. Times are CPU seconds of one thread per 1000 documents, without
+the ingest, which has its own line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yake
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import precision_recall_fscore_support
+from threadpoolctl import threadpool_limits
+
+from flows.ingest.counts import reduce_counts
+from flows.ingest.keywords import build, prepare
+from flows.ingest.text import TextOptions
+from vbmodels.cavi import fit
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.documents import fit_documents
+from vbmodels.keywords.gibbs import gibbs_documents
+from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.pooled_gibbs import pooled_gibbs
+from vbmodels.keywords.selection import select_by_fdr, select_share
+from vbmodels.keywords.simulate import take_documents
+from vbmodels.keywords.vbss import VBSS
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
+OBSERVED = 5
+COMPLETE = 20
+LEVELS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30)
+SHARES = {"abstracts": (0.28, 0.65), "papers": (0.07, 0.28)}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents as the product takes them, their gold words, and how they are read."""
+
+    name: str
+    table: pa.Table
+    gold: list[set[str]]
+    texts: list[str]
+    words: list[list[str]]
+    options: TextOptions
+
+
+@dataclass(frozen=True)
+class Task:
+    """One draw of the observed words: the batch, whether each word is gold, what is scored."""
+
+    corpus: Corpus
+    batch: KeywordBatch
+    stems: list[str]
+    truth: np.ndarray
+    n_gold: int
+    scored: np.ndarray
+    ingest_seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Scores [W] of a method; ``probability`` says whether they are probabilities."""
+
+    score: np.ndarray
+    probability: bool
+    seconds: float
+    n_documents: int
+
+
+def load(name: str, folder: Path, n_documents: int | None) -> Corpus:
+    """Read one evaluation set; abstracts bring their text, tags and sentences."""
+    file = {"abstracts": "hulth_eval", "papers": "semeval_eval"}[name]
+    rows = pq.read_table(folder / f"{file}.parquet").to_pylist()[:n_documents]
+    options = TextOptions(stem="none", stop_words=False, min_count=1)
+    columns = {"doc_id": [row["doc_id"] for row in rows], "tokens": [r["tokens"] for r in rows]}
+    texts = [" ".join(row["tokens"]) for row in rows]
+    if name == "abstracts":
+        full = {r["doc_id"]: r for r in pq.read_table(folder / "hulth.parquet").to_pylist()}
+        source = [full[row["doc_id"]] for row in rows]
+        columns["tokens"] = [row["tokens"] for row in source]
+        columns["sentence"] = [row["sentence"] for row in source]
+        columns["pos"] = [
+            # The candidates are those of the evaluation file: any other word gets no tag.
+            [p if t.lower() in kept else "X" for t, p in zip(s["tokens"], s["pos"], strict=True)]
+            for s, kept in zip(source, (set(row["tokens"]) for row in rows), strict=True)
+        ]
+        texts = [row["text"] for row in source]
+    gold = [set(row["gold"]) for row in rows]
+    return Corpus(name, pa.table(columns), gold, texts, [r["tokens"] for r in rows], options)
+
+
+def draw(corpus: Corpus, seed: int, complete: int = 0) -> Task:
+    """Choose the observed words, and ``complete`` documents that show all of their keywords."""
+    rng = np.random.default_rng(seed)
+    known = []
+    for gold, words in zip(corpus.gold, corpus.words, strict=True):
+        found = sorted(gold & set(words))
+        known.append([str(w) for w in rng.choice(found, min(OBSERVED, len(found)), replace=False)])
+    whole = np.zeros(len(known), dtype=bool)
+    if complete:
+        whole[rng.choice(len(known), complete, replace=False)] = True
+    for d in np.flatnonzero(whole):
+        known[d] = sorted(corpus.gold[d])
+    table = corpus.table.append_column("keywords", pa.array(known, pa.list_(pa.string())))
+    table = table.append_column("complete", pa.array(whole))
+    begin = time.process_time()
+    prepared = prepare(table, corpus.options)
+    batch = build(prepared, reduce_counts([prepared.counts]), table.num_rows)
+    seconds = time.process_time() - begin
+    stems = prepared.words["stem"].to_pylist()
+    document = batch.document_of_word
+    truth = np.array([s in corpus.gold[d] for s, d in zip(stems, document, strict=True)])
+    n_gold = sum(len(g) for g, skip in zip(corpus.gold, whole, strict=True) if not skip)
+    return Task(corpus, batch, stems, truth, n_gold, ~whole[document], seconds)
+
+
+# The methods: each takes a task and returns scores.
+
+
+def pooled(task: Task) -> np.ndarray:
+    """Pooled VBSS; the rate of the whole set unless there are complete documents."""
+    rate = None if task.batch.complete.any() else float(task.truth.mean())
+    model = PooledVBSS(keyword_rate=rate)
+    q = fit(model, [task.batch]).q
+    return model.probabilities(q, task.batch, model.local_step(q, task.batch, None))
+
+
+def pooled_by_gibbs(task: Task) -> np.ndarray:
+    model = PooledVBSS(keyword_rate=float(task.truth.mean()))
+    draws = pooled_gibbs(
+        model, task.batch, np.random.default_rng(0), chains=2, draws=1000, warmup=1000
+    )
+    return draws.keyword
+
+
+def logistic(task: Task) -> np.ndarray:
+    """Ordinary logistic regression of y on the same features: every other word a negative."""
+    x = task.batch.x[:, 1:]
+    sd = x.std(0)
+    x = (x - x.mean(0)) / np.where(sd > 1e-9, sd, 1.0)
+    return LogisticRegression(max_iter=500).fit(x, task.batch.y).decision_function(x)
+
+
+def per_document(form: str) -> Callable[[Task], np.ndarray]:
+    def run(task: Task) -> np.ndarray:
+        return fit_documents(task.batch, VBSS(form=form), max_sweeps=300).probability
+
+    return run
+
+
+def full_by_gibbs(task: Task) -> np.ndarray:
+    return gibbs_documents(
+        task.batch, VBSS(), np.random.default_rng(0), chains=2, draws=500, warmup=500
+    )[0]
+
+
+def by_graph(score: Callable[..., np.ndarray]) -> Callable[[Task], np.ndarray]:
+    def run(task: Task) -> np.ndarray:
+        return np.concatenate([score(y, a) for y, a in task.batch.documents()])
+
+    return run
+
+
+def tf_idf(task: Task) -> np.ndarray:
+    """TfidfVectorizer of scikit-learn on the candidate words."""
+    vectoriser = TfidfVectorizer(analyzer=_lower)
+    matrix = vectoriser.fit_transform(task.corpus.words[: task.batch.n_documents]).tocsr()
+    column = [vectoriser.vocabulary_.get(stem, -1) for stem in task.stems]
+    score = np.asarray(matrix[task.batch.document_of_word, column]).ravel()
+    return np.where(np.array(column) < 0, -np.inf, score)
+
+
+def _lower(words: Sequence[str]) -> list[str]:
+    return [word.lower() for word in words]
+
+
+def by_yake(task: Task) -> np.ndarray:
+    """YAKE on the text (papers: on their stems), single words, no deduplication."""
+    extractor = yake.KeywordExtractor(n=1, top=100_000, dedupLim=1.0)
+    score = np.full(task.batch.n_words, -np.inf)
+    for d in range(task.batch.n_documents):
+        found = dict(extractor.extract_keywords(task.corpus.texts[d]))
+        found = {word.lower(): value for word, value in found.items()}
+        rows = task.batch.words(d)
+        score[rows] = [-found.get(stem, np.inf) for stem in task.stems[rows]]
+    return score
+
+
+@dataclass(frozen=True)
+class Form:
+    """A method: how it is run, and on what."""
+
+    run: Callable[[Task], np.ndarray]
+    probability: bool = False
+    complete: int = 0
+    uses_labels: bool = True
+    sampled: bool = False
+
+
+FORMS = {
+    "pooled": Form(pooled, probability=True),
+    "pooled, rate from 20 documents": Form(pooled, probability=True, complete=COMPLETE),
+    "pooled, Gibbs (sample)": Form(pooled_by_gibbs, probability=True, sampled=True),
+    "pooled (the same sample)": Form(pooled, probability=True, sampled=True),
+    "logistic regression, same features": Form(logistic),
+    "full": Form(per_document("full"), probability=True),
+    "mean_field": Form(per_document("mean_field"), probability=True),
+    "as_printed": Form(per_document("as_printed"), probability=True),
+    "full, Gibbs (sample)": Form(full_by_gibbs, probability=True, sampled=True),
+    "full (the same sample)": Form(per_document("full"), probability=True, sampled=True),
+    "ss": Form(by_graph(lambda y, a: ss(a, y))),
+    "textrank": Form(by_graph(lambda y, a: textrank(a)), uses_labels=False),
+    "TF-IDF (scikit-learn)": Form(tf_idf, uses_labels=False),
+    "YAKE (PyPI)": Form(by_yake, uses_labels=False),
+}
+
+
+# Figures.
+
+
+def figures(task: Task, selected: np.ndarray) -> tuple[float, float, float, float]:
+    """Precision, recall, F (micro), and the share of false ones among the selected."""
+    chosen, truth = selected[task.scored], task.truth[task.scored]
+    lost = task.n_gold - int(truth.sum())
+    y_true = np.concatenate([truth, np.ones(lost, dtype=bool)])
+    y_pred = np.concatenate([chosen, np.zeros(lost, dtype=bool)])
+    p, r, f, _ = precision_recall_fscore_support(
+        y_true, y_pred, average="binary", zero_division=0.0
+    )
+    return float(p), float(r), float(f), float(1.0 - p)
+
+
+def answer(form: Form, task: Task, cache: dict[str, Answer], name: str) -> Answer:
+    """Run a method; one that sees no labels is run once for all seeds."""
+    if name not in cache or form.uses_labels:
+        begin = time.process_time()
+        score = form.run(task)
+        seconds = time.process_time() - begin
+        cache[name] = Answer(score, form.probability, seconds, task.batch.n_documents)
+    return cache[name]
+
+
+def sample(task: Task, n: int) -> Task:
+    """Keep the first ``n`` documents, with the features of the whole corpus."""
+    if n >= task.batch.n_documents:
+        return task
+    batch = take_documents(task.batch, 0, n)
+    w = batch.n_words
+    gold = sum(len(g) for g in task.corpus.gold[:n])
+    return replace(
+        task,
+        batch=batch,
+        stems=task.stems[:w],
+        truth=task.truth[:w],
+        n_gold=gold,
+        scored=task.scored[:w],
+    )
+
+
+def row(form: Form, name: str, corpus: Corpus, tasks: dict[int, list[Task]], n: int) -> list[float]:
+    """Return the mean over the seeds of everything that the tables show of one method."""
+    cache: dict[str, Answer] = {}
+    rows = []
+    for task in tasks[form.complete]:
+        task = sample(task, n) if form.sampled else task
+        got = answer(form, task, cache, name)
+        y, offsets, shown = task.batch.y, task.batch.offsets, []
+        for share in SHARES[corpus.name]:
+            shown += figures(task, select_share(got.score, y, offsets, share))[:3]
+        for level in LEVELS:
+            chosen = None
+            if got.probability:
+                chosen = select_by_fdr(got.score, y, offsets, level)
+            shown += figures(task, chosen) if chosen is not None else [np.nan] * 4
+        rows.append([*shown, 1000.0 * got.seconds / got.n_documents])
+    return list(np.mean(rows, axis=0))
+
+
+def tables(corpus: Corpus, tasks: dict[int, list[Task]], names: Sequence[str], n: int) -> str:
+    """Return the corpus's two tables in Markdown."""
+    low, high = (f"{share:.0%}" for share in SHARES[corpus.name])
+    first = [f"| | P {low} | R {low} | F {low} | P {high} | R {high} | F {high} | s / 1000 |"]
+    second = ["| P / R / F / realised FDR | " + " | ".join(f"{g:.2f}" for g in LEVELS) + " |"]
+    first.append("|---" * 8 + "|")
+    second.append("|---" * 7 + "|")
+    for name in names:
+        form = FORMS[name]
+        values = row(form, name, corpus, tasks, n)
+        first.append(f"| {name} | " + " | ".join(map(short, values[:6])) + f" | {values[-1]:.2f} |")
+        if form.probability:
+            cells = [" / ".join(map(short, values[i : i + 4])) for i in range(6, 30, 4)]
+            second.append(f"| {name} | " + " | ".join(cells) + " |")
+    task = tasks[0][0]
+    ingest = 1000.0 * task.ingest_seconds / task.batch.n_documents
+    head = (
+        f"## {corpus.name}\n\n{task.batch.n_documents} documents, "
+        f"{task.batch.n_words / task.batch.n_documents:.1f} candidate words each, "
+        f"{task.truth.mean():.1%} of them keywords, "
+        f"{task.batch.y.sum() / task.batch.n_documents:.2f} observed; {len(tasks[0])} seeds. "
+        f"A sample is the first {min(n, task.batch.n_documents)} documents. Ingest, graphs and "
+        f"features take {ingest:.2f} s per 1000 documents.\n"
+    )
+    return "\n".join([head, "Equal selection size:\n", *first, "\nBy FDR level:\n", *second, ""])
+
+
+def short(value: float) -> str:
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the chosen methods and write Markdown to stdout."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=SHARED, help="folder of the Parquet files")
+    parser.add_argument("--sets", default="abstracts,papers")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--documents", type=int, default=None, help="the first N of each set")
+    parser.add_argument("--sample", type=int, default=100, help="documents of a sampler's run")
+    parser.add_argument("--forms", default=None, help=f"separated by ;: {'; '.join(FORMS)}")
+    options = parser.parse_args(arguments)
+    names = options.forms.split(";") if options.forms else list(FORMS)
+    names = [name.strip() for name in names]
+    unknown = [name for name in names if name not in FORMS]
+    if unknown:
+        parser.error(f"unknown forms {unknown}; expected some of {list(FORMS)}")
+    packages = ("numpy", "scipy", "scikit-learn", "yake")
+    versions = ", ".join(f"{package} {version(package)}" for package in packages)
+    sys.stdout.write(f"Versions: {versions}. One thread.\n\n")
+    seeds = [int(seed) for seed in options.seeds.split(",")]
+    with threadpool_limits(1):
+        for name in options.sets.split(","):
+            corpus = load(name, options.data, options.documents)
+            wanted = {0} | {FORMS[form].complete for form in names}
+            tasks = {k: [draw(corpus, seed, k) for seed in seeds] for k in wanted}
+            sys.stdout.write(tables(corpus, tasks, names, options.sample) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
