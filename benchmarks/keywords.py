@@ -8,7 +8,8 @@ words are those of the evaluation file; documents go through the product's own i
 figures are micro precision, recall and F over documents (scikit-learn), means over the
 seeds, with the observed words counted as selected. Gold words that ingest drops (single
 letters) count as missed. Times are CPU seconds of one thread per 1000 documents, without
-the ingest, which has its own line.
+the ingest, which has its own line; n is the number of documents. Samplers run on the first
+documents only, with one seed, and the variational form beside them on the same ones.
 """
 
 from __future__ import annotations
@@ -213,20 +214,20 @@ class Form:
     probability: bool = False
     complete: int = 0
     uses_labels: bool = True
-    sampled: bool = False
+    part: int = 0  # a sampler's run: the first 1/part of the sample, one seed
 
 
 FORMS = {
     "pooled": Form(pooled, probability=True),
     "pooled, rate from 20 documents": Form(pooled, probability=True, complete=COMPLETE),
-    "pooled, Gibbs (sample)": Form(pooled_by_gibbs, probability=True, sampled=True),
-    "pooled (the same sample)": Form(pooled, probability=True, sampled=True),
+    "pooled, Gibbs": Form(pooled_by_gibbs, probability=True, part=1),
+    "pooled, on the same documents": Form(pooled, probability=True, part=1),
     "logistic regression, same features": Form(logistic),
     "full": Form(per_document("full"), probability=True),
     "mean_field": Form(per_document("mean_field"), probability=True),
     "as_printed": Form(per_document("as_printed"), probability=True),
-    "full, Gibbs (sample)": Form(full_by_gibbs, probability=True, sampled=True),
-    "full (the same sample)": Form(per_document("full"), probability=True, sampled=True),
+    "full, Gibbs": Form(full_by_gibbs, probability=True, part=10),
+    "full, on the same documents": Form(per_document("full"), probability=True, part=10),
     "ss": Form(by_graph(lambda y, a: ss(a, y))),
     "textrank": Form(by_graph(lambda y, a: textrank(a)), uses_labels=False),
     "TF-IDF (scikit-learn)": Form(tf_idf, uses_labels=False),
@@ -280,8 +281,8 @@ def row(form: Form, name: str, corpus: Corpus, tasks: dict[int, list[Task]], n: 
     """Return the mean over the seeds of everything that the tables show of one method."""
     cache: dict[str, Answer] = {}
     rows = []
-    for task in tasks[form.complete]:
-        task = sample(task, n) if form.sampled else task
+    for task in tasks[form.complete][: 1 if form.part else None]:
+        task = sample(task, max(n // form.part, 1)) if form.part else task
         got = answer(form, task, cache, name)
         y, offsets, shown = task.batch.y, task.batch.offsets, []
         for share in SHARES[corpus.name]:
@@ -291,21 +292,22 @@ def row(form: Form, name: str, corpus: Corpus, tasks: dict[int, list[Task]], n: 
             if got.probability:
                 chosen = select_by_fdr(got.score, y, offsets, level)
             shown += figures(task, chosen) if chosen is not None else [np.nan] * 4
-        rows.append([*shown, 1000.0 * got.seconds / got.n_documents])
+        rows.append([*shown, 1000.0 * got.seconds / got.n_documents, got.n_documents])
     return list(np.mean(rows, axis=0))
 
 
 def tables(corpus: Corpus, tasks: dict[int, list[Task]], names: Sequence[str], n: int) -> str:
     """Return the corpus's two tables in Markdown."""
     low, high = (f"{share:.0%}" for share in SHARES[corpus.name])
-    first = [f"| | P {low} | R {low} | F {low} | P {high} | R {high} | F {high} | s / 1000 |"]
+    first = [f"| | P {low} | R {low} | F {low} | P {high} | R {high} | F {high} | s / 1000 | n |"]
     second = ["| P / R / F / realised FDR | " + " | ".join(f"{g:.2f}" for g in LEVELS) + " |"]
-    first.append("|---" * 8 + "|")
+    first.append("|---" * 9 + "|")
     second.append("|---" * 7 + "|")
     for name in names:
         form = FORMS[name]
         values = row(form, name, corpus, tasks, n)
-        first.append(f"| {name} | " + " | ".join(map(short, values[:6])) + f" | {values[-1]:.2f} |")
+        first.append(f"| {name} | " + " | ".join(map(short, values[:6])))
+        first[-1] += f" | {values[-2]:.2f} | {values[-1]:.0f} |"
         if form.probability:
             cells = [" / ".join(map(short, values[i : i + 4])) for i in range(6, 30, 4)]
             second.append(f"| {name} | " + " | ".join(cells) + " |")
@@ -316,8 +318,7 @@ def tables(corpus: Corpus, tasks: dict[int, list[Task]], names: Sequence[str], n
         f"{task.batch.n_words / task.batch.n_documents:.1f} candidate words each, "
         f"{task.truth.mean():.1%} of them keywords, "
         f"{task.batch.y.sum() / task.batch.n_documents:.2f} observed; {len(tasks[0])} seeds. "
-        f"A sample is the first {min(n, task.batch.n_documents)} documents. Ingest, graphs and "
-        f"features take {ingest:.2f} s per 1000 documents.\n"
+        f"Ingest, graphs and features take {ingest:.2f} s per 1000 documents.\n"
     )
     return "\n".join([head, "Equal selection size:\n", *first, "\nBy FDR level:\n", *second, ""])
 
@@ -333,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", default="abstracts,papers")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--documents", type=int, default=None, help="the first N of each set")
-    parser.add_argument("--sample", type=int, default=100, help="documents of a sampler's run")
+    parser.add_argument("--sample", type=int, default=300, help="documents of a sampler's run")
     parser.add_argument("--forms", default=None, help=f"separated by ;: {'; '.join(FORMS)}")
     options = parser.parse_args(arguments)
     names = options.forms.split(";") if options.forms else list(FORMS)
