@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -190,6 +190,15 @@ class Case:
     rise_rtol: float = 1e-9
     partition_rtol: float = 1e-9
     slow: frozenset[Item] = frozenset()
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            reason = getattr(self, field.name)
+            if isinstance(reason, str) and field.name != "name" and len(reason.split()) < 5:
+                raise ValueError(
+                    f"{self.name}: expected {field.name}, or a sentence that says why this model "
+                    f"cannot have it, got {reason!r}"
+                )
 
 
 def cases() -> list[Case]:

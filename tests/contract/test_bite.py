@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -91,18 +91,15 @@ def test_reason_in_place_of_an_item_skips_with_it():
 
 
 def test_an_item_left_out_is_an_error():
+    given = {field.name: getattr(CASE, field.name) for field in fields(CASE)}
+    del given["recovery"]
     with pytest.raises(TypeError, match="recovery"):
-        Case(
-            name="x",
-            model=toy.Toy,
-            batches=CASE.batches,
-            tiny=CASE.tiny,
-            global_step="no",
-            local_step="no",
-            monte_carlo="no",
-            evidence="no",
-            sampler="no",
-        )
+        Case(**given)
+
+
+def test_an_excuse_is_no_reason():
+    with pytest.raises(ValueError, match=r"expected sampler, or a sentence.*got 'later'"):
+        replace(CASE, sampler="later")
 
 
 class Picky(toy.Toy):
