@@ -24,6 +24,7 @@ from flows.publish.run import open_run
 from flows.publish.show import show_run
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
+_INTERRUPTED = 130  # what Typer makes of Ctrl-C
 
 app = typer.Typer(
     name="vbflows",
@@ -258,8 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _stop("\n".join(f"vbflows: {fault}" for fault in error.faults), WRONG_INPUT, error)
     except RunError as error:
         _stop(f"vbflows: {error}", FAILED, error)
-    except (KeyboardInterrupt, typer.Abort) as error:
-        _stop(f"vbflows: interrupted{_resume_hint(error)}", FAILED, error)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
     except Exception as error:
         _stop(
             f"vbflows: this should not have happened: {type(error).__name__}: "
@@ -267,8 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             FAILED,
             error,
         )
+    if code == _INTERRUPTED:
+        _err.print("vbflows: interrupted before anything was computed")
+        sys.exit(FAILED)
     sys.exit(code or DONE)
-
-
-def _resume_hint(error: BaseException) -> str:
-    return f"; {error}" if str(error) else ""

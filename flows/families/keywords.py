@@ -276,12 +276,12 @@ def _probabilities(
             for y, a in batch.documents()
         ]
         return np.concatenate(values) if values else np.zeros(0)
-    if isinstance(model, PooledVBSS):
-        return model.predict(q, batch) if new else model.probabilities(q, batch, local)
+    if new and isinstance(model, PooledVBSS):
+        return model.predict(q, batch)
     if new:
         fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
         (local,) = fitted.reduce.local_states(fitted.iterations - 1)
-    probabilities: FloatArray = model.probabilities(batch, local)
+    probabilities: FloatArray = model.probabilities(q, batch, local)
     return probabilities
 
 

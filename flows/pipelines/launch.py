@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from flows import watch
 from flows.families.catalogue import pipeline_named
+from flows.faults import RunError
 from flows.pipelines.record import record
-from flows.pipelines.run import run_pipeline, score_pipeline
+from flows.pipelines.run import Interrupted, run_pipeline, score_pipeline
 from flows.pipelines.stages import Plain, Stages
 from flows.settings import ComputeSettings, RunSettings
 
@@ -25,23 +28,33 @@ def launch(
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume)
-    if not recorded:
-        return body(Plain(), *request)
-    return record(name, body, *request, say=watch.current.get().log)
+    with _interrupts_as_failures():
+        if not recorded:
+            return body(Plain(), *request)
+        return record(name, body, *request, say=watch.current.get().log)
 
 
 def launch_score(
     run: str, source: str, target: str, compute: ComputeSettings, recorded: bool = True
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
-    if not recorded:
-        return score_pipeline(run, Plain(), source, target, compute)
 
     def body(
         stages: Stages, source: str, target: str, _: Any, compute: ComputeSettings, __: Any
     ) -> dict[str, Any]:
         return score_pipeline(run, stages, source, target, compute)
 
-    return record(
-        "score", body, source, target, RunSettings(), compute, None, say=watch.current.get().log
-    )
+    request = (source, target, RunSettings(), compute, None)
+    with _interrupts_as_failures():
+        if not recorded:
+            return body(Plain(), *request)
+        return record("score", body, *request, say=watch.current.get().log)
+
+
+@contextmanager
+def _interrupts_as_failures() -> Iterator[None]:
+    """Let a run that was stopped by hand fail with its own sentence."""
+    try:
+        yield
+    except Interrupted as error:
+        raise RunError(f"interrupted; {error}") from error

@@ -1,0 +1,326 @@
+"""The command line as a user has it: output, exit codes, sentences, for the keywords pipeline."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows import storage
+from flows.cli import main
+from flows.publish.run import open_run
+
+RATE = ("--set", "keyword_rate=0.3", "--no-record")
+
+
+def run(capsys, *arguments):
+    """Return (exit code, stdout, stderr) of a command."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out, captured.err
+
+
+def documents(n=3, **columns):
+    words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
+    rng = np.random.default_rng(0)
+    tokens = [list(rng.choice(words, 30)) for _ in range(n)]
+    table = {
+        "doc_id": [f"d{i}" for i in range(n)],
+        "tokens": tokens,
+        "keywords": [[t[0]] for t in tokens],
+    }
+    return pa.table({**table, **columns})
+
+
+def written(tmp_path, table, name="in.parquet"):
+    path = tmp_path / name
+    pq.write_table(table, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("simulated")
+    with pytest.raises(SystemExit) as stopped:
+        main(["simulate", "keywords", str(folder), "--rows", "150", "--seed", "1"])
+    assert stopped.value.code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(simulated, tmp_path_factory):
+    target = tmp_path_factory.mktemp("fitted")
+    with pytest.raises(SystemExit) as stopped:
+        main(["keywords", str(simulated), str(target), *RATE, "--partitions", "4"])
+    assert stopped.value.code == 0
+    return target
+
+
+def test_a_run_leaves_what_it_promises(fitted):
+    place, record = open_run(str(fitted))
+    assert sorted(os.listdir(place.root)) == [
+        "keywords", "posterior", "report.html", "run.json", "trace.parquet",
+    ]  # fmt: skip
+    assert (record.rows_read, record.rows_kept, record.partitions) == (150, 150, 4)
+    assert record.converged
+    table = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(4))
+    assert table.column_names == [
+        "doc_id", "term", "probability", "observed", "selected", "rank",
+    ]  # fmt: skip
+    probability = table["probability"].to_numpy()
+    observed, selected = (table[c].to_numpy(zero_copy_only=False) for c in ("observed", "selected"))
+    assert np.all((probability >= 0) & (probability <= 1))
+    assert np.all(probability[observed] == 1)
+    assert np.all(selected[observed])
+    assert record.results["precision"] > 0.8
+    trace = storage.read_table(place.file("trace.parquet"))["elbo"].to_numpy()
+    assert np.all(np.diff(trace) >= -1e-9 * np.abs(trace[1:]))
+
+
+@pytest.mark.parametrize("model", ["full", "mean_field", "as_printed", "ss", "textrank"])
+def test_every_form_runs(simulated, tmp_path, capsys, model):
+    options = ("--set", f"model={model}", "--max-iter", "30", "--json", "--no-record")
+    code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", *options)
+    assert code == 0
+    assert json.loads(out)["rows_kept"] == 150
+
+
+def test_json_is_one_object_and_nothing_else(simulated, tmp_path, capsys):
+    code, out, err = run(capsys, "keywords", simulated, tmp_path / "t", *RATE, "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    assert json.loads(out)["converged"] is True
+
+
+def test_partitions_do_not_change_the_answer(simulated, tmp_path, capsys):
+    tables = []
+    for n in (1, 7):
+        target = tmp_path / str(n)
+        assert run(capsys, "keywords", simulated, target, *RATE, "--partitions", n)[0] == 0
+        place, record = open_run(str(target))
+        parts = [storage.read_table(place.table("keywords", i)) for i in range(record.partitions)]
+        tables.append(pa.concat_tables(parts))
+    assert tables[0]["term"].equals(tables[1]["term"])
+    np.testing.assert_allclose(*(t["probability"].to_numpy() for t in tables), atol=2e-5)
+
+
+def test_score_applies_the_posterior_to_new_documents(fitted, simulated, tmp_path, capsys):
+    code, _, _ = run(capsys, "score", fitted, simulated, tmp_path / "new", "--no-record")
+    assert code == 0
+    old, new = (
+        storage.read_table(open_run(str(t))[0].table("keywords", 0))
+        for t in (fitted, tmp_path / "new")
+    )
+    rows = old.num_rows
+    np.testing.assert_allclose(
+        old["probability"].to_numpy(), new["probability"].to_numpy()[:rows], atol=0.05
+    )
+    again = run(capsys, "score", tmp_path / "new", simulated, tmp_path / "newer", "--no-record")
+    assert again[0] == 0
+
+
+def test_show_and_check(fitted, simulated, capsys):
+    code, out, _ = run(capsys, "show", fitted)
+    assert code == 0
+    assert "150 of 150 used" in out
+    assert "first_position" in out
+    assert run(capsys, "check", "keywords", simulated)[1].startswith("150 rows in 1 files")
+
+
+def test_help_lists_every_setting(capsys):
+    code, out, _ = run(capsys, "keywords", "--help")
+    assert code == 0
+    for name in ("keyword_rate", "fdr", "window", "damping", "min_count", "stem", "language"):
+        assert name in out
+
+
+def test_an_unknown_rate_is_said(simulated, tmp_path, capsys):
+    code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", "--no-record")
+    assert code == 0
+    assert "false discovery rate is not reliable: the share of the words that are keywords" in out
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (documents(0), "expected at least one document, found 0 rows"),
+        (documents().drop_columns(["doc_id"]), "column doc_id: expected a column of type string"),
+        (documents().drop_columns(["tokens"]), "expected a column text or a column tokens"),
+        (documents(doc_id=[1, 2, 3]), "column doc_id: expected type string, found type int64"),
+        (documents(doc_id=["a", "b", "a"]), "row 3: expected a name used once, found 'a'"),
+        (documents(doc_id=["a", None, "b"]), "row 2: expected the name of a document, found null"),
+        (documents(pos=[["NN"]] * 3), "pos"),
+    ],
+    ids=["empty", "no id", "no text", "wrong type", "duplicate", "null id", "lengths"],
+)  # fmt: skip
+def test_bad_tables_exit_2_with_a_sentence(table, sentence, tmp_path, capsys):
+    source = written(tmp_path, table)
+    target = tmp_path / "target"
+    code, out, err = run(capsys, "keywords", source, target, *RATE)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert "in.parquet" in err
+    assert not target.exists() or not os.listdir(target)
+
+
+def test_all_faults_come_at_once(tmp_path, capsys):
+    source = written(tmp_path, documents(4, doc_id=["a", "a", None, ""]))
+    _, _, err = run(capsys, "check", "keywords", source)
+    assert err.count("column doc_id, row") == 3
+
+
+def test_a_name_in_two_files_is_a_fault(tmp_path, capsys):
+    for name in ("a.parquet", "b.parquet"):
+        written(tmp_path, documents(2), name)
+    code, _, err = run(capsys, "check", "keywords", tmp_path)
+    assert code == 2
+    assert "a name used once over all files" in err
+
+
+def test_invalid_utf8_is_named(tmp_path, capsys):
+    bad = pa.array([b"fine", b"\xff\xfe", b"fine"]).cast(pa.binary()).view(pa.string())
+    source = written(tmp_path, documents().drop_columns(["tokens"]).append_column("text", bad))
+    code, _, err = run(capsys, "keywords", source, tmp_path / "t", *RATE)
+    assert code == 2
+    assert "column text, row 2: expected text in UTF-8" in err
+
+
+def test_a_truncated_file_is_named(tmp_path, capsys):
+    source = written(tmp_path, documents())
+    source.write_bytes(source.read_bytes()[:-20])
+    code, _, err = run(capsys, "keywords", source, tmp_path / "t", *RATE)
+    assert code == 2
+    assert "in.parquet" in err
+    assert "damaged or not a Parquet file" in err
+
+
+def test_a_missing_source_and_wrong_settings_exit_2(tmp_path, capsys):
+    code, _, err = run(capsys, "keywords", tmp_path / "none", tmp_path / "t", *RATE)
+    assert (code, "no such file" in err) == (2, True)
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "fdr=7")
+    assert (code, "less than 1, found 7" in err) == (2, True)
+    assert run(capsys, "keywords", "only-one")[0] == 2
+    code, _, err = run(capsys, "check", "keyword", tmp_path)
+    assert (code, "did you mean keywords?" in err) == (2, True)
+
+
+def test_odd_documents_are_kept_counted_and_named(tmp_path, capsys):
+    tokens = [["alpha", "beta", "gamma"] * 5, [], ["the", "of"], ["alpha", "delta"] * 4]
+    table = pa.table(
+        {
+            "doc_id": ["good", "empty", "stop", "other"],
+            "tokens": tokens,
+            "keywords": [["alpha", "absent word"], [], [], []],
+        }
+    )
+    source = written(tmp_path, table)
+    code, _, _ = run(capsys, "keywords", source, tmp_path / "t", *RATE)
+    assert code == 0
+    _, record = open_run(str(tmp_path / "t"))
+    assert (record.rows_read, record.rows_kept) == (4, 2)
+    reasons = {d.reason: d for d in record.dropped}
+    assert reasons["document without a candidate word"].examples == ["empty", "stop"]
+    absent = reasons["known keyword with a word that is no candidate of its document"]
+    assert absent.examples[0].startswith("good: absent word")
+
+
+def test_one_document_and_a_document_of_20000_words(tmp_path, capsys):
+    long = [f"word{i % 6000}x" for i in range(20_000)]
+    table = pa.table(
+        {"doc_id": ["long"], "tokens": [long], "keywords": [["word1x", "word2x", "word5999x"]]}
+    )
+    source = written(tmp_path, table)
+    code, out, _ = run(capsys, "keywords", source, tmp_path / "t", *RATE, "--set", "min_count=1")
+    assert code == 0
+    assert "fitted to 1 documents" in out
+    assert "document cut to its 2000 most frequent words" in str(
+        open_run(str(tmp_path / "t"))[1].dropped
+    )
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mount a file system of few bytes, which takes root."""
+    point = tmp_path / "mounted"
+    point.mkdir()
+
+    def mount(*options):
+        found = shutil.which("mount")
+        command = [found or "mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(point)]
+        if not found or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("mounting a small file system needs root")
+        return point
+
+    yield mount
+    subprocess.run(["umount", str(point)], capture_output=True, check=False)
+
+
+def test_a_read_only_target_is_found_before_the_fit(simulated, mounted, capsys):
+    code, _, err = run(capsys, "keywords", simulated, mounted("ro"), *RATE)
+    assert code == 1
+    assert "read-only" in err
+    assert "ingest" not in err
+
+
+def test_a_full_disk_has_a_sentence_and_leaves_the_old_run(simulated, mounted, capsys):
+    target = mounted("size=300k")
+    (target / "latest.json").write_text('{"run_id": "old"}')
+    code, _, err = run(capsys, "keywords", simulated, target, *RATE)
+    assert code == 1
+    assert "no space is left" in err
+    assert json.loads((target / "latest.json").read_text()) == {"run_id": "old"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_the_target_and_goes_on(simulated, tmp_path, capsys, how):
+    (tmp_path / "latest.json").write_text('{"run_id": "old"}')
+    options = [
+        "--set",
+        "keyword_rate=0.3",
+        "--no-record",
+        "--set",
+        "tol=1e-14",
+        "--partitions",
+        "3",
+    ]
+    command = [sys.executable, "-c", "from flows.cli import main; main()", "keywords"]
+    command += [str(simulated), str(tmp_path), *options, "--checkpoint-every", "1"]
+    command += ["--max-iter", "100000"]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = {**os.environ, "PYTHONPATH": root}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env=env)  # fmt: skip
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if list(tmp_path.glob("runs/*/work/checkpoints/*/manifest.json")):
+            break
+        time.sleep(0.05)
+    process.send_signal(how)
+    _, err = process.communicate(timeout=60)
+    assert json.loads((tmp_path / "latest.json").read_text()) == {"run_id": "old"}
+    if process.returncode == 0:
+        pytest.fail(f"the run ended before it could be interrupted: {err}")
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    (run_id,) = os.listdir(tmp_path / "runs")
+    assert f"--resume {run_id}" in err
+    again = ["keywords", simulated, tmp_path, *options, "--checkpoint-every", "1"]
+    code, _, _ = run(capsys, *again, "--max-iter", "100000", "--resume", run_id)
+    assert code == 0
+    assert json.loads((tmp_path / "latest.json").read_text())["run_id"] == run_id
+
+
+def test_there_must_be_something_to_resume(simulated, tmp_path, capsys):
+    code, _, err = run(
+        capsys, "keywords", simulated, tmp_path, *RATE, "--resume", "20260101T000000-abc"
+    )
+    assert code == 1
+    assert "there is nothing to resume" in err
