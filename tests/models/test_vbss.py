@@ -261,20 +261,36 @@ def test_bad_documents_are_named():
 
 @pytest.mark.slow
 def test_bounds_and_f_on_all_abstracts(shared_data):
-    """The figures of the project's note: mean bound, and F at gamma with observed forced."""
+    """Mean bound, and F at gamma .05 to .30 with the observed words forced.
+
+    By Phi(m) the rule finds the figures that an earlier run of these forms left; by r, which
+    knows that a word was not observed, it is the more careful.
+    """
     made = real_documents(shared_data / "keywords" / "hulth_eval.parquet")
     batch = batch_of([(y, a) for y, a, _ in made])
     gold = np.concatenate([gold for _, _, gold in made])
-    figures = {
-        "full": (-27.2, [0.391, 0.392, 0.427, 0.433, 0.449, 0.465]),
-        "mean_field": (-36.7, [0.391, 0.392, 0.425, 0.430, 0.448, 0.459]),
+    document = batch.document_of_word
+    bounds = {"full": -27.2, "mean_field": -36.6}
+    by_phi = {
+        "full": [0.391, 0.392, 0.427, 0.433, 0.449, 0.465],
+        "mean_field": [0.391, 0.392, 0.425, 0.430, 0.448, 0.459],
     }
-    for form, (bound, f_measures) in figures.items():
-        found = fit_documents(batch, VBSS(form=form), 500)
-        assert found.bound.mean() == pytest.approx(bound, abs=0.2)
-        for gamma, expected in zip((0.05, 0.1, 0.15, 0.2, 0.25, 0.3), f_measures, strict=True):
-            chosen = select_by_fdr(found.probability, batch.y, batch.offsets, gamma)
-            f = 2 * (chosen & gold).sum() / (chosen.sum() + gold.sum())
-            assert f == pytest.approx(expected, abs=0.02)
+    by_r = {
+        "full": [0.395, 0.395, 0.399, 0.435, 0.435, 0.463],
+        "mean_field": [0.395, 0.395, 0.396, 0.432, 0.432, 0.458],
+    }
+
+    def f_measures(p):
+        for gamma in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3):
+            chosen = select_by_fdr(p, batch.y, batch.offsets, gamma)
+            yield 2 * (chosen & gold).sum() / (chosen.sum() + gold.sum())
+
+    for form, bound in bounds.items():
+        found = fit_documents(batch, VBSS(form=form), 300)
+        f = found.local
+        assert found.bound.mean() == pytest.approx(bound, abs=0.1)
+        phi = ndtr(f.a[document] + f.b[document] * f.theta)
+        np.testing.assert_allclose(list(f_measures(phi)), by_phi[form], atol=0.006)
+        np.testing.assert_allclose(list(f_measures(found.probability)), by_r[form], atol=0.004)
     printed = fit_documents(batch, VBSS(form="as_printed"), 500)
-    assert printed.bound.mean() == pytest.approx(-305.7, abs=15)
+    assert printed.bound.mean() == pytest.approx(-305.7, abs=10)

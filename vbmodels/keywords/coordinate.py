@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from scipy.special import digamma
+from scipy.special import digamma, ndtr
 
 from vbmodels.expfam import Beta, Gamma, Normal
 from vbmodels.keywords.batch import KeywordBatch
@@ -378,12 +378,15 @@ def settle(block: Block, before: Factors, after: Factors, tolerance: float) -> F
     """Mark the documents whose sweep from ``before`` to ``after`` moved nothing.
 
     What is watched: the location of every z, the slope, and ln rate; the last two because
-    b theta can stay while b and theta move. As printed ln rate never comes to rest, so it
-    is not watched (the text watches Phi(m) only).
+    b theta can stay while b and theta move. As printed, what the text watches, the mean change
+    of Phi(m): its ln rate never comes to rest.
     """
-    moved = np.zeros(len(block.n))
-    np.maximum.at(moved, block.document, np.abs(after.location - before.location))
-    moved = np.maximum(moved, np.abs(after.b - before.b))
-    if block.form != "as_printed":
+    if block.form == "as_printed":
+        change = np.abs(ndtr(after.location) - ndtr(before.location))
+        moved = block.total(change) / block.n
+    else:
+        moved = np.zeros(len(block.n))
+        np.maximum.at(moved, block.document, np.abs(after.location - before.location))
+        moved = np.maximum(moved, np.abs(after.b - before.b))
         moved = np.maximum(moved, np.abs(np.log(after.rate / before.rate)))
     return replace(after, settled=before.settled | (moved <= tolerance))
