@@ -117,7 +117,8 @@ def report(
     terms: Counter[str] = sum((s.terms for s in summaries), Counter())
     scores = settings.model in ("ss", "textrank")
     examples = [e for s in summaries for e in s.examples]
-    examples = sorted(examples, key=lambda e: -len(e.known))[:MOST_DOCUMENTS]
+    examples = sorted(examples, key=lambda e: -min(len(e.known), 6) * (1 + min(len(e.found), 6)))
+    examples = examples[:MOST_DOCUMENTS]
     headline = f"{found:,} new keywords in {documents:,} documents" + (
         "" if scores else f" at a false discovery rate of {settings.fdr:g}"
     )
@@ -146,9 +147,9 @@ def _listed(example: Example, scores: bool) -> str:
 def _documents(examples: Sequence[Example], scores: bool) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e, scores)) for e in examples]
     text = (
-        "The documents with most known keywords. All documents stand in the table keywords/."
+        "Documents with many known and found keywords. All documents stand in the table keywords/."
         if scores
-        else "The documents with most known keywords; behind each word found stands its "
+        else "Documents with many known and found keywords; behind each word found stands its "
         "probability. All documents stand in the table keywords/."
     )
     return Section("Keywords by document", text, (), (Grid(("document", "known", "found"), rows),))

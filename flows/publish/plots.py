@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 _INK = "#010203"  # replaced by the page's own ink
@@ -67,6 +68,7 @@ def trace_figure(iterations: Sequence[int], elbo: Sequence[float]) -> Figure:
         margin = 0.05 * (values.max() - low) or 1.0
         axes.set_ylim(low - margin, values.max() + margin)
     axes.ticklabel_format(axis="y", useOffset=False)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
@@ -84,7 +86,8 @@ def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: st
     positions = np.arange(len(labels))
     axes.barh(positions, values, color=_ACCENT, height=0.7)
     axes.set_yticks(positions, [_plain(label) for label in labels])
-    axes.invert_yaxis()
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=all(float(v).is_integer() for v in values)))
     return _svg(figure, title)
 
 
@@ -106,7 +109,7 @@ def intervals(
     )
     axes.axvline(0.0, color=_INK, linewidth=0.6)
     axes.set_yticks(positions, [_plain(label) for label in labels])
-    axes.invert_yaxis()
+    axes.set_ylim(len(labels) - 0.4, -0.6)
     return _svg(figure, title)
 
 
