@@ -36,6 +36,8 @@ from flows.ingest.keywords import build, prepare
 from flows.ingest.text import TextOptions
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.bss import BSS
+from vbmodels.keywords.bss_gibbs import bss_documents
 from vbmodels.keywords.documents import fit_documents
 from vbmodels.keywords.gibbs import gibbs_documents
 from vbmodels.keywords.graph import ss, textrank
@@ -174,6 +176,12 @@ def full_by_gibbs(task: Task) -> np.ndarray:
     )[0]
 
 
+def bss_by_gibbs(task: Task) -> np.ndarray:
+    return bss_documents(
+        task.batch, BSS(), np.random.default_rng(0), chains=2, draws=500, warmup=500
+    )[0]
+
+
 def by_graph(score: Callable[..., np.ndarray]) -> Callable[[Task], np.ndarray]:
     def run(task: Task) -> np.ndarray:
         return np.concatenate([score(y, a) for y, a in task.batch.documents()])
@@ -227,6 +235,7 @@ FORMS = {
     "mean_field": Form(per_document("mean_field"), probability=True),
     "as_printed": Form(per_document("as_printed"), probability=True),
     "full, Gibbs": Form(full_by_gibbs, probability=True, part=10),
+    "BSS, Gibbs": Form(bss_by_gibbs, probability=True, part=10),
     "full, on the same documents": Form(per_document("full"), probability=True, part=10),
     "ss": Form(by_graph(lambda y, a: ss(a, y))),
     "textrank": Form(by_graph(lambda y, a: textrank(a)), uses_labels=False),

@@ -8,11 +8,12 @@ from scipy import stats
 from scipy.special import expit
 
 from tests.models.keyword_documents import real_documents
-from vbmodels.keywords.bss import BSS, bss, bss_documents, prior_field
+from vbmodels.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.keywords.bss import BSS, prior_field
+from vbmodels.keywords.bss_gibbs import bss, bss_documents
 from vbmodels.keywords.documents import batch_of
 from vbmodels.keywords.gibbs import gibbs_documents
 from vbmodels.keywords.vbss import VBSS
-from vbmodels.polya_gamma import draw_polya_gamma
 
 
 @pytest.mark.parametrize("c", [0.0, 0.3, 1.0, 3.2, -4.0, 12.0, 60.0])
