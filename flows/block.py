@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 from flows import storage
 from flows.cache import Cache
-from flows.faults import RunError
+from flows.faults import ComputeError
 from flows.storage import StorageError
 from vbmodels.cavi import tree_sum
 from vbmodels.state import State, StateError, Stats, aligned, from_bytes, to_bytes
@@ -29,7 +29,7 @@ from vbmodels.state import State, StateError, Stats, aligned, from_bytes, to_byt
 COLD = -1  # stands for "no warm start" where a number is stored
 
 
-class PartitionMemoryError(RunError):
+class PartitionMemoryError(ComputeError):
     """A partition does not fit into a worker's memory; one sentence for the user."""
 
 

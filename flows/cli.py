@@ -22,6 +22,7 @@ from flows.families.catalogue import PIPELINES, pipeline_named
 from flows.faults import InputError, RunError
 from flows.publish.run import open_run
 from flows.publish.show import show_run
+from vbmodels.cavi import NonFiniteBound
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
@@ -257,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(WRONG_INPUT)
     except InputError as error:
         _stop("\n".join(f"vbflows: {fault}" for fault in error.faults), WRONG_INPUT, error)
-    except RunError as error:
+    except (RunError, NonFiniteBound) as error:
         _stop(f"vbflows: {error}", FAILED, error)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED

@@ -29,7 +29,7 @@ from distributed.system import MEMORY_LIMIT
 
 from flows.block import Job, Order, PartitionMemoryError, joined
 from flows.executor import Executor
-from flows.faults import RunError
+from flows.faults import ComputeError
 from flows.storage import delete, join, write_bytes
 from flows.worker import Done, environment, work_on
 
@@ -57,7 +57,7 @@ BLOCKS_PER_WORKER = 4
 CALL_RETRIES = 2
 
 
-class ClusterError(RunError):
+class ClusterError(ComputeError):
     """The cluster cannot be used, or was lost; one sentence for the user."""
 
 

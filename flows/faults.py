@@ -36,6 +36,10 @@ class RunError(Exception):
     """A run failed; the message is one sentence for the user."""
 
 
+class ComputeError(RunError):
+    """What computes was lost or is too small; the run can be resumed."""
+
+
 class InputError(Exception):
     """The input or the settings are wrong; nothing was computed."""
 

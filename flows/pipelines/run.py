@@ -16,11 +16,11 @@ from flows import storage, watch
 from flows.block import Job
 from flows.families.base import Checked, Family, Ingested, Prepared
 from flows.families.catalogue import pipeline_named
-from flows.faults import Fault, InputError
+from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.fit import FitResult, Progress, run_fit
 from flows.partition import Part
 from flows.pipelines.compute import Compute, computing, each_of
-from flows.pipelines.stages import Stages, escape
+from flows.pipelines.stages import Plain, Stages, escape
 from flows.publish import plots, report
 from flows.publish.report import Findings
 from flows.publish.run import (
@@ -111,7 +111,7 @@ def run_pipeline(
     target = storage.absolute(target)
     place = RunPlace(target, resume or new_run_id())
     watch.current.get().stage("check")
-    files, checked = stages.call("check", check_files, family, source, settings)
+    files, checked = check_files(family, stages, source, settings)
     storage.check_writable(target)
     if resume is not None and not storage.exists(place.work):
         raise PublishError(
@@ -121,12 +121,13 @@ def run_pipeline(
     stages.begin(place.run_id, storage.join(place.work, "kept"))
     with computing(compute) as found:
         run = _Run(family, source, place, settings, stages, found, files=files, checked=checked)
+        how = f"go on with the same command and --resume {place.run_id}"
         try:
             return _fit_and_publish(run, resume is not None)
         except KeyboardInterrupt as error:
-            raise Interrupted(
-                f"latest.json is as it was; go on with the same command and --resume {place.run_id}"
-            ) from error
+            raise Interrupted(f"latest.json is as it was; {how}") from error
+        except (ComputeError, StorageError) as error:
+            raise RunError(f"{error}; latest.json is as it was; {how}") from error
 
 
 def score_pipeline(
@@ -138,7 +139,7 @@ def score_pipeline(
     settings = family.settings(**record.settings)
     place = RunPlace(storage.absolute(target), new_run_id())
     watch.current.get().stage("check")
-    files, checked = stages.call("check", check_files, family, source, settings)
+    files, checked = check_files(family, stages, source, settings)
     storage.check_writable(place.target)
     stages.begin(place.run_id, storage.join(place.work, "kept"))
     with computing(compute) as found:
@@ -168,12 +169,12 @@ def check_source(family: Family, source: str, settings: RunSettings) -> tuple[li
     InputError
         With every fault found.
     """
-    files, checked = check_files(family, source, settings)
+    files, checked = check_files(family, Plain(), source, settings)
     return files, sum(c.rows for c in checked)
 
 
 def check_files(
-    family: Family, source: str, settings: RunSettings
+    family: Family, stages: Stages, source: str, settings: RunSettings
 ) -> tuple[list[InputFile], list[Checked]]:
     """Read every input file once and raise all faults at once."""
     try:
@@ -184,22 +185,22 @@ def check_files(
         raise InputError(
             [Fault(file=source, expected="input that can be read", found=str(error))]
         ) from error
-    checked, faults = [], []
-    for file in files:
-        try:
-            checked.append(family.check(file, settings))
-        except storage.TransientStorageError:
-            raise
-        except StorageError as error:
-            faults.append(
-                Fault(file=file.url, expected="a file that can be read", found=str(error))
-            )
-    faults += [fault for one in checked for fault in one.faults]
-    if not faults:
-        faults += family.check_together(files, checked)
+    checked = stages.map("check", partial(_check, family), files, settings)
+    faults = [fault for one in checked for fault in one.faults]
+    faults = faults or family.check_together(files, checked)
     if faults:
         raise InputError(faults)
     return files, checked
+
+
+def _check(family: Family, file: InputFile, settings: RunSettings) -> Checked:
+    try:
+        return family.check(file, settings)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        fault = Fault(file=file.url, expected="a file that can be read", found=str(error))
+        return Checked(0, (fault,))
 
 
 def _fit_and_publish(run: _Run, resume: bool) -> dict[str, Any]:
