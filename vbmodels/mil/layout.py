@@ -1,0 +1,175 @@
+"""Coordinates of vMMIC's global parameters, and the scaling of its features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.mil.batch import Bags
+from vbmodels.state import FloatArray, IntArray, State, Stats
+
+CONSTANT = 1e-12
+"""A feature whose variance is at most this share of its mean square is constant."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parameters stand in t = (alpha, w, beta_1..beta_K, a_1, b_1, ..., a_K, b_K).
+
+    The first part, theta = (alpha, w, beta), is the bags' regression: intercept, slopes of
+    the bags' own features, slopes of the primary instances. Each (a_k, b_k) is the
+    regression of being primary, of one modality.
+
+    Parameters
+    ----------
+    own
+        Features of a bag, F.
+    features
+        Features of an instance, D_k for each modality.
+    """
+
+    own: int
+    features: tuple[int, ...]
+
+    @classmethod
+    def of(cls, data: Bags) -> Layout:
+        """Return the coordinates that fit some bags."""
+        return cls(data.bag_features.shape[1], tuple(m.n_features for m in data.modalities))
+
+    @property
+    def n_theta(self) -> int:
+        """Coordinates of the bags' regression."""
+        return 1 + self.own + sum(self.features)
+
+    @property
+    def dim(self) -> int:
+        """All coordinates."""
+        return self.n_theta + sum(1 + d for d in self.features)
+
+    @property
+    def own_slopes(self) -> slice:
+        """Where w stands."""
+        return slice(1, 1 + self.own)
+
+    def slopes(self, k: int) -> slice:
+        """Where beta_k stands."""
+        start = 1 + self.own + sum(self.features[:k])
+        return slice(start, start + self.features[k])
+
+    def gate(self, k: int) -> slice:
+        """Where (a_k, b_k) stands, the intercept first."""
+        start = self.n_theta + sum(1 + d for d in self.features[:k])
+        return slice(start, start + 1 + self.features[k])
+
+    def gate_slopes(self, k: int) -> slice:
+        """Where b_k stands."""
+        gate = self.gate(k)
+        return slice(gate.start + 1, gate.stop)
+
+    @property
+    def slope_blocks(self) -> tuple[slice, ...]:
+        """Blocks of slopes, each with a prior scale of its own: w (if any), beta_k, b_k."""
+        own = (self.own_slopes,) if self.own else ()
+        modalities = range(len(self.features))
+        blocks = (*map(self.slopes, modalities), *map(self.gate_slopes, modalities))
+        return own + tuple(block for block in blocks if block.stop > block.start)
+
+    @property
+    def intercepts(self) -> IntArray:
+        """Where alpha and the a_k stand."""
+        return np.array([0, *(self.gate(k).start for k in range(len(self.features)))])
+
+
+@dataclass(frozen=True)
+class Scaling(State):
+    """Means and scales of the features: a model works on (x - mean) / scale.
+
+    Attributes
+    ----------
+    means, scales
+        Of the instances' features, [D_k] for each modality.
+    own_mean, own_scale
+        Of the bags' own features, [F].
+    """
+
+    means: tuple[FloatArray, ...]
+    scales: tuple[FloatArray, ...]
+    own_mean: FloatArray
+    own_scale: FloatArray
+
+    @property
+    def layout(self) -> Layout:
+        """The coordinates of a model on these features."""
+        return Layout(self.own_mean.size, tuple(mean.size for mean in self.means))
+
+    def own(self, data: Bags) -> FloatArray:
+        """Return the bags' own features, scaled, [B, F]."""
+        scaled: FloatArray = (data.bag_features - self.own_mean) / self.own_scale
+        return scaled
+
+    def map(self, k: int) -> FloatArray:
+        """Return T_k with (1, (x - mean) / scale) = (1, x) T_k', [1 + D_k, 1 + D_k]."""
+        transform = np.diag(np.concatenate([[1.0], 1.0 / self.scales[k]]))
+        transform[1:, 0] = -self.means[k] / self.scales[k]
+        return transform
+
+
+@dataclass(frozen=True)
+class Moments(Stats):
+    """What one partition's labelled bags add up to before a fit.
+
+    Attributes
+    ----------
+    bags, positive
+        Bags, and positive ones among them.
+    own
+        sum (1, f)(1, f)' over bags, [1 + F, 1 + F].
+    instances
+        sum (1, x)(1, x)' over instances, [1 + D_k, 1 + D_k] for each modality.
+    """
+
+    bags: float
+    positive: float
+    own: FloatArray
+    instances: tuple[FloatArray, ...]
+
+    @classmethod
+    def of(cls, data: Bags) -> Moments:
+        """Return the moments of one partition's bags; those without a label are left out."""
+        data = data.labelled()
+        return cls(
+            bags=float(data.n_bags),
+            positive=float(np.count_nonzero(data.label == 1)),
+            own=_outer_sum(data.bag_features),
+            instances=tuple(_outer_sum(m.features) for m in data.modalities),
+        )
+
+    def scaling(self, standardise: bool) -> Scaling:
+        """Return means and standard deviations, or 0 and 1 when features are kept as they are.
+
+        A constant feature is only centred, so that its weight is left to its prior.
+        """
+        means, scales = zip(*(_scale(gram, standardise) for gram in self.instances), strict=True)
+        own_mean, own_scale = _scale(self.own, standardise)
+        return Scaling(means, scales, own_mean, own_scale)
+
+
+def _outer_sum(features: np.ndarray) -> FloatArray:
+    total = np.empty((1 + features.shape[1],) * 2)
+    wide = np.ascontiguousarray(features, dtype=float)
+    total[0, 0] = len(wide)
+    total[0, 1:] = total[1:, 0] = wide.sum(axis=0)
+    total[1:, 1:] = wide.T @ wide
+    return total
+
+
+def _scale(gram: FloatArray, standardise: bool) -> tuple[FloatArray, FloatArray]:
+    size = len(gram) - 1
+    if not standardise or gram[0, 0] == 0.0:
+        return np.zeros(size), np.ones(size)
+    mean = gram[0, 1:] / gram[0, 0]
+    square = np.diag(gram)[1:] / gram[0, 0]
+    variance = square - mean**2
+    constant = variance <= CONSTANT * square
+    return mean, np.sqrt(np.where(constant, 1.0, variance))
