@@ -4,8 +4,7 @@ The likelihood is that of `likelihood` (two moments; no strict bound), the poste
 q(t) = N(m, P^-1), or two such with equal weights. A partition returns value, gradient and
 Fisher information at the points that it is sent, and carries no state of its own.
 
-1. Mode: Levenberg-Marquardt from t = 0. With L the prior's precision, A = H + diag L,
-   t <- t + (A + lambda diag A)^-1 (g - L (t - mu)), accepted where the log posterior rises.
+1. The mode, from t = 0 (`mode`).
 2. Gaussian: with d ~ N(0, P^-1) average g and H over m + d and m - d; with
    rho = (1 + it/10)^-1/2 / 2, H' <- (1 - rho) H' + rho H, P = H' + diag L,
    m <- m + rho P^-1 (g - L (m - mu)), no coordinate by more than 1. Iterates are averaged
@@ -16,7 +15,6 @@ Fisher information at the points that it is sent, and carries no state of its ow
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,75 +26,14 @@ from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.layout import Layout, Moments, Scaling
 from vbmodels.mil.likelihood import Likelihood
+from vbmodels.mil.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless, unpack
 from vbmodels.mil.posterior import Gaussian, Posterior, normal_points
 from vbmodels.mil.priors import Priors
-from vbmodels.state import FloatArray, State, Stats
+from vbmodels.state import FloatArray, State
 
 EPOCH = 20
 JUDGES = 8
 """Pairs of fixed points that judge an epoch."""
-
-
-class FewBags(UserWarning):
-    """There are about as many features as bags: expect little of the fit."""
-
-
-def refuse_hopeless(observed: Moments, layout: Layout) -> None:
-    """Refuse bags of one class, and warn where features are about as many as bags."""
-    if not 0.0 < observed.positive < observed.bags:
-        raise ValueError(
-            "expected positive and negative bags, got "
-            f"{observed.positive:.0f} positive of {observed.bags:.0f} with a label"
-        )
-    features = layout.own + sum(layout.features)
-    if observed.bags < 2.0 * features:
-        warnings.warn(
-            f"{observed.bags:.0f} bags with a label for {features} features: the fit rests on "
-            "its prior; use fewer features or compare with a regression on each bag's mean",
-            FewBags,
-            stacklevel=3,
-        )
-
-
-@dataclass(frozen=True)
-class Sums(Stats):
-    """What a partition returns for points [C, M, dim]: C components with M points each.
-
-    Attributes
-    ----------
-    value
-        log p(y | t) at each point, [C, M].
-    gradient
-        Summed over the points of a component, [C, dim]; [C, 0] where only values are asked.
-    information
-        The same of the Fisher information, upper triangle, [C, dim (dim + 1) / 2].
-    """
-
-    value: FloatArray
-    gradient: FloatArray
-    information: FloatArray
-
-
-@dataclass(frozen=True)
-class ModeSearch(State):
-    """Where Levenberg-Marquardt stands: the best point so far, and the trial to evaluate.
-
-    ``value`` is the log posterior at ``at``, -inf before the first evaluation; ``first``
-    the information at the first point.
-    """
-
-    scaling: Scaling
-    seed: int
-    at: FloatArray
-    value: float
-    gradient: FloatArray
-    information: FloatArray
-    first: FloatArray
-    tau: FloatArray
-    damping: float
-    count: int
-    points: FloatArray
-    wants_gradient: bool = True
 
 
 @dataclass(frozen=True)
@@ -167,46 +104,22 @@ class CollapsedVMMIC:
         layout = scaling.layout
         refuse_hopeless(observed, layout)
         both = observed.bags < self.both_starts_below * layout.dim
-        origin, nothing = np.zeros(layout.dim), np.zeros((layout.dim, layout.dim))
-        blocks = len(layout.slope_blocks)
-        return ModeSearch(
-            scaling=scaling,
-            seed=int(rng.integers(2**62)),
-            at=origin,
-            value=-np.inf,
-            gradient=origin,
-            information=nothing,
-            first=nothing if both else np.empty((0, 0)),
-            tau=np.full(blocks, 1.0 / self.priors.slope_variance),
-            damping=1e-2,
-            count=0,
-            points=origin[None, None],
-        )
+        return ModeSearch.start(scaling, self.priors, int(rng.integers(2**62)), both)
 
     def local_step(self, q: Search, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
     def suff_stats(self, q: Search, batch: Bags, local: None) -> Sums:
         """Evaluate the likelihood of the labelled bags at the points of ``q``."""
-        likelihood, data = Likelihood(q.scaling, self.use_compiled), batch.labelled()
-        if not q.wants_gradient:
-            value = np.array([[likelihood.value(t, data) for t in ts] for ts in q.points])
-            nothing = np.empty((len(q.points), 0))
-            return Sums(value, nothing, nothing)
-        found = [[likelihood.evaluate(t, data) for t in ts] for ts in q.points]
-        upper = np.triu_indices(q.points.shape[-1])
-        return Sums(
-            value=np.array([[e.value for e in row] for row in found]),
-            gradient=np.array([np.sum([e.gradient for e in row], axis=0) for row in found]),
-            information=np.array(
-                [np.sum([e.information[upper] for e in row], axis=0) for row in found]
-            ),
-        )
+        likelihood = Likelihood(q.scaling, self.use_compiled)
+        wanted = isinstance(q, ModeSearch) or q.wants_gradient
+        return Sums.at(q.points, likelihood, batch, wanted)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Take in what was evaluated at ``q`` and say which points come next."""
         if isinstance(q, ModeSearch):
-            return self._mode_step(q, stats)
+            after = mode_step(q, stats, self.priors)
+            return self._begin(after) if after.found else after
         if q.wants_gradient:
             return self._gaussian_step(q, stats)
         return self._drawn(replace(q, last=self.elbo(q, stats), wants_gradient=True))
@@ -220,7 +133,7 @@ class CollapsedVMMIC:
         (at random points) the same with those points.
         """
         if isinstance(q, ModeSearch):
-            return self._log_posterior(q.scaling.layout, q.points[0, 0], q.tau, stats)
+            return log_posterior(q, q.tau, stats, self.priors)
         bounds = [
             float(value.mean()) - self._divergence(q.scaling.layout, c.average)
             for value, c in zip(stats.value, q.components, strict=True)
@@ -230,8 +143,7 @@ class CollapsedVMMIC:
     def posterior(self, q: Search) -> Posterior:
         """Return q(t): the last epoch's averages (at the mode, before there are any)."""
         if isinstance(q, ModeSearch):
-            precision = q.information + np.diag(self._precision(q.scaling.layout, q.tau))
-            return Posterior(q.scaling, (Gaussian(q.at, precision),))
+            return q.posterior(self.priors)
         return Posterior(q.scaling, tuple(c.average for c in q.components))
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
@@ -249,42 +161,6 @@ class CollapsedVMMIC:
 
     def _precision(self, layout: Layout, tau: FloatArray) -> FloatArray:
         return self.priors.precision(layout, tau)
-
-    def _log_posterior(self, layout: Layout, t: FloatArray, tau: FloatArray, stats: Sums) -> float:
-        away = t - self.priors.mean(layout)
-        return float(stats.value[0, 0] - 0.5 * away @ (self._precision(layout, tau) * away))
-
-    def _mode_step(self, q: ModeSearch, stats: Sums) -> Search:
-        """Accept or reject the trial; propose the next, or go over to the Gaussian."""
-        layout, trial = q.scaling.layout, q.points[0, 0]
-        value = self._log_posterior(layout, trial, q.tau, stats)
-        rise = value - q.value
-        if rise > 0.0:
-            information = _unpack(stats.information[0])
-            tau = q.tau
-            if q.count and self.priors.learn:
-                tau = self.priors.tau(layout, trial, np.zeros(layout.dim))
-            q = replace(
-                q,
-                at=trial,
-                value=self._log_posterior(layout, trial, tau, stats),
-                gradient=stats.gradient[0],
-                information=information,
-                first=information if q.first.size and not q.count else q.first,
-                tau=tau,
-                damping=max(q.damping / 5.0, 1e-6),
-            )
-        else:
-            q = replace(q, damping=6.0 * q.damping)
-        q = replace(q, count=q.count + 1)
-        if q.count >= 40 or q.damping > 1e8 or 0.0 < rise < 1e-2:
-            return self._begin(q)
-        precision = self._precision(layout, q.tau)
-        curvature = q.information + np.diag(precision)
-        curvature[np.diag_indices(layout.dim)] *= 1.0 + q.damping
-        slope = q.gradient - precision * (q.at - self.priors.mean(layout))
-        step = cho_solve(cho_factor(curvature), slope)
-        return replace(q, points=(q.at + step)[None, None])
 
     def _begin(self, q: ModeSearch) -> GaussianSearch:
         layout = q.scaling.layout
@@ -322,7 +198,7 @@ class CollapsedVMMIC:
 
     def _gaussian_step(self, q: GaussianSearch, stats: Sums) -> GaussianSearch:
         moved = tuple(
-            self._moved(q, c, gradient / 2.0, _unpack(information) / 2.0)
+            self._moved(q, c, gradient / 2.0, unpack(information) / 2.0)
             for c, gradient, information in zip(
                 q.components, stats.gradient, stats.information, strict=True
             )
@@ -383,11 +259,3 @@ class CollapsedVMMIC:
         entropy -= float(np.log(np.diag(q.factor)).sum())
         variance = np.diag(q.covariance)
         return -float(entropy) - self.priors.expected_log(layout, q.mean, variance)
-
-
-def _unpack(packed: FloatArray) -> FloatArray:
-    """Return the symmetric matrix of an upper triangle."""
-    dim = int((np.sqrt(8.0 * packed.size + 1.0) - 1.0) / 2.0)
-    full = np.zeros((dim, dim))
-    full[np.triu_indices(dim)] = packed
-    return full + np.triu(full, 1).T
