@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numba
+import numpy as np
 
 from vbmodels.state import FloatArray, IntArray
 
@@ -90,3 +91,139 @@ def bag_jacobian(
         for d in range(width):
             slopes[row, d] = (slopes[row, d] - to_slopes * centre[d]) * inverse[d]
             gates[row, 1 + d] = (gates[row, 1 + d] - to_gate * centre[d]) * inverse[d]
+
+
+@numba.njit(cache=True)
+def _tail(size: float) -> tuple[float, float]:
+    """Return log Phi(-size) and phi/Phi(-size), size >= 0."""
+    if size < 36.0:
+        tail = 0.5 * math.erfc(size * _ROOT_HALF)
+        return math.log(tail), _DENSITY * math.exp(-0.5 * size * size) / tail
+    # The asymptotic series of Mills' ratio: its next term is below rounding here.
+    square = size * size
+    series = (1.0 - 1.0 / square + 3.0 / (square * square)) / size
+    return -0.5 * square + math.log(_DENSITY * series), 1.0 / series
+
+
+@numba.njit(cache=True)
+def _logs(x: float) -> tuple[float, float, float, float]:
+    """Return log Phi(x), log Phi(-x), phi/Phi(x), phi/Phi(-x)."""
+    log_tail, tail_mills = _tail(abs(x))
+    tail = math.exp(log_tail)
+    log_rest, rest_mills = math.log1p(-tail), tail_mills * tail / (1.0 - tail)
+    if x > 0.0:
+        return log_rest, log_tail, rest_mills, tail_mills
+    return log_tail, log_rest, tail_mills, rest_mills
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def sweep(
+    features: tuple[FloatArray, ...],
+    offsets: tuple[IntArray, ...],
+    centres: tuple[FloatArray, ...],
+    inverses: tuple[FloatArray, ...],
+    starts: IntArray,
+    own: FloatArray,
+    sign: FloatArray,
+    theta: FloatArray,
+    covariance: FloatArray,
+    gates: tuple[FloatArray, ...],
+    carried: tuple[FloatArray, ...],
+    carry: bool,
+    primary: tuple[FloatArray, ...],
+    centre: FloatArray,
+) -> None:
+    """Update q(y*) and q(delta) of every bag in place; see `local.sweep`."""
+    width = theta.size
+    r, vr, u, phi = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
+    for i in range(sign.size):
+        r[:] = 0.0
+        r[0] = 1.0
+        for f in range(own.shape[1]):
+            r[1 + f] = own[i, f]
+        for k in range(len(features)):
+            x, at = features[k], starts[k]
+            for j in range(offsets[k][i], offsets[k][i + 1]):
+                p = primary[k][j]
+                for d in range(x.shape[1]):
+                    r[at + d] += p * (x[j, d] - centres[k][d]) * inverses[k][d]
+        mu = 0.0
+        vr[:] = 0.0
+        for a in range(width):
+            mu += r[a] * theta[a]
+            for b in range(width):
+                vr[b] += r[a] * covariance[a, b]
+        _, _, up, down = _logs(mu)
+        star = mu + up if sign[i] > 0.0 else mu - down
+        for k in range(len(features)):
+            x, at, gate = features[k], starts[k], gates[k]
+            for j in range(offsets[k][i], offsets[k][i + 1]):
+                eta, s, linear, square = gate[0], 0.0, 0.0, 0.0
+                u[:] = 0.0
+                for d in range(x.shape[1]):
+                    phi[d] = (x[j, d] - centres[k][d]) * inverses[k][d]
+                    for b in range(width):
+                        u[b] += phi[d] * covariance[at + d, b]
+                for d in range(x.shape[1]):
+                    eta += phi[d] * gate[1 + d]
+                    s += phi[d] * theta[at + d]
+                    linear += phi[d] * vr[at + d]
+                    square += phi[d] * u[at + d]
+                p = primary[k][j]
+                up, down, _, _ = _logs(eta)
+                logit = up - down + s * (star - mu) - linear
+                logit += (p - 0.5) * (s * s + square)
+                if carry:
+                    logit += carried[k][j]
+                    carried[k][j] = logit
+                change = 1.0 / (1.0 + math.exp(-logit)) - p
+                primary[k][j] = p + change
+                mu += change * s
+                for b in range(width):
+                    vr[b] += change * u[b]
+        centre[i] = mu
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE, error_model="numpy")
+def instance_sums(
+    features: FloatArray,
+    first: int,
+    last: int,
+    centre: FloatArray,
+    inverse: FloatArray,
+    gate: FloatArray,
+    primary: FloatArray,
+    weighted: FloatArray,
+    latent: FloatArray,
+    printed: FloatArray,
+) -> float:
+    """Add one modality's sums over instances first..last; see `local.instance_sums`."""
+    width = features.shape[1]
+    phi = np.empty(width)
+    total = 0.0
+    for j in range(first, last):
+        e = gate[0]
+        for d in range(width):
+            phi[d] = (features[j, d] - centre[d]) * inverse[d]
+            e += phi[d] * gate[1 + d]
+        p = primary[j]
+        log_up, log_down, up, down = _logs(e)
+        mean = e + p * up - (1.0 - p) * down
+        total += 0.5 * e * e - mean * e
+        if p > 0.0:
+            total += p * (log_up - math.log(p))
+        if p < 1.0:
+            total += (1.0 - p) * (log_down - math.log(1.0 - p))
+        root = math.sqrt(p * (1.0 - p))
+        latent[0] += mean
+        for d in range(width):
+            weighted[j - first, d] = root * phi[d]
+            latent[1 + d] += mean * phi[d]
+        if printed.size:
+            # (2p - 1) phi(e) / (p Phi(e) + (1 - p) Phi(-e)), with phi divided out.
+            below = (p / up if p > 0.0 else 0.0) + ((1.0 - p) / down if p < 1.0 else 0.0)
+            mean = e + (2.0 * p - 1.0) / below
+            printed[0] += mean
+            for d in range(width):
+                printed[1 + d] += mean * phi[d]
+    return total
