@@ -111,9 +111,12 @@ class CollapsedVMMIC:
 
     def suff_stats(self, q: Search, batch: Bags, local: None) -> Sums:
         """Evaluate the likelihood of the labelled bags at the points of ``q``."""
-        likelihood = Likelihood(q.scaling, self.use_compiled)
         wanted = isinstance(q, ModeSearch) or q.wants_gradient
-        return Sums.at(q.points, likelihood, batch, wanted)
+        return Sums.at(q.points, self.likelihood(q), batch, wanted)
+
+    def likelihood(self, q: Search) -> Likelihood:
+        """Return the likelihood on the features' present scale."""
+        return Likelihood(q.scaling, self.use_compiled)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Take in what was evaluated at ``q`` and say which points come next."""
@@ -233,6 +236,8 @@ class CollapsedVMMIC:
         """End an epoch: average its iterates, and ask for the objective at fixed points."""
         layout = q.scaling.layout
         fixed = normal_points(layout.dim, JUDGES)
+        # With so few points in so many dimensions their length must be right, at least.
+        fixed *= np.sqrt(fixed.size / np.sum(fixed**2))
         components, points = [], []
         for c in q.components:
             tau = c.sum_tau / EPOCH

@@ -6,6 +6,7 @@ import math
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from vbmodels.state import FloatArray, IntArray
 
@@ -227,3 +228,24 @@ def instance_sums(
             for d in range(width):
                 printed[1 + d] += mean * phi[d]
     return total
+
+
+@numba.njit(cache=True)
+def draw_indicators(
+    offsets: IntArray,
+    odds: FloatArray,
+    score: FloatArray,
+    uniform: FloatArray,
+    residual: FloatArray,
+    delta: NDArray[np.bool_],
+) -> None:
+    """Draw one modality's indicators in place; see `gibbs._draw_by_position`."""
+    for i in range(offsets.size - 1):
+        left = residual[i]
+        for j in range(offsets[i], offsets[i + 1]):
+            if delta[j]:
+                left += score[j]
+            delta[j] = uniform[j] < 1.0 / (1.0 + math.exp(-odds[j] - score[j] * left))
+            if delta[j]:
+                left -= score[j]
+        residual[i] = left

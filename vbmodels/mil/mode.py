@@ -143,7 +143,8 @@ def log_posterior(q: ModeSearch, tau: FloatArray, stats: Sums, priors: Priors) -
 def mode_step(q: ModeSearch, stats: Sums, priors: Priors) -> ModeSearch:
     """Accept or reject the trial, and propose the next unless the mode is found.
 
-    It is found when an accepted step gains less than a hundredth of a nat (or no step gains).
+    It is found when an accepted and hardly damped step gains less than a hundredth of a nat,
+    when no step gains, or, near enough for a start, after 40 trials.
     """
     layout, trial = q.scaling.layout, q.points[0, 0]
     rise = log_posterior(q, q.tau, stats, priors) - q.value
@@ -164,7 +165,8 @@ def mode_step(q: ModeSearch, stats: Sums, priors: Priors) -> ModeSearch:
     else:
         q = replace(q, damping=6.0 * q.damping)
     q = replace(q, count=q.count + 1)
-    if q.count >= MOST_TRIALS or q.damping > 1e8 or 0.0 < rise < 1e-2:
+    settled = 0.0 < rise < 1e-2 and q.damping < 0.1
+    if q.count >= MOST_TRIALS or q.damping > 1e8 or settled:
         return replace(q, found=True)
     precision = priors.precision(layout, q.tau)
     curvature = q.information + np.diag(precision)

@@ -176,7 +176,7 @@ class MeanFieldVMMIC:
         means = []
         for k, covariance in enumerate(q.gate_covariances):
             means.append(covariance @ (linear[layout.gate(k)] + stats.latent[k]))
-        covariance = _inverse(precision)
+        covariance = inverse(precision)
         return replace(
             q,
             mean=covariance @ (linear[theta] + stats.label),
@@ -222,9 +222,9 @@ class MeanFieldVMMIC:
         layout = q.scaling.layout
         precision = np.zeros((layout.dim, layout.dim))
         theta = slice(0, layout.n_theta)
-        precision[theta, theta] = _inverse(q.covariance)
+        precision[theta, theta] = inverse(q.covariance)
         for k, covariance in enumerate(q.gate_covariances):
-            precision[layout.gate(k), layout.gate(k)] = _inverse(covariance)
+            precision[layout.gate(k), layout.gate(k)] = inverse(covariance)
         return Posterior(q.scaling, (Gaussian(self.to_vector(q), precision),))
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
@@ -252,7 +252,7 @@ class MeanFieldVMMIC:
         layout = q.scaling.layout
         found = search.posterior(self._search_priors()).components[0]
         theta = slice(0, layout.n_theta)
-        covariance = _inverse(found.precision[theta, theta])
+        covariance = inverse(found.precision[theta, theta])
         return replace(self._moved(q, found.mean), covariance=covariance, search=None)
 
     def _moved(self, q: MeanField, t: FloatArray) -> MeanField:
@@ -270,7 +270,7 @@ class MeanFieldVMMIC:
         return self._moved(q, t)
 
     def _gate_covariance(self, gram: FloatArray, prior: FloatArray) -> FloatArray:
-        return _inverse(gram + np.diag(prior))
+        return inverse(gram + np.diag(prior))
 
     def _sweep_sums(
         self, q: MeanField, batch: Bags, local: Local | None, printed: bool = False
@@ -300,9 +300,10 @@ class MeanFieldVMMIC:
         return curvature
 
 
-def _inverse(precision: FloatArray) -> FloatArray:
-    inverse: FloatArray = cho_solve(cho_factor(precision), np.eye(len(precision)))
-    return 0.5 * (inverse + inverse.T)
+def inverse(precision: FloatArray) -> FloatArray:
+    """Return the inverse of a positive definite matrix, symmetric to the last bit."""
+    found: FloatArray = cho_solve(cho_factor(precision), np.eye(len(precision)))
+    return 0.5 * (found + found.T)
 
 
 def _divergence(

@@ -1,0 +1,261 @@
+"""Rows of vMMIC: mean field, and collapsed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit, logit
+from sklearn.metrics import roc_auc_score
+
+from tests.contract import vmmic
+from tests.contract.cases import (
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    LocalStep,
+    MonteCarlo,
+    Objective,
+    Recovery,
+    Sampler,
+)
+from vbmodels.cavi import InProcess, fit
+from vbmodels.mil.batch import Bags
+from vbmodels.mil.collapsed import CollapsedVMMIC, GaussianSearch
+from vbmodels.mil.gibbs import GibbsVMMIC
+from vbmodels.mil.local import Local
+from vbmodels.mil.mode import Sums
+from vbmodels.mil.posterior import normal_points, predict
+from vbmodels.mil.simulate import simulate
+from vbmodels.mil.vmmic import MeanField, MeanFieldVMMIC
+from vbmodels.state import FloatArray, same_bits
+
+
+def mean_field() -> MeanFieldVMMIC:
+    return MeanFieldVMMIC(priors=vmmic.PRIORS, start="zero")
+
+
+def collapsed() -> CollapsedVMMIC:
+    return CollapsedVMMIC(priors=vmmic.PRIORS, both_starts_below=0.0)
+
+
+# Coordinates without constraints.
+
+
+def _lower(covariance: FloatArray) -> FloatArray:
+    factor = np.linalg.cholesky(covariance)
+    factor[np.diag_indices(len(factor))] = np.log(np.diag(factor))
+    return factor[np.tril_indices(len(factor))]
+
+
+def _covariance(vector: FloatArray) -> FloatArray:
+    size = int((np.sqrt(8 * vector.size + 1) - 1) / 2)
+    factor = np.zeros((size, size))
+    factor[np.tril_indices(size)] = vector
+    factor[np.diag_indices(size)] = np.exp(np.diag(factor))
+    return factor @ factor.T
+
+
+def _cut(vector: FloatArray, sizes: Sequence[int]) -> list[FloatArray]:
+    return np.split(vector, np.cumsum(sizes)[:-1])
+
+
+def global_vector(q: MeanField) -> FloatArray:
+    covariances = [_lower(c) for c in (q.covariance, *q.gate_covariances)]
+    return np.concatenate([q.mean, *q.gate_means, *covariances])
+
+
+def global_from_vector(q: MeanField, vector: FloatArray) -> MeanField:
+    k = len(q.gate_means)
+    means = [q.mean.size, *(m.size for m in q.gate_means)]
+    mean, *rest = _cut(vector, [*means, *(n * (n + 1) // 2 for n in means)])
+    covariances = [_covariance(c) for c in rest[k:]]
+    return MeanField(
+        q.scaling, mean, covariances[0], tuple(rest[:k]), tuple(covariances[1:]), q.grams, None
+    )
+
+
+def local_vector(local: Local) -> FloatArray:
+    return np.concatenate([*map(logit, local.primary), local.centre, *local.gates])
+
+
+def local_from_vector(local: Local, vector: FloatArray) -> Local:
+    k = len(local.primary)
+    sizes = [p.size for p in local.primary]
+    parts = _cut(vector, [*sizes, local.centre.size, *(g.size for g in local.gates)])
+    primary = tuple(expit(p) for p in parts[:k])
+    return Local(primary, parts[k], tuple(parts[k + 1 :]), local.carried, local.moved)
+
+
+# The definition of the bound.
+
+Draws = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+
+
+def _factors(
+    q: MeanField, batches: Sequence[Bags], locals_: Sequence[Local]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return p, e*, m* of all partitions (one modality), and the labels."""
+    features, _, labels = vmmic.whole(batches)
+    p = np.concatenate([x.primary[0] for x in locals_])
+    sizes = [x.primary[0].size for x in locals_]
+    e = np.concatenate(
+        [
+            x.gates[0][0] + f @ x.gates[0][1:]
+            for x, f in zip(locals_, _cut(features[0], sizes), strict=True)
+        ]
+    )
+    return p, e, np.concatenate([x.centre for x in locals_]), labels
+
+
+def _side(mean: FloatArray, positive: FloatArray) -> Any:
+    low = np.where(positive, -mean, -np.inf)
+    high = np.where(positive, np.inf, -mean)
+    return stats.truncnorm(low, high, loc=mean)
+
+
+def sample(
+    q: MeanField,
+    batches: Sequence[Bags],
+    locals_: Sequence[Local],
+    rng: np.random.Generator,
+    size: int,
+) -> Draws:
+    p, e, m, labels = _factors(q, batches, locals_)
+    theta = rng.multivariate_normal(q.mean, q.covariance, size)
+    gate = rng.multivariate_normal(q.gate_means[0], q.gate_covariances[0], size)
+    delta = rng.random((size, p.size)) < p
+    u = _side(np.broadcast_to(e, delta.shape), delta).rvs(random_state=rng)
+    shape = (size, m.size)
+    y = _side(np.broadcast_to(m, shape), np.broadcast_to(labels == 1, shape)).rvs(random_state=rng)
+    return np.hstack([theta, gate]), delta, u, y
+
+
+def log_joint(draws: Draws, batches: Sequence[Bags]) -> FloatArray:
+    t, delta, u, y = draws
+    (x,), (bag,), labels = vmmic.whole(batches)
+    alpha, beta, a, b = t.T
+    primary = delta * (beta[:, None] * x[:, 0])
+    member = (bag[:, None] == np.arange(labels.size)).astype(float)
+    total = stats.norm.logpdf(y, alpha[:, None] + primary @ member).sum(1)
+    total += stats.norm.logpdf(u, a[:, None] + b[:, None] * x[:, 0]).sum(1)
+    assert ((y > 0) == (labels == 1)).all()
+    assert ((u > 0) == delta).all()
+    return total + vmmic.log_prior(t)
+
+
+def log_q(
+    draws: Draws, q: MeanField, batches: Sequence[Bags], locals_: Sequence[Local]
+) -> FloatArray:
+    t, delta, u, y = draws
+    p, e, m, labels = _factors(q, batches, locals_)
+    total = stats.bernoulli.logpmf(delta, p).sum(1)
+    total += _side(np.broadcast_to(e, delta.shape), delta).logpdf(u).sum(1)
+    total += _side(m, labels == 1).logpdf(y).sum(1)
+    total += stats.multivariate_normal.logpdf(t[:, :2], q.mean, q.covariance)
+    return total + stats.multivariate_normal.logpdf(
+        t[:, 2:], q.gate_means[0], q.gate_covariances[0]
+    )
+
+
+# The sampler and the truth.
+
+
+@functools.cache
+def chains(seed: int) -> FloatArray:
+    """Both rows ask for the same draws."""
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=4, burn_in=200, kept=3000)
+    return fit(model, vmmic.batches(0, 1), seed=seed, max_iter=10_000).q.kept
+
+
+def gibbs(batches: Sequence[Bags], rng: np.random.Generator) -> FloatArray:
+    assert same_bits(batches[0], vmmic.batches(0, 1)[0])
+    return chains(int(rng.integers(100)))
+
+
+def mean_field_moments(q: MeanField, locals_: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    return mean_field().posterior(q).moments()
+
+
+def collapsed_moments(q: Any, locals_: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    return collapsed().posterior(q).moments()
+
+
+def ranking_error(model: Any, seed: int) -> float:
+    """1 - AUROC of primary instances of new bags, after a fit of 500."""
+    data, _ = simulate(np.random.default_rng([seed, 0]), 500)
+    new, truth = simulate(np.random.default_rng([seed, 1]), 300)
+    done = fit(model, [data], seed=seed, max_iter=1000, tol=1e-4)
+    posterior = model.posterior(done.q)
+    found = predict(posterior.draws(), posterior.scaling, new)
+    return 1.0 - roc_auc_score(np.concatenate(truth.primary), np.concatenate(found.instances))
+
+
+def objective(q: Any, batches: Sequence[Bags]) -> float:
+    """E_q[log p(y | t)] - KL by 64 fixed points, of the averaged Gaussian."""
+    model = collapsed()
+    if not isinstance(q, GaussianSearch):
+        return model.elbo(q, InProcess(model, batches)(q, number=0, warm=None))
+    (gaussian,) = model.posterior(q).components
+    points = gaussian.mean + gaussian.spread(normal_points(gaussian.mean.size, 64))
+    value = [Sums.at(points[None], model.likelihood(q), b, False).value.mean() for b in batches]
+    prior = np.diag(np.full(gaussian.mean.size, 1.0 / vmmic.VARIANCE))
+    second = gaussian.covariance + np.outer(gaussian.mean, gaussian.mean)
+    divergence = np.trace(prior @ second) - gaussian.mean.size
+    divergence += np.linalg.slogdet(gaussian.precision)[1] - np.linalg.slogdet(prior)[1]
+    return float(sum(value) - 0.5 * divergence)
+
+
+CASES = [
+    Case(
+        name="vmmic_mean_field",
+        model=mean_field,
+        batches=vmmic.batches,
+        tiny=vmmic.tiny,
+        global_step=GlobalStep(
+            coordinates=Coordinates(to_vector=global_vector, from_vector=global_from_vector)
+        ),
+        local_step=LocalStep(
+            coordinates=Coordinates(to_vector=local_vector, from_vector=local_from_vector),
+            repeats=200,
+        ),
+        monte_carlo=MonteCarlo(sample=sample, log_joint=log_joint, log_q=log_q),
+        evidence=Evidence(log_evidence=vmmic.log_evidence, largest_gap=3.0),
+        sampler=Sampler(
+            draws=gibbs,
+            moments=mean_field_moments,
+            mean_tolerance=1.0,
+            sd_ratio=(0.05, 1.2),
+            largest_r_hat=1.04,
+        ),
+        recovery=Recovery(
+            error=lambda seed: ranking_error(MeanFieldVMMIC(), seed), tolerance=0.1, seeds=(0, 1)
+        ),
+    ),
+    Case(
+        name="vmmic_collapsed",
+        model=collapsed,
+        batches=vmmic.batches,
+        tiny=vmmic.tiny,
+        global_step="its steps average random draws; the mode is checked in tests/models",
+        local_step="a partition has no local parameters",
+        monte_carlo="no strict bound: the likelihood is matched in two moments; see tests/models",
+        evidence=Evidence(log_evidence=vmmic.log_evidence, largest_gap=0.3, strict=False),
+        sampler=Sampler(
+            draws=gibbs,
+            moments=collapsed_moments,
+            mean_tolerance=0.35,
+            sd_ratio=(0.65, 1.3),
+            largest_r_hat=1.04,
+        ),
+        recovery=Recovery(
+            error=lambda seed: ranking_error(CollapsedVMMIC(), seed), tolerance=0.07, seeds=(0, 1)
+        ),
+        objective=Objective(value=objective, every=61, rtol=1e-2),
+        sweeps=200,
+    ),
+]
