@@ -32,6 +32,7 @@ MODEL_HOMES = {
 LEVELS = {
     "cli": 6,
     "demo": 6,
+    "entry": 7,
     "pipelines": 5,
     "families": 4,
     "ingest": 3,

@@ -324,3 +324,15 @@ def test_there_must_be_something_to_resume(simulated, tmp_path, capsys):
     )
     assert code == 1
     assert "there is nothing to resume" in err
+
+
+def test_without_its_parts_the_command_says_what_to_install(tmp_path):
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('gone', name='typer')")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.entry"], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("vbflows: the command line needs the package typer")
+    assert "Traceback" not in done.stderr

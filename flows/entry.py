@@ -1,0 +1,23 @@
+"""Where the command begins: it says what to install when only the mathematics is."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or exit 1 with one sentence where its parts are missing."""
+    try:
+        from flows.cli import main as run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] in ("flows", "vbmodels"):
+            raise
+        sys.exit(
+            f"vbflows: the command line needs the package {error.name}, which is not installed; "
+            "install it all with: pip install 'vbflows[flows]'"
+        )
+    run()
+
+
+if __name__ == "__main__":
+    main()
