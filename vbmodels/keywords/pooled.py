@@ -20,7 +20,7 @@ X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -36,6 +36,7 @@ from vbmodels.keywords.labels import (
     settle_detection,
 )
 from vbmodels.keywords.moments import Moments
+from vbmodels.keywords.pooled_information import covariance, curvature_of, information
 from vbmodels.state import FloatArray, State, Stats
 
 FEWEST_DOCUMENTS = 100
@@ -72,6 +73,9 @@ class PooledGlobal(State):
     gram
         [P, P] K = X'X, or with a document's own intercept
         K = X'X - sum_d s_d s_d' / (n_d + tau). Lambda = S0^-1 + K is the precision.
+    information
+        [P, P] J, the curvature of the bound with all else following w; its inverse is the
+        covariance to report (`posterior_covariance`), wider than ``cov``.
     location, scale
         [P] standardisation: X = (x - location) / scale; column 0 is left as it is. The scale
         of a constant column is infinite, which drops it.
@@ -84,6 +88,7 @@ class PooledGlobal(State):
     mean: FloatArray
     cov: FloatArray
     gram: FloatArray
+    information: FloatArray
     location: FloatArray
     scale: FloatArray
     rate: float
@@ -115,9 +120,20 @@ class PooledLocal(State):
 
 @dataclass(frozen=True)
 class PooledStats(Stats):
-    """One sweep's sums: X'E[z] less the intercepts' part [P], and the local bound."""
+    """One sweep's sums.
+
+    Parameters
+    ----------
+    cross
+        [P] X'E[z] less the intercepts' part.
+    curvature
+        [P, P] the data's part of the observed information; see `pooled_information`.
+    bound
+        The local bound.
+    """
 
     cross: FloatArray
+    curvature: FloatArray
     bound: float
 
 
@@ -197,7 +213,8 @@ class PooledVBSS:
         gram = observed.words.about(location)
         gram = (gram - observed.documents.about(location)) / np.outer(scale, scale)
         gram = 0.5 * (gram + gram.T)
-        factor = cho_factor(np.diag(1.0 / self.prior_variance(len(location))) + gram)
+        precision = np.diag(1.0 / self.prior_variance(len(location))) + gram
+        factor = cho_factor(precision)
         cov = cho_solve(factor, np.eye(len(location)))
         rate = self.rate(observed)
         mean = np.zeros(len(location))
@@ -206,6 +223,7 @@ class PooledVBSS:
             mean=mean,
             cov=0.5 * (cov + cov.T),
             gram=gram,
+            information=precision,
             location=location,
             scale=scale,
             rate=rate,
@@ -314,7 +332,21 @@ class PooledVBSS:
         if self.document_precision is not None:
             more, correction = self._intercept_stats(q, batch, local, z)
             bound, cross = bound + more, cross - correction
-        return PooledStats(cross=cross, bound=bound)
+        return PooledStats(cross, self._curvature(q, batch, local, eta, z), bound)
+
+    def _curvature(
+        self,
+        q: PooledGlobal,
+        batch: KeywordBatch,
+        local: PooledLocal,
+        eta: FloatArray,
+        z: LatentImportance,
+    ) -> FloatArray:
+        alpha = Beta(local.missed, self.prior_alpha(q, batch)[1] + batch.n_observed)
+        log_c = np.repeat(local.log_c, batch.sizes)
+        unlisted = ~batch.y & np.isfinite(log_c)
+        h = curvature_of(eta, z, unlisted, log_c, alpha, batch.offsets, self.document_precision)
+        return information(batch.x, q.location, q.scale, batch.offsets, h)
 
     def _detection_bound(
         self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal, z: LatentImportance
@@ -341,7 +373,9 @@ class PooledVBSS:
 
     def global_step(self, q: PooledGlobal, stats: PooledStats) -> PooledGlobal:
         """Set the mean of q(w) to Lambda^-1 (X'E[z] - sum_d s_d sum E[z] / (n_d + tau))."""
-        return self.from_vector(q, q.cov @ stats.cross)
+        prior = np.diag(1.0 / self.prior_variance(len(q.mean)))
+        symmetric = 0.5 * (stats.curvature + stats.curvature.T)
+        return replace(q, mean=q.cov @ stats.cross, information=prior + symmetric)
 
     def elbo(self, q: PooledGlobal, stats: PooledStats) -> float:
         """Return the bound on the log pseudo-likelihood, for any q(w) at these statistics.
@@ -355,13 +389,17 @@ class PooledVBSS:
         kl = 0.5 * (np.sum((m**2 + np.diag(v)) / variance) - len(m) - log_det)
         return float(stats.bound + fit - kl)
 
+    def posterior_covariance(self, q: PooledGlobal) -> FloatArray:
+        """Return the covariance [P, P] of w to report: J^-1, not that of q(w)."""
+        return covariance(q.information, self.prior_variance(len(q.mean)))
+
     def to_vector(self, q: PooledGlobal) -> FloatArray:
         """Return the mean of q(w): its covariance does not change over the sweeps."""
         return q.mean
 
     def from_vector(self, q: PooledGlobal, vector: FloatArray) -> PooledGlobal:
         """Return ``q`` with another mean of q(w)."""
-        return PooledGlobal(**{**vars(q), "mean": np.ascontiguousarray(vector)})
+        return replace(q, mean=np.ascontiguousarray(vector))
 
     def probabilities(self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal) -> FloatArray:
         """Return r = q(z > 0) [W] of the fitted documents: 1 where listed."""
@@ -370,11 +408,12 @@ class PooledVBSS:
     def predict(self, q: PooledGlobal, batch: KeywordBatch) -> FloatArray:
         """Return P(keyword | labels) [W] of documents that were not fitted; q(w) is frozen.
 
-        w is integrated out: Phi(eta) becomes Phi(eta / sqrt(1 + x'V x)).
+        w is integrated out: Phi(eta) becomes Phi(eta / sqrt(1 + x'C x)), C the covariance
+        of `posterior_covariance`.
         """
         local = self.local_step(q, batch, None)
         eta = self._eta(q, batch, local)
-        spread = np.sqrt(1.0 + predictor_variance(q, batch))
+        spread = np.sqrt(1.0 + predictor_variance(q, batch, self.posterior_covariance(q)))
         log_c = np.repeat(local.log_c, batch.sizes)
         return latent_importance(eta / spread, batch.y, log_c).keyword
 
@@ -392,10 +431,10 @@ def standardised_product(q: PooledGlobal, batch: KeywordBatch, v: FloatArray) ->
     return product
 
 
-def predictor_variance(q: PooledGlobal, batch: KeywordBatch) -> FloatArray:
-    """Return x'V x [W], the variance of the linear predictor under q(w)."""
+def predictor_variance(q: PooledGlobal, batch: KeywordBatch, cov: FloatArray) -> FloatArray:
+    """Return x'C x [W], the variance of the linear predictor when C is that of w."""
     x = (batch.x - q.location) / q.scale
-    variance: FloatArray = np.einsum("ij,jk,ik->i", x, q.cov, x, optimize=True)
+    variance: FloatArray = np.einsum("ij,jk,ik->i", x, cov, x, optimize=True)
     return variance
 
 
@@ -428,9 +467,12 @@ def reliability(q: PooledGlobal, rate_given: bool) -> Reliability:
 
 
 def coefficient_table(
-    q: PooledGlobal, names: tuple[str, ...]
+    q: PooledGlobal, names: tuple[str, ...], model: PooledVBSS | None = None
 ) -> tuple[tuple[str, float, float], ...]:
     """Return (name, mean, sd) of every coefficient, for features of unit variance.
+
+    The sd comes from the observed information (`pooled_information`): that of q(w) leaves
+    out what the labels hide. ``model`` gives the prior; the default priors without it.
 
     Raises
     ------
@@ -439,5 +481,5 @@ def coefficient_table(
     """
     if len(names) != len(q.mean):
         raise ValueError(f"expected {len(q.mean)} names, one a coefficient, got {len(names)}")
-    sd = np.sqrt(np.diag(q.cov))
+    sd = np.sqrt(np.diag((model or PooledVBSS()).posterior_covariance(q)))
     return tuple((n, float(m), float(s)) for n, m, s in zip(names, q.mean, sd, strict=True))
