@@ -85,7 +85,14 @@ def from_vector(f: Factors, vector: FloatArray) -> Factors:
     *leaves, hidden = np.split(vector, cuts)
     real = dict(zip(REAL, leaves, strict=False))
     positive = {n: np.exp(x) for n, x in zip(POSITIVE, leaves[len(REAL) :], strict=True)}
-    return Factors(**real, **positive, hidden=np.expm1(hidden), settled=f.settled, sweeps=f.sweeps)
+    return Factors(
+        **real,
+        **positive,
+        hidden=np.expm1(hidden),
+        settled=f.settled,
+        sweeps=f.sweeps,
+        stride=f.stride,
+    )
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,40 @@ def test_a_settled_document_is_left_alone(abstracts):
     assert np.all(after.sweeps[~still] == local.sweeps[~still] + 10)
 
 
+@pytest.mark.parametrize("options", [{}, {"form": "mean_field"}, {"per_word": True}])
+def test_leaps_reach_the_same_end_in_far_fewer_sweeps(abstracts, options):
+    batch = batch_of([(y, a) for y, a, _ in abstracts[:25]])
+    plain = fit_documents(batch, VBSS(accelerate=False, **options), 4000)
+    leaping = fit_documents(batch, VBSS(**options), 1000)
+    assert plain.converged
+    assert leaping.converged
+    np.testing.assert_allclose(leaping.bound, plain.bound, atol=1e-9)
+    np.testing.assert_allclose(leaping.probability, plain.probability, atol=1e-7)
+    assert 4 * np.median(leaping.local.sweeps) < np.median(plain.local.sweeps)
+
+
+def test_no_document_ever_falls(abstracts):
+    """Document by document, where the contract sees the sum."""
+    batch = batch_of([(y, a) for y, a, _ in abstracts[:40]])
+    model = VBSS(sweeps=4)
+    q = model.init(model.observe(batch), None)
+    local = model.local_step(q, batch, None)
+    before = model.document_bounds(batch, local)
+    for _ in range(40):
+        local = model.local_step(q, batch, local)
+        after = model.document_bounds(batch, local)
+        assert np.all(after >= before - 1e-9 * np.abs(before))
+        before = after
+
+
+def test_a_document_whose_words_are_all_observed(abstracts):
+    y, a, _ = abstracts[1]
+    for per_word in (False, True):
+        found = fit_document(np.ones_like(y), a, VBSS(per_word=per_word))
+        assert found.converged
+        np.testing.assert_array_equal(found.probability, 1.0)
+
+
 def test_spectra_are_the_graph_and_are_kept_with_the_batch(abstracts):
     y, a, _ = abstracts[1]
     batch = batch_of([(y, a)])

@@ -79,6 +79,8 @@ class Factors(State):
         [D] whether the document's last sweep moved nothing any more; it is left alone then.
     sweeps
         [D] sweeps so far.
+    stride
+        [D] longest stride of the next leap; see `acceleration`.
     """
 
     location: FloatArray
@@ -94,6 +96,7 @@ class Factors(State):
     hidden: FloatArray
     settled: BoolArray
     sweeps: IntArray
+    stride: FloatArray
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,7 @@ def start(block: Block, prior: Prior, unobserved: float) -> Factors:
         hidden=hidden,
         settled=np.zeros(n_documents, dtype=bool),
         sweeps=np.zeros(n_documents, dtype=np.int64),
+        stride=np.full(n_documents, 4.0),
     )
 
 
@@ -233,6 +237,7 @@ def sweep(block: Block, prior: Prior, f: Factors) -> Factors:
         hidden=hidden if block.per_word else block.total(hidden),
         settled=f.settled,
         sweeps=f.sweeps + 1,
+        stride=f.stride,
     )
 
 
@@ -357,19 +362,17 @@ def join(parts: list[Factors]) -> Factors:
     )
 
 
-def keep_settled(block: Block, before: Factors, after: Factors) -> Factors:
-    """Return ``after``, with the documents that were settled as they were before."""
-    if not before.settled.any():
-        return after
-    words = before.settled[block.document]
+def choose(block: Block, first: BoolArray, one: Factors, other: Factors) -> Factors:
+    """Return ``one`` for the documents where ``first`` [D] holds, ``other`` elsewhere."""
+    words = first[block.document]
     return Factors(
         **{
             x.name: np.where(
-                words if _by_word(x.name, block.per_word) else before.settled,
-                getattr(before, x.name),
-                getattr(after, x.name),
+                words if _by_word(x.name, block.per_word) else first,
+                getattr(one, x.name),
+                getattr(other, x.name),
             )
-            for x in fields(after)
+            for x in fields(one)
         }
     )
 

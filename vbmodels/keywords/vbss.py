@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from vbmodels.keywords import coordinate
+from vbmodels.keywords import acceleration, coordinate
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.coordinate import Block, Factors, Form, Prior
 from vbmodels.keywords.labels import latent_importance
@@ -86,6 +86,9 @@ class VBSS:
         Share of a document's keywords that are not observed, for the start only.
     sweeps
         Coordinate sweeps of a local step.
+    accelerate
+        Leap after every second of them, document by document, guarded by the bound; see
+        `acceleration`. As printed there is no bound to guard it, and no leap.
     tolerance
         A document whose sweep moves less is settled and left alone from then on.
     max_words
@@ -107,6 +110,7 @@ class VBSS:
     scale: float | None = None
     unobserved: float = 0.6
     sweeps: int = 10
+    accelerate: bool = True
     tolerance: float = 1e-10
     max_words: int = 5000
 
@@ -208,9 +212,13 @@ class VBSS:
         return coordinate.take(local, slice(first, last), words, self.per_word)
 
     def _advance(self, block: Block, f: Factors) -> Factors:
+        if f.settled.all():
+            return f
+        cycles = (self.sweeps - 1) // 3 if self.accelerate and self.form != "as_printed" else 0
         before = after = f
-        for _ in range(self.sweeps):
+        for _ in range(self.sweeps - 3 * cycles):
             before, after = after, coordinate.sweep(block, self.prior, after)
-        return coordinate.keep_settled(
-            block, f, coordinate.settle(block, before, after, self.tolerance)
-        )
+        after = coordinate.settle(block, before, after, self.tolerance)
+        for _ in range(cycles):
+            after = acceleration.cycle(block, self.prior, after, self.tolerance)
+        return coordinate.choose(block, f.settled, f, after)
