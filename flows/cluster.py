@@ -14,12 +14,14 @@ import hashlib
 import logging
 import os
 import queue
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -37,7 +39,7 @@ R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
-CONNECT = 8.0  # seconds until an address counts as wrong, or a lost scheduler as gone
+CONNECT = 6.0  # seconds until an address counts as wrong, or a lost scheduler as gone
 # Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
 # Dask would make at 80 % of its memory, has no end when that is all in use.
 LOCAL = {
@@ -47,10 +49,13 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
 }
+ANSWER = 30.0  # seconds that a worker may take to load this package
 NO_WORKERS = 60.0  # seconds without any worker until a run gives up
 POLL = 0.5  # seconds between two looks at what is late
 LATE_FACTOR = 4.0  # a block is late after so many times the longest of its kind,
-LATE_FLOOR = 4.0  # and so many seconds more
+LATE_FLOOR = 4.0  # and so many seconds more;
+UNKNOWN = 120.0  # or so many seconds when none of its kind was finished yet
+DEATHS = 2  # times that a block may lose all workers until it counts as deadly
 SUSPECT = 60.0  # seconds that a late worker is not preferred
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 BLOCKS_PER_WORKER = 4
@@ -195,7 +200,7 @@ def _running(address: str | None) -> Iterator[Client]:
             f"found {address!r}"
         )
     try:
-        client = Client(address, timeout=CONNECT, set_as_default=False)
+        client = _connected(address)
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"no scheduler answers at {address}; check the address and that the cluster runs"
@@ -211,6 +216,26 @@ def _running(address: str | None) -> Iterator[Client]:
         yield client
     finally:
         _close(client)
+
+
+def _connected(address: str) -> Client:
+    """Connect within a time: Dask's own limit does not hold for a port that says nothing."""
+    outcome: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def attempt() -> None:
+        try:
+            outcome.put(Client(address, timeout=CONNECT, set_as_default=False))
+        except BaseException as error:  # carried over to the waiting thread
+            outcome.put(error)
+
+    threading.Thread(target=attempt, name="vbflows-connect", daemon=True).start()
+    try:
+        found = outcome.get(timeout=2 * CONNECT)
+    except queue.Empty:
+        raise TimeoutError(f"{address} says nothing") from None
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def _close(client: Client) -> None:
@@ -246,31 +271,55 @@ def _check_versions(cluster: Cluster) -> None:
     """Compare every worker's Python, packages and source with this process's."""
     client, ours = cluster.client, environment()
     found = client.get_versions()
-    theirs = {"the scheduler": found["scheduler"], **found["workers"]}
+    theirs = {f"worker {address}": version for address, version in found["workers"].items()}
+    theirs["the scheduler"] = found["scheduler"]
     mine = found["client"]
     for place, version in theirs.items():
         for part, name in (("host", "python"), ("packages", "dask"), ("packages", "distributed")):
             here, there = mine[part].get(name), version[part].get(name)
             if _release(name, here) != _release(name, there):
                 raise ClusterError(_mismatch(cluster, place, name, here, there))
+    # A worker that cannot import what a task names dies of it, so that is asked for first.
+    for address, spec in _asked_of_all(cluster, find_spec, "flows").items():
+        if spec is None or isinstance(spec, ImportError):
+            raise _without_package(cluster, f"worker {address}", "flows")
+    for address, theirs in _asked_of_all(cluster, environment).items():
+        if isinstance(theirs, ImportError):
+            raise _without_package(cluster, f"worker {address}", theirs.name or _line(theirs))
+        refuse_other_environment(cluster, f"worker {address}", ours, theirs)
+
+
+def _asked_of_all(cluster: Cluster, function: Any, *arguments: Any) -> dict[str, Any]:
+    """Return what each worker answers, or the ImportError that it met."""
+    serial = os.urandom(6).hex()
     futures = {
-        address: client.submit(
-            environment, key=f"vbflows-environment-{os.urandom(6).hex()}", workers=[address]
+        address: cluster.client.submit(
+            function, *arguments, key=f"vbflows-check-{serial}-{i}", workers=[address]
         )
-        for address in found["workers"]
+        for i, address in enumerate(cluster.workers(fresh=True))
     }
-    for address, future in futures.items():
+    return {address: _answer(cluster, address, future) for address, future in futures.items()}
+
+
+def _answer(cluster: Cluster, address: str, future: Future) -> Any:
+    deadline = time.monotonic() + ANSWER
+    while True:
         try:
-            refuse_other_environment(cluster, address, ours, future.result(timeout=30))
-        except (ModuleNotFoundError, ImportError) as error:
-            raise _without_package(cluster, address, error) from error
-        except RuntimeError as error:
-            cause = error.__cause__
-            if isinstance(cause, ImportError):
-                raise _without_package(cluster, "the scheduler", cause) from error
+            return future.result(timeout=1.0)
+        except ImportError as error:
+            return error
+        except (RuntimeError, CancelledError) as error:
+            if isinstance(error.__cause__, ImportError):
+                missing = error.__cause__.name or _line(error.__cause__)
+                raise _without_package(cluster, "the scheduler", missing) from error
             raise ClusterError(f"{cluster.name} refuses work: {_line(error)}") from error
         except TimeoutError:
-            if address in cluster.workers(fresh=True):
+            if address not in cluster.workers(fresh=True):
+                raise ClusterError(
+                    f"worker {address} of {cluster.name} went away when it was asked to load "
+                    "vbflows; look at its log"
+                ) from None
+            if time.monotonic() > deadline:
                 raise ClusterError(
                     f"worker {address} of {cluster.name} does not answer; restart or remove it"
                 ) from None
@@ -299,8 +348,7 @@ def _mismatch(cluster: Cluster, place: str, name: str, here: Any, there: Any) ->
     )
 
 
-def _without_package(cluster: Cluster, place: str, error: BaseException) -> ClusterError:
-    missing = getattr(error, "name", None) or _line(error)
+def _without_package(cluster: Cluster, place: str, missing: str) -> ClusterError:
     return ClusterError(
         f"{place} of {cluster.name} does not have the package {missing!r}; install vbflows on "
         "the scheduler and on every worker"
@@ -327,6 +375,8 @@ class _Asked:
     tries: int = 0
     since: float = 0.0
     worker: str | None = None
+    seen: frozenset[str] = frozenset()  # the workers when it was asked for
+    deaths: int = 0  # times that all of those were gone
     futures: list[Future] = field(default_factory=list)
 
 
@@ -405,13 +455,15 @@ class OnDask(Executor):
             try:
                 block, future = self._done.get(timeout=POLL)
             except queue.Empty:
-                block, future = None, None
-            if block is not None and future is not None and block.position not in results:
-                self._take(block, future, results)
+                pass
+            else:
+                if block.position not in results:
+                    self._take(block, future, results)
             if time.monotonic() - looked > POLL:
                 looked = time.monotonic()
                 self._await_workers()
-                self._ask_again([b for b in asked if b.position not in results], rounds)
+                for open_ in [b for b in asked if b.position not in results]:
+                    self._look_after(open_, results, rounds)
 
     def _take(self, block: _Asked, future: Future, results: dict[int, Any]) -> None:
         """Take what a future has become: a result, an error, or nothing (then ask again)."""
@@ -436,16 +488,20 @@ class OnDask(Executor):
         self._submit(block, None)
 
     def _raise_or_split(self, block: _Asked, error: Any, results: dict[int, Any]) -> None:
-        order = block.order
         if isinstance(error, KilledWorker):
-            if order.stop - order.start > 1:
-                results[block.position] = self._one_by_one(order)
-                self._release(block)
-                return
-            raise self._deadly(order) from error
+            self._split(block, results)
+            return
         if isinstance(error, PartitionMemoryError):
             raise ClusterError(str(error)) from error
         raise error
+
+    def _split(self, block: _Asked, results: dict[int, Any]) -> None:
+        """Find out which partition of a deadly block it is."""
+        order = block.order
+        self._release(block)
+        if order.stop - order.start == 1:
+            raise self._deadly(order)
+        results[block.position] = self._one_by_one(order)
 
     def _one_by_one(self, order: Order) -> Any:
         """Run a deadly block's partitions one at a time: one is found out, or all succeed."""
@@ -476,7 +532,7 @@ class OnDask(Executor):
     def _accept(self, block: _Asked, done: Done) -> Any:
         """Note where a block was done and how long it took; forward its log lines."""
         ours = environment()
-        refuse_other_environment(self.cluster, done.worker, ours, done.environment)
+        refuse_other_environment(self.cluster, f"worker {done.worker}", ours, done.environment)
         if done.environment["cpu"] != ours["cpu"] and not self._said_cpu:
             self._said_cpu = True
             log.warning(
@@ -503,6 +559,7 @@ class OnDask(Executor):
         block.tries += 1
         block.since = time.monotonic()
         block.worker = worker
+        block.seen = frozenset(self.cluster.workers())
         future = self.cluster.client.submit(
             work,
             url,
@@ -522,25 +579,32 @@ class OnDask(Executor):
             future.release()
         block.futures.clear()
 
-    def _ask_again(self, open_: list[_Asked], rounds: int) -> None:
-        """Ask for late blocks again on another worker; the first result wins."""
-        for block in open_:
-            longest = self._longest.get(block.order.action.__name__)
-            if longest is None:
-                continue  # none of its kind was finished yet: no one knows what is late
-            allowed = (LATE_FLOOR + LATE_FACTOR * longest * rounds) * 2 ** (block.tries - 1)
-            waited = time.monotonic() - block.since
-            if waited < allowed:
-                continue
-            if block.worker is not None:
-                self._suspects[block.worker] = time.monotonic()
-            others = [address for address in self._slots() if address != block.worker]
-            other = others[(block.position + block.tries) % len(others)] if others else None
-            log.warning(
-                f"partitions {block.order.start} to {block.order.stop - 1} are late after "
-                f"{waited:.1f} s on {block.worker or 'a worker'}; asking for them again"
-            )
-            self._submit(block, other)
+    def _look_after(self, block: _Asked, results: dict[int, Any], rounds: int) -> None:
+        """Ask again for a block that is stranded or late; the first result wins."""
+        present = set(self.cluster.workers())
+        if present and not block.seen & present:
+            # Dask leaves a task that prefers a worker unscheduled for good once there was a
+            # moment without workers (state "no-worker"), so it is asked for without.
+            block.deaths += 1
+            if block.deaths > DEATHS:
+                self._split(block, results)
+            else:
+                self._submit(block, None)
+            return
+        longest = self._longest.get(block.order.action.__name__)
+        allowed = UNKNOWN if longest is None else LATE_FLOOR + LATE_FACTOR * longest * rounds
+        waited = time.monotonic() - block.since
+        if waited < allowed * 2 ** (block.tries - 1):
+            return
+        if block.worker is not None:
+            self._suspects[block.worker] = time.monotonic()
+        others = [address for address in self._slots() if address != block.worker]
+        other = others[(block.position + block.tries) % len(others)] if others else None
+        log.warning(
+            f"partitions {block.order.start} to {block.order.stop - 1} are late after "
+            f"{waited:.1f} s on {block.worker or 'a worker'}; asking for them again"
+        )
+        self._submit(block, other)
 
     def _await_workers(self) -> None:
         """Wait while no worker is there; give up after a time."""

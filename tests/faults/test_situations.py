@@ -1,0 +1,171 @@
+"""Clusters that cannot be used, and partitions that do not fit: a sentence each."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flows.cluster import ClusterError, connect
+from flows.fit import run_fit
+from tests.faults.models import Greedy, job, store_corpus
+from tests.faults.processes import ROOT, Deployment
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.state import from_bytes
+
+
+def refused(address, pattern):
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match=pattern) as caught:
+        connect(scheduler=address).__enter__()
+    assert "\n" not in str(caught.value)
+    return time.monotonic() - began
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    made = Deployment(tmp_path_factory.mktemp("empty"))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def with_worker(empty):
+    """Start a worker with other code or other variables; it is ended with the test."""
+    started = []
+
+    def start(**options):
+        worker = empty.add(**options)
+        started.append(worker)
+        worker.await_line("Registered to:")
+        return empty.address
+
+    yield start
+    for worker in started:
+        worker.end()
+    deadline = time.monotonic() + 30
+    while empty.pids() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def test_a_cluster_without_workers(empty):
+    refused(empty.address, f"the cluster at {empty.address} has no workers; start some with: dask")
+
+
+def test_a_port_that_speaks_something_else():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        assert refused(address, f"no scheduler answers at {address}") < 25
+
+
+def site(folder: Path, code: str) -> str:
+    """Return a search path whose sitecustomize runs code before anything else."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(code)
+    return f"{folder}:{ROOT}"
+
+
+BLOCK = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("flows", "vbmodels"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def test_a_worker_without_the_package(with_worker, tmp_path):
+    address = with_worker(PYTHONPATH=site(tmp_path / "site", BLOCK))
+    refused(address, "worker tcp://.* does not have the package 'flows'; install vbflows on")
+
+
+def test_a_scheduler_without_the_package(tmp_path):
+    made = Deployment(tmp_path / "bare", PYTHONPATH=site(tmp_path / "site", BLOCK))
+    try:
+        made.start(1)
+        refused(made.address, "the scheduler of .* does not have the package 'flows'; install")
+    finally:
+        made.end()
+
+
+def test_a_worker_with_another_source(with_worker, tmp_path):
+    for package in ("flows", "vbmodels"):
+        shutil.copytree(ROOT / package, tmp_path / "code" / package)
+    changed = tmp_path / "code" / "vbmodels" / "state.py"
+    changed.write_text(changed.read_text() + "\n# another line\n")
+    address = with_worker(code=tmp_path / "code")
+    refused(address, "has vbflows of another source, expected vbflows .*same versions")
+
+
+def test_a_worker_with_another_scipy(with_worker, tmp_path):
+    code = 'import scipy\nscipy.__version__ = "1.99.0"\n'
+    address = with_worker(PYTHONPATH=site(tmp_path / "site", code))
+    refused(address, r"worker tcp://.* has scipy 1\.99\.0, expected scipy .* as in this process")
+
+
+def test_a_worker_whose_packages_do_not_load(with_worker, tmp_path):
+    code = 'import numpy\nnumpy.__version__ = "1.0.0"\n'  # scipy refuses that
+    address = with_worker(PYTHONPATH=site(tmp_path / "site", code))
+    refused(address, "went away when it was asked to load vbflows; look at its log")
+
+
+def test_a_worker_with_another_python(with_worker, tmp_path):
+    code = 'import platform\nplatform.python_version = lambda: "3.99.1"\n'
+    address = with_worker(PYTHONPATH=site(tmp_path / "site", code))
+    here = ".".join(str(n) for n in sys.version_info[:2])
+    refused(address, rf"has python 3\.99\.1, expected python {here}")
+
+
+def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, urls):
+    made = Deployment(tmp_path / "cluster").start(1)
+    for package in ("flows", "vbmodels"):
+        shutil.copytree(ROOT / package, tmp_path / "code" / package)
+    changed = tmp_path / "code" / "flows" / "block.py"
+    changed.write_text(changed.read_text() + "\n# another line\n")
+    task = job(urls, tmp_path, "run", max_iter=1000, tol=1e-300)
+
+    def step(progress):
+        if progress.iteration == 2:
+            made.add(code=tmp_path / "code").await_line("Registered to:")
+            time.sleep(1.1)
+
+    try:
+        with (
+            connect(scheduler=made.address) as cluster,
+            pytest.raises(ClusterError, match="another source"),
+        ):
+            run_fit(task, cluster.executor(task), on_step=step)
+    finally:
+        made.end()
+
+
+def test_a_partition_that_kills_workers_is_named(tmp_path):
+    """The partition with the most documents asks for 4 GB where a worker may have 600 MB."""
+    urls = store_corpus(tmp_path / "data", partitions=8, seed=9)
+    documents = [from_bytes(Path(url).read_bytes(), KeywordBatch).n_documents for url in urls]
+    assert documents.count(max(documents)) == 1
+    guilty = documents.index(max(documents))
+    model = Greedy(document_precision=4.0, documents=max(documents), nbytes=4 << 30)
+    task = job(urls, tmp_path, "run", model=model)
+    made = Deployment(tmp_path / "cluster", DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1")
+    try:
+        for _ in range(2):
+            made.add("--memory-limit", "600MiB")
+        for worker in made.workers:
+            worker.await_line("Registered to:")
+        with (
+            connect(scheduler=made.address) as cluster,
+            pytest.raises(ClusterError) as caught,
+        ):
+            run_fit(task, cluster.executor(task))
+    finally:
+        made.end()
+    message = str(caught.value)
+    assert f"workers die on partition {guilty} ({urls[guilty]})" in message
+    assert "limit of a worker: 600 MB" in message
+    assert "\n" not in message
