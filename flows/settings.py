@@ -6,10 +6,10 @@ meaning, default and range once, here.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from flows.faults import Fault, InputError
 
@@ -59,11 +59,19 @@ class ComputeSettings(BaseModel):
 class KeywordSettings(RunSettings):
     """Keyword extraction from a few known keywords per document."""
 
-    model: Literal["pooled", "full", "mean_field", "as_printed", "ss", "textrank"] = Field(
+    model: Literal["pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"] = Field(
         "pooled",
         description="pooled: one regression over the corpus; full, mean_field, as_printed: VBSS "
-        "per document; ss, textrank: scores without a posterior.",
+        "per document; bss: BSS, by sampling; ss, textrank: scores without a posterior.",
     )
+    inference: Literal["vi", "gibbs"] = Field(
+        "vi",
+        description="vi: variational Bayes; gibbs: sampling, for pooled (one partition), full and "
+        "bss, slow but with diagnostics. bss is always sampled.",
+    )
+    chains: int = Field(4, ge=2, description="Chains of a sampler.")
+    draws: int = Field(1000, ge=4, description="Draws of each chain that are kept.")
+    warmup: int = Field(500, ge=0, description="First draws of each chain that are thrown away.")
     fdr: Probability = Field(
         0.1, description="Level of the Bayesian false discovery rate of the selected words."
     )
@@ -103,6 +111,39 @@ class KeywordSettings(RunSettings):
     max_words: int = Field(
         2000, ge=10, description="Most candidate words of a document; the most frequent stay."
     )
+    per_word: bool = Field(
+        False,
+        description="VBSS per document: a detection probability for each word, not for each document.",
+    )
+    tau: float = Field(
+        0.1, gt=0.0, description="VBSS per document: 1/sigma^2 ~ Gamma(tau, rate tau)."
+    )
+    var_a: float = Field(10.0, gt=0.0, description="VBSS per document: prior variance of a.")
+    var_b: float = Field(
+        10.0,
+        gt=0.0,
+        description="VBSS per document: prior variance of the slope b; the text's 10 leaves it "
+        "little room.",
+    )
+    document_precision: float | None = Field(
+        None,
+        gt=0.0,
+        description="pooled: precision of an intercept of each document; by default there is none.",
+    )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the answer comes from a sampler."""
+        return self.model == "bss" or self.inference == "gibbs"
+
+    @model_validator(mode="after")
+    def _known_sampler(self) -> Self:
+        if self.inference == "gibbs" and self.model not in ("pooled", "full", "bss"):
+            raise ValueError(
+                "inference gibbs goes with model pooled, full or bss; "
+                f"model {self.model} has no sampler"
+            )
+        return self
 
 
 def load(
@@ -165,6 +206,12 @@ def _fault(settings: type[RunSettings], problem: Any) -> Fault:
             expected="a known setting",
             found=name,
             remedy=f"known are: {known}",
+        )
+    if problem["type"] == "value_error":
+        return Fault(
+            file="settings",
+            expected="settings that go together",
+            found=problem["msg"].removeprefix("Value error, "),
         )
     return Fault(
         file="settings",

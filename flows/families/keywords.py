@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from flows import partition, storage
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
-from flows.faults import Fault
+from flows.families.keyword_models import corpus_model, document_model, sample
+from flows.faults import Fault, RunError
 from flows.ingest import keywords as documents_of
 from flows.ingest.check import check_documents, shared_names
 from flows.ingest.counts import CorpusCounts, reduce_counts
@@ -30,7 +31,6 @@ from vbmodels.keywords.features import FEATURE_NAMES, build_batch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
 from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
-from vbmodels.keywords.vbss import VBSS
 from vbmodels.state import BoolArray, FloatArray, from_bytes, to_bytes
 
 SCORES = ("ss", "textrank")
@@ -61,7 +61,9 @@ class Keywords:
     ) -> list[Part]:
         """Cut the documents by number."""
         rows = [c.rows for c in checked]
-        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+        # The corpus sampler moves all documents in turn: it has one partition.
+        partitions = 1 if settings.sampled and settings.model == "pooled" else settings.partitions
+        return partition.cut(files, rows, settings.rows_per_partition, partitions)
 
     def ingest(self, part: Part, settings: KeywordSettings, place: RunPlace) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
@@ -98,6 +100,11 @@ class Keywords:
         fitted: RunPlace | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Add the corpus counts, then make graphs and features of every partition."""
+        if fitted is not None and settings.sampled and settings.model == "pooled":
+            raise RunError(
+                "a pooled run by sampling keeps no posterior for new documents; fit it with "
+                "inference vi"
+            )
         if fitted is None:
             counts = reduce_counts(
                 [storage.read_table(_work(place, "counts", part.index)) for part in parts]
@@ -111,18 +118,20 @@ class Keywords:
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the corpus model, the per-document model, or nothing for plain scores."""
-        if settings.model in SCORES:
+        if settings.model in SCORES or settings.sampled:
             return None
-        if settings.model == "pooled":
-            return PooledVBSS(keyword_rate=settings.keyword_rate)
-        return VBSS(form=settings.model, damping=settings.damping, max_words=settings.max_words)
+        return corpus_model(settings) if settings.model == "pooled" else document_model(settings)
 
     def score(
         self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
         settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None,
     ) -> KeywordSummary:  # fmt: skip
         """Write the probability, selection and rank of every candidate word."""
-        r = _probabilities(model, q, batch, local, settings, fitted is not None)
+        r_hat = None
+        if settings.sampled:
+            r, r_hat = sample(settings, batch, index)
+        else:
+            r = _probabilities(model, q, batch, local, settings, fitted is not None)
         if settings.model in SCORES:
             share = settings.keyword_rate or DEFAULT_SHARE
             selected = select_share(r, batch.y, batch.offsets, share)
@@ -143,7 +152,7 @@ class Keywords:
             schema=KEYWORDS.arrow,
         )
         storage.write_table(place.table("keywords", index), table)
-        return summarise(table, words["gold"], batch.offsets)
+        return summarise(table, words["gold"], batch.offsets, r_hat)
 
     def keep(
         self, q: Any, settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None

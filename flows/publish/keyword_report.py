@@ -19,6 +19,7 @@ from vbmodels.state import IntArray
 MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 40  # shown
 BINS = 40
+MOST_R_HAT = 1.05
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,13 @@ class KeywordSummary:
     histogram: IntArray
     confusion: IntArray
     examples: tuple[Example, ...]
+    r_hat: float | None
 
 
-def summarise(table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray) -> KeywordSummary:
-    """Summarise one partition's rows of the keywords table."""
+def summarise(
+    table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray, r_hat: float | None
+) -> KeywordSummary:
+    """Summarise one partition's rows of the keywords table, and its sampler if there was one."""
     probability = table["probability"].to_numpy()
     observed, selected = (np.asarray(table[name].to_pylist(), bool) for name in
                           ("observed", "selected"))  # fmt: skip
@@ -79,6 +83,7 @@ def summarise(table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray) -> Keyw
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
         examples=_examples(table, offsets, probability, observed, found),
+        r_hat=r_hat,
     )
 
 
@@ -133,6 +138,14 @@ def report(
         sections.append(_coefficients(coefficients))
     results.update(documents=documents, words=words, selected=sum(s.selected for s in summaries),
                    observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
+    r_hats = [s.r_hat for s in summaries if s.r_hat is not None]
+    if r_hats:
+        results["r_hat"] = max(r_hats)
+        if max(r_hats) > MOST_R_HAT:
+            warnings += (
+                f"The sampler's chains disagree (largest R-hat {max(r_hats):.3f}, expected at "
+                f"most {MOST_R_HAT}); raise draws and warmup.",
+            )
     top = [
         {"document": e.doc_id, "known": ", ".join(e.known), "found": _listed(e, scores)}
         for e in examples[:20]

@@ -94,6 +94,31 @@ def test_every_form_runs(simulated, tmp_path, capsys, model):
     assert json.loads(out)["rows_kept"] == 150
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("model=bss",),
+        ("model=full", "inference=gibbs"),
+        ("model=pooled", "inference=gibbs", "keyword_rate=0.3"),
+    ],
+    ids=["bss", "full", "pooled"],
+)
+def test_samplers_run_and_say_how_well_they_mixed(tmp_path, capsys, options):
+    source = written(tmp_path, documents(4))
+    more = [word for option in options for word in ("--set", option)]
+    more += ["--set", "draws=50", "--set", "warmup=20", "--no-record", "--json"]
+    code, out, _ = run(capsys, "keywords", source, tmp_path / "t", *more)
+    assert code == 0
+    assert json.loads(out)["results"]["r_hat"] >= 0.99
+
+
+def test_settings_must_go_together(tmp_path, capsys):
+    options = ("--set", "model=ss", "--set", "inference=gibbs")
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
+    assert code == 2
+    assert "model ss has no sampler" in err
+
+
 def test_json_is_one_object_and_nothing_else(simulated, tmp_path, capsys):
     code, out, err = run(capsys, "keywords", simulated, tmp_path / "t", *RATE, "--json")
     assert (code, err, out.count("\n")) == (0, "", 1)

@@ -1,0 +1,51 @@
+"""The models and samplers that the keywords settings ask for."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from flows.settings import KeywordSettings
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.bss import BSS
+from vbmodels.keywords.bss_gibbs import bss_documents
+from vbmodels.keywords.gibbs import gibbs_documents
+from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.pooled_gibbs import pooled_gibbs
+from vbmodels.keywords.vbss import VBSS, Form
+from vbmodels.state import FloatArray
+
+
+def corpus_model(settings: KeywordSettings) -> PooledVBSS:
+    """Return the pooled model."""
+    return PooledVBSS(
+        keyword_rate=settings.keyword_rate, document_precision=settings.document_precision
+    )
+
+
+def document_model(settings: KeywordSettings) -> VBSS:
+    """Return VBSS per document."""
+    return VBSS(
+        form=cast(Form, settings.model),
+        per_word=settings.per_word,
+        damping=settings.damping,
+        tau=settings.tau,
+        var_a=settings.var_a,
+        var_b=settings.var_b,
+        max_words=settings.max_words,
+    )
+
+
+def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
+    """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
+    rng = np.random.default_rng([settings.seed, index])
+    size = {"chains": settings.chains, "draws": settings.draws, "warmup": settings.warmup}
+    if settings.model == "pooled":
+        found = pooled_gibbs(corpus_model(settings), batch, rng, **size)
+        return found.keyword, float(np.nanmax(found.diagnose().r_hat))
+    if settings.model == "bss":
+        r, r_hat = bss_documents(batch, BSS(damping=settings.damping), rng, **size)
+    else:
+        r, r_hat = gibbs_documents(batch, document_model(settings), rng, **size)
+    return r, float(r_hat.max(initial=1.0))
