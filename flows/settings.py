@@ -113,7 +113,7 @@ class KeywordSettings(RunSettings):
     )
     per_word: bool = Field(
         False,
-        description="VBSS per document: a detection probability for each word, not for each document.",
+        description="VBSS per document: a detection probability for each word, not one for all.",
     )
     tau: float = Field(
         0.1, gt=0.0, description="VBSS per document: 1/sigma^2 ~ Gamma(tau, rate tau)."
