@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Annotated, Any
 
 from prefect import Flow, flow
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogHandler
 from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from flows.pipelines.record import Body
 from flows.pipelines.recorded import Recorded
 from flows.pipelines.stages import threads
 from flows.settings import ComputeSettings, RunSettings
 
-_TITLES = {
-    "source": "Source",
-    "target": "Target",
-    "settings": "Settings",
-    "compute": "Where it is computed",
-    "resume": "Run to resume",
-}
+_KINDS = {"integer": "number", "number": "number", "string": "text", "null": "default"}
 
 
 def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow[..., Any]:
@@ -33,48 +29,71 @@ def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow
         return body(Recorded(), source, target, settings, compute, resume)
 
     pipeline.__signature__ = _signature(kind)  # type: ignore[attr-defined]
-    pipeline.__doc__ = f"""{kind.__doc__}
-
-    Args:
-        source: Path, glob or URL (s3://, anything fsspec knows) of the input.
-        target: Folder or URL under which the run is published.
-        settings: What the model is and when it stops.
-        compute: Local workers, or a running cluster; empty: in one process.
-        resume: Name of an unfinished run under the target; empty: a new run.
-    """
-    made = flow(
+    made: Flow[..., Any] = flow(  # type: ignore[call-overload]
         pipeline,
         name=family,
-        description=kind.__doc__,
+        description=inspect.cleandoc(kind.__doc__ or ""),
         task_runner=ThreadPoolTaskRunner(max_workers=threads()),
         persist_result=False,
     )
-    for name, schema in made.parameters.properties.items():
-        schema["title"] = _TITLES[name]
     return made
-
-
-def _signature(kind: type[RunSettings]) -> inspect.Signature:
-    """Return the parameters that Prefect shows and checks."""
-    empty = inspect.Parameter.empty
-    parameters = [
-        ("source", str, empty),
-        ("target", str, empty),
-        ("settings", kind, kind.model_validate({})),
-        ("compute", ComputeSettings, ComputeSettings.model_validate({})),
-        ("resume", str | None, None),
-    ]
-    return inspect.Signature(
-        [
-            inspect.Parameter(
-                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind
-            )
-            for name, kind, default in parameters
-        ]
-    )
 
 
 def drain() -> None:
     """Wait until the records of finished runs have reached the server."""
     EventsWorker.drain_all(timeout=10.0)
     APILogHandler().flush()
+
+
+class _Form:
+    """Arranges a parameter for a person: the family's own fields first, choices in words."""
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        found = handler(core)
+        schema = handler.resolve_ref_schema(found)
+        fields = schema.get("properties", {})
+        own = [name for name in fields if name not in RunSettings.model_fields]
+        for position, name in enumerate([*own, *(name for name in fields if name not in own)]):
+            fields[name]["position"] = position
+        for field in [schema, *fields.values()]:
+            for choice in field.get("anyOf", ()):
+                choice.setdefault("title", _KINDS.get(choice.get("type", ""), "choice"))
+        return found
+
+
+def _signature(kind: type[RunSettings]) -> inspect.Signature:
+    """Return the parameters that Prefect shows and checks."""
+    compute = ComputeSettings
+    return inspect.Signature(
+        [
+            _parameter("source", str, ..., "Source", "Path, glob or URL (s3://...) of the input."),
+            _parameter("target", str, ..., "Target", "Folder or URL that gets the run."),
+            _parameter(
+                "settings", kind, kind.model_validate({}), "Settings", "What is fitted, how long."
+            ),
+            _parameter(
+                "compute",
+                compute,
+                compute.model_validate({}),
+                "Where it is computed",
+                "In one process, unless workers or a scheduler are given.",
+            ),
+            _parameter(
+                "resume", str | None, None, "Resume", "Name of an unfinished run under the target."
+            ),
+        ]
+    )
+
+
+def _parameter(
+    name: str, kind: Any, default: Any, title: str, description: str
+) -> inspect.Parameter:
+    field = Field(default, description=description, json_schema_extra={"title": title})
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=field,
+        annotation=Annotated[kind, _Form()],
+    )

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -16,6 +17,8 @@ from flows.settings import ComputeSettings, RunSettings
 R = TypeVar("R")
 Body = Callable[[Stages, str, str, Any, ComputeSettings, str | None], R]
 """What a flow runs: stages, source, target, settings, compute, the run to resume."""
+
+_RETRIES = 3  # requests to a server that stopped answering: 14 s in all, not Prefect's 62
 
 
 def record(
@@ -78,13 +81,15 @@ class _Watched(Generic[R]):
 @contextmanager
 def _server() -> Iterator[Callable[..., None]]:
     """Yield what runs a flow on a server that answers; see its records off at the end."""
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
     from flows.pipelines import server
     from flows.pipelines.flow import drain, pipeline_flow
 
     def run_flow(family: str, kind: type[RunSettings], body: Body[Any], request: Any) -> None:
         pipeline_flow(family, kind, body)(*request)
 
-    with server.running():
+    with server.running(), temporary_settings({PREFECT_CLIENT_MAX_RETRIES: _RETRIES}):
         try:
             yield run_flow
         finally:
@@ -99,15 +104,20 @@ def _quiet() -> Iterator[None]:
         return
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
-    import prefect.logging  # noqa: F401  Prefect configures logging when it is imported
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a home that cannot be made is told once, by `record`
+        import prefect.main  # noqa: F401  configures logging for the whole process
 
     root.handlers[:], root.level = before, level
     for name in ("prefect", "prefect._internal"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [logging.NullHandler()]
         logger.propagate = False
-    yield
+    raises, logging.raiseExceptions = logging.raiseExceptions, False  # else it writes to stderr
+    try:
+        yield
+    finally:
+        logging.raiseExceptions = raises
 
 
 @contextmanager

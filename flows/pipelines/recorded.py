@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextvars
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.futures import PrefectFuture
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Cancelled, Completed, State
 from prefect.tasks import exponential_backoff
 
@@ -81,26 +83,31 @@ class Recorded:
         """Run one stage for every item, one task run each."""
         one = keeping(self._folder, name, function, cache_key)
         results: list[Any] = [None] * len(items)
-        failed = threading.Event()
+        failures: list[State[Any]] = []  # in the order of time
+        stopped = threading.Event()
 
         def stage(index: int) -> State[Any]:
-            if failed.is_set():
+            if stopped.is_set():
                 return Cancelled(message="Another item failed first, or the run was stopped.")
             found, results[index] = one(items[index], *args)
             return Completed(name="Cached") if found else Completed()
 
         def retry(task: Any, run: Any, state: State[Any]) -> bool:
-            return transient(state.data) and not failed.is_set()
+            return transient(state.data) and not stopped.is_set()
+
+        def fail(task: Any, run: Any, state: State[Any]) -> None:
+            failures.append(state)
+            stopped.set()
 
         mapped = task(
             stage,
             name=name,
-            task_run_name=f"{name}-{{index}}",
+            task_run_name=lambda parameters: f"{name} {_label(items, parameters['index'])}",
             retries=self._retry.times,
             retry_delay_seconds=exponential_backoff(self._retry.first_delay),
             retry_jitter_factor=self._retry.jitter,
             retry_condition_fn=retry,
-            on_failure=[lambda task, run, state: failed.set()],
+            on_failure=[fail],
             **_NOT_KEPT,
         )
         futures: list[PrefectFuture[Any]] = []
@@ -109,11 +116,10 @@ class Recorded:
             for future in futures:
                 future.wait()
         except BaseException:
-            failed.set()
+            stopped.set()
             raise
-        for future in futures:
-            if not future.state.is_cancelled():
-                future.result()
+        for state in [*failures, *(future.state for future in futures)]:
+            state.result()
         return results
 
     def progress(self, fraction: float, text: str) -> None:
@@ -140,7 +146,7 @@ class Recorded:
 
     def link(self, key: str, url: str, text: str) -> None:
         """Show a link as an artifact."""
-        self._show(create_link_artifact, _href(url), escape(text), key)
+        self._show(create_link_artifact, _href(url), _plain(text), key)
 
     def image(self, key: str, image: bytes | str) -> None:
         """Show an image as an artifact; the bytes of a PNG become part of it."""
@@ -153,11 +159,16 @@ class Recorded:
         if time.monotonic() - self._unanswered < _UNANSWERED:
             return None
         try:
-            return self._context.copy().run(create, *args)
+            return self._context.copy().run(_at_once, create, *args)
         except (httpx.HTTPError, PrefectException, OSError) as error:
             self._unanswered = time.monotonic()
             self._logger.warning("the Prefect server did not take an artifact: %s", error)
             return None
+
+
+def _at_once(create: Callable[..., R], *args: Any) -> R:
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+        return create(*args)
 
 
 def _rename(run_id: UUID, name: str) -> None:
@@ -171,6 +182,17 @@ def _cells(row: Row) -> dict[str, Any]:
         escape(column): escape(value) if isinstance(value, str) else value
         for column, value in row.items()
     }
+
+
+def _plain(text: str) -> str:
+    """Return text for a link, where Prefect's page undoes no escapes."""
+    return re.sub(r"[\[\]<>\\]", "", " ".join(text.split()))
+
+
+def _label(items: Sequence[Any], index: int) -> str:
+    """Name an item for people: a file by its name, anything else by its number."""
+    url = getattr(items[index], "url", items[index])
+    return url.rstrip("/").rsplit("/", 1)[-1] if isinstance(url, str) else str(index)
 
 
 def _href(url: str) -> str:

@@ -7,6 +7,7 @@ so it never outlives the run, however that ends.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from typing import IO, Any
 
 START_SECONDS = 120.0  # a first start creates the database: tens of seconds on a busy machine
 ANSWER_SECONDS = 5.0
+
+_ERROR = re.compile(r"^[\w.]+(Error|Exception)\b: ")
 
 
 class NoServer(Exception):
@@ -99,7 +102,7 @@ def _await_answer(process: subprocess.Popen[bytes], port: int, log: IO[bytes]) -
     with httpx.Client(trust_env=False, timeout=ANSWER_SECONDS) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise NoServer(f"a Prefect server cannot be started: {_last_line(log)}")
+                raise NoServer(f"a Prefect server cannot be started: {_reason(log)}")
             try:
                 if client.get(f"http://127.0.0.1:{port}/api/health").status_code == 200:
                     return
@@ -126,10 +129,12 @@ def _free_port() -> int:
         return port
 
 
-def _last_line(log: IO[bytes]) -> str:
+def _reason(log: IO[bytes]) -> str:
+    """Return what a server last complained of."""
     log.seek(0)
     lines = log.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else "it ended without a word"
+    errors = [line for line in lines if _ERROR.match(line)]
+    return (errors or lines or ["it ended without a word"])[-1].strip()
 
 
 def _serve(port: int) -> None:
@@ -144,7 +149,8 @@ def _serve(port: int) -> None:
     server = uvicorn.Server(config)
 
     def end_with_parent() -> None:
-        sys.stdin.buffer.read()
+        while os.read(sys.stdin.fileno(), 1):  # unbuffered: a buffer's lock would stop the exit
+            pass
         server.should_exit = True
 
     threading.Thread(target=end_with_parent, daemon=True).start()

@@ -15,7 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -157,7 +157,8 @@ class Plain:
         with ThreadPoolExecutor(self._max_workers, thread_name_prefix=name) as pool:
             futures = [pool.submit(self._persist, one, stopped, item, *args) for item in items]
             try:
-                _wait_for_all(futures)
+                for future in as_completed(futures):
+                    future.result()
             except BaseException:
                 stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -197,11 +198,3 @@ class Plain:
                 if stopped.wait(pause):
                     raise
         return one(item, *args)
-
-
-def _wait_for_all(futures: Sequence[Future[Any]]) -> None:
-    """Wait until all are done or one has failed; raise the failure of the first such item."""
-    wait(futures, return_when=FIRST_EXCEPTION)
-    for future in futures:
-        if future.done():
-            future.result()
