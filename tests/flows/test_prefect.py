@@ -222,31 +222,31 @@ def test_a_server_that_cannot_start_costs_one_line(tmp_path):
     assert "unable to open database file" in line
 
 
-def test_by_hand_nothing_of_prefect_reaches_the_terminal(tmp_path):
-    process = job("quick", tmp_path, tmp_path / "home")
+def test_by_hand_nothing_of_prefect_reaches_the_terminal(tmp_path, prefect_home):
+    process = job("quick", tmp_path, prefect_home)
     assert process.communicate(timeout=150) == ("10\n", "")
     assert process.returncode == 0
     tasks = [(name, "Completed") for name in ("fit", "ingest 0", "ingest 1", "ingest 2")]
-    assert states_in(tmp_path / "home") == ([("run-quick", "Completed")], tasks)
+    assert states_in(prefect_home) == ([("run-quick", "Completed")], tasks)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_server):
+def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_home, prefect_server):
     by_hand = number == signal.SIGINT  # Ctrl-C reaches the server of the run as well
-    process = job("waits", tmp_path, tmp_path / "home", None if by_hand else prefect_server)
+    process = job("waits", tmp_path, prefect_home, None if by_hand else prefect_server)
     wait_for((tmp_path / "waiting").exists, process)
     os.killpg(process.pid, number)
     assert process.communicate(timeout=60) == ("interrupted\n", "")
     assert process.returncode == 130
     if by_hand:
         states = ([("run-waits", "Crashed")], [("fit", "Crashed")])
-        assert states_in(tmp_path / "home") == states
+        assert states_in(prefect_home) == states
     else:
         assert flow_run("run-waits").state_name == "Crashed"
 
 
-def test_the_server_of_a_run_ends_with_it(tmp_path):
-    process = job("serve", tmp_path, tmp_path / "home")
+def test_the_server_of_a_run_ends_with_it(tmp_path, prefect_home):
+    process = job("serve", tmp_path, prefect_home)
     wait_for((tmp_path / "url").exists, process)
     url = (tmp_path / "url").read_text()
     assert answers(url)
@@ -255,29 +255,41 @@ def test_the_server_of_a_run_ends_with_it(tmp_path):
     eventually(lambda: answers(url), False)
 
 
-def test_a_running_server_is_used_and_may_die(tmp_path):
+@pytest.fixture
+def started_server(tmp_path, prefect_home):
+    """Start a server as a user does; yield its address and process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    url, home = f"http://127.0.0.1:{port}/api", tmp_path / "home"
     command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
     with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", *command, "--analytics-off"],
-            env=environment(home),
+            env=environment(prefect_home),
             stdout=log,
             stderr=log,
         )
+    url = f"http://127.0.0.1:{port}/api"
     try:
-        wait_for(lambda: answers(url), server)
-        process = job("quick", tmp_path, home, url)
-        assert process.communicate(timeout=60) == ("10\n", "")
-        eventually(lambda: states_in(home)[0], [("run-quick", "Completed")])
-        process = job("loses_server", tmp_path, home, url, SERVER_PID=str(server.pid))
-        out, err = process.communicate(timeout=120)
+        wait_for(lambda: answers(url), process)
+        yield url, process.pid
     finally:
-        server.kill()
-        server.wait()
+        process.kill()
+        process.wait()
+
+
+def test_a_running_server_is_used(tmp_path, prefect_home, started_server):
+    url, _ = started_server
+    process = job("quick", tmp_path, tmp_path / "unused", url)
+    assert process.communicate(timeout=60) == ("10\n", "")
+    eventually(lambda: states_in(prefect_home)[0], [("run-quick", "Completed")])
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_does_not_end_the_run(tmp_path, started_server):
+    url, pid = started_server
+    process = job("loses_server", tmp_path, tmp_path / "unused", url, SERVER_PID=str(pid))
+    out, err = process.communicate(timeout=200)
     assert (out.splitlines()[-1], err, process.returncode) == ("[2, 3, 4, 5]", "", 0)
     assert out.startswith("The end of this run is not recorded: ")
 

@@ -125,8 +125,8 @@ def test_the_first_failure_stops_what_has_not_begun(inside):
         return item
 
     with pytest.raises(ValueError, match="first"):
-        inside(lambda stages: stages.map("score", fail_first, range(200)))
-    assert len(begun) < 50
+        inside(lambda stages: stages.map("score", fail_first, range(60)))
+    assert len(begun) < 20
 
 
 def test_finished_items_are_kept_by_key(inside, tmp_path):
