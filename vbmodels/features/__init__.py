@@ -1,0 +1,1 @@
+"""Latent binary features behind categorical tables: the Indian buffet process."""

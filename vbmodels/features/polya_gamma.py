@@ -1,0 +1,314 @@
+"""The IBP for categorical tables by Polya-Gamma variational inference: closed form throughout.
+
+Model (z and v as in `sticks`): row n has binary features z_n; unit j of `batch` is answered "on"
+with probability sigma(psi_nj), psi_nj = b0_j + z_n . B_j, all weights N(0, v). For two categories
+that is the text's multinomial-logit model (eq 10) written for the difference of its two weight
+vectors, whose prior variance is v = 2 sigma_B^2.
+
+With omega_nj ~ PG(1, 0) (Polson, Scott and Windle 2013), s_nj = +-1/2 and E[omega] =
+tanh(c/2) / (2 c) at c^2 = E[psi^2],
+
+    q(B_j) = N(Lambda^-1 sum_n s_nj E[z_n], Lambda^-1),  Lambda = I/v + sum_n E[omega_nj] E[z z'],
+    logit nu_nk = E[log pi_k] - bound of E[log(1 - pi_k)]
+                  + sum_j (s_nj E[B_jk] - E[omega_nj] E[B_jk (psi_nj without k + B_jk / 2)]),
+
+z with a leading 1 for b0. One reduce a sweep, and the bound never falls. While the start is
+annealed (nu = sigma(beta A), beta from `coldest` to 1) the bound proper may fall; sigma_B^2 and
+alpha move only after that, as from the start they would shrink to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit, xlog1py, xlogy
+
+from vbmodels import linalg
+from vbmodels.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.expfam.gaussian import Gaussian
+from vbmodels.expfam.polya_gamma import PolyaGamma
+from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
+from vbmodels.state import FloatArray, State, Stats
+
+BLOCK = 512
+"""Rows worked on at once: their second moments stay in the cache."""
+LARGEST_LOGIT = 35.0
+START_SHARE = 0.2
+"""Share of rows that has each feature where the sticks start."""
+SETTLE = 4
+"""Sweeps after the ramp before the trace of bounds decides on convergence."""
+
+
+@dataclass(frozen=True)
+class FeatureGlobal(State):
+    """Global parameters.
+
+    Parameters
+    ----------
+    mean
+        [J, K + 1] means of (b0_j, B_j).
+    covariance
+        [J, K + 1, K + 1].
+    tau
+        [K, 2] Beta parameters of the sticks.
+    alpha
+        Concentration of the IBP.
+    variance
+        Prior variance of the weights.
+    sweep
+        Global steps so far: what the annealing goes by.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    tau: FloatArray
+    alpha: float
+    variance: float
+    sweep: int
+
+
+@dataclass(frozen=True)
+class FeatureLocal(State):
+    """nu [U, K]: probability of each feature in each distinct row."""
+
+    nu: FloatArray
+
+
+@dataclass(frozen=True)
+class FeatureStats(Stats):
+    """Additive statistics.
+
+    Parameters
+    ----------
+    n_rows
+        N.
+    on
+        [K] sum_n nu_nk.
+    linear
+        [J, K + 1] sum_n s_nj E[z_n].
+    quadratic
+        [J, (K + 1)(K + 2) / 2] sum_n E[omega_nj] E[z_n z_n'], packed.
+    bound
+        Local part of the bound.
+    """
+
+    n_rows: float
+    on: FloatArray
+    linear: FloatArray
+    quadratic: FloatArray
+    bound: float
+
+
+@dataclass(frozen=True)
+class PolyaGammaIBP:
+    """The IBP with categorical observations, by Polya-Gamma and stick-breaking.
+
+    Parameters
+    ----------
+    n_features
+        K, the truncation.
+    alpha
+        Concentration; the start if it is learned.
+    weight_variance
+        v = 2 sigma_B^2, prior variance of the weights; the start if it is learned.
+    bias_variance
+        Prior variance of the biases (the text's is v too); never learned, as a feature that
+        is always on can take a bias's place.
+    learn
+        Whether alpha (under a Gamma(1, 1) prior) and the weight variance move after the ramp.
+    anneal
+        Sweeps of the ramp; 0 starts plainly.
+    coldest
+        beta at the first sweep of the ramp.
+    """
+
+    n_features: int
+    alpha: float = 1.0
+    weight_variance: float = 2.0
+    bias_variance: float = 10.0
+    learn: bool = True
+    anneal: int = 60
+    coldest: float = 0.1
+
+    def observe(self, batch: FeatureBatch) -> UnitCounts:
+        """Count the answers to every unit."""
+        return unit_counts(batch)
+
+    def init(self, observed: UnitCounts, rng: np.random.Generator) -> FeatureGlobal:
+        """Biases at the margins, weights drawn around 0, every feature as common as any other."""
+        k, units = self.n_features, len(observed.stop)
+        mean = rng.normal(0.0, 0.5, (units, k + 1))
+        mean[:, 0] = np.log((observed.go_on + 1.0) / (observed.stop + 1.0))
+        share = np.full(k, START_SHARE * observed.n_rows)
+        tau = np.stack([np.full(k, self.alpha), np.ones(k)], axis=1)
+        tau, _ = fit_sticks(share, observed.n_rows, self.alpha, tau, learn_alpha=False)
+        covariance = np.broadcast_to(0.01 * np.eye(k + 1), (units, k + 1, k + 1)).copy()
+        return FeatureGlobal(mean, covariance, tau, self.alpha, self.weight_variance, 0)
+
+    def beta(self, sweep: int) -> float:
+        """Return the inverse temperature of a sweep."""
+        if sweep >= self.anneal:
+            return 1.0
+        return self.coldest + (1.0 - self.coldest) * sweep / self.anneal
+
+    def warming(self, q: FeatureGlobal) -> bool:
+        """Whether the ramp is not over, or hardly: no bound says anything about convergence."""
+        return self.anneal > 0 and q.sweep < self.anneal + SETTLE
+
+    def local_step(
+        self, q: FeatureGlobal, batch: FeatureBatch, local: FeatureLocal | None
+    ) -> FeatureLocal:
+        """Set q(omega), then q(z_nk) for k = 1..K in turn."""
+        k = self.n_features
+        nu = np.full((len(batch.count), k), 0.5) if local is None else local.nu.copy()
+        prior = mean_log_on(q.tau) - bound_log_off(q.tau)
+        second, beta = _second_moments(q), self.beta(q.sweep)
+        for rows in _blocks(len(nu)):
+            sign = batch.sign[rows].astype(np.float64)
+            omega = _omega(_tilt(nu[rows], second), sign)
+            pull = prior + 0.5 * (sign @ q.mean[:, 1:])
+            _visit(nu[rows], pull, (omega @ second).reshape(-1, k + 1, k + 1), beta)
+        return FeatureLocal(nu)
+
+    def suff_stats(
+        self, q: FeatureGlobal, batch: FeatureBatch, local: FeatureLocal
+    ) -> FeatureStats:
+        """Sum the moments of z, with q(omega) at its optimum for ``q`` and ``local``."""
+        nu, second = local.nu, _second_moments(q)
+        units, size = batch.n_units, self.n_features + 1
+        linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
+        bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
+        for rows in _blocks(len(nu)):
+            sign, count = batch.sign[rows].astype(np.float64), batch.count[rows]
+            z = _with_one(nu[rows])
+            moments = _row_moments(z)
+            tilt = np.sqrt(moments @ second.T)
+            half = 0.5 * (sign * count[:, None])
+            linear += half.T @ z
+            quadratic += (_omega(tilt, sign) * count[:, None]).T @ moments
+            bound += float((half * (z @ q.mean.T)).sum())
+            bound -= float(count @ (_log_two_cosh(tilt) * np.abs(sign)).sum(1))
+        packed = linalg.pack(quadratic.reshape(units, size, size))
+        return FeatureStats(float(batch.count.sum()), batch.count @ nu, linear, packed, bound)
+
+    def global_step(self, q: FeatureGlobal, stats: FeatureStats) -> FeatureGlobal:
+        """Set the weights, the sticks and, after the ramp, the hyperparameters."""
+        learn = self.learn and q.sweep >= self.anneal
+        prior = (self.bias_variance, q.variance)
+        weights, variance = fit_weights(stats.linear, stats.quadratic, prior, learn=learn)
+        tau, alpha = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=learn)
+        return FeatureGlobal(weights.mean, weights.covariance, tau, alpha, variance, q.sweep + 1)
+
+    def elbo(self, q: FeatureGlobal, stats: FeatureStats) -> float:
+        """Return the bound at ``q`` and the local states behind ``stats``."""
+        sticks = stick_bound(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=self.learn)
+        return stats.bound + sticks - _weight_kl(q, self.bias_variance)
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Coordinate ascent; the ramp is no convergence, however flat it is."""
+        for step in cavi(self, reduce, cursor):
+            yield replace(step, converged=False) if self.warming(step.q) else step
+
+
+def fit_weights(
+    linear: FloatArray, packed: FloatArray, variance: tuple[float, float], *, learn: bool
+) -> tuple[Gaussian, float]:
+    """Return q(weights) of all units and the weights' prior variance, jointly optimal.
+
+    That variance is, if learned, the mean second moment of the weights.
+
+    Parameters
+    ----------
+    linear, packed
+        As in `FeatureStats`.
+    variance
+        Prior variances of the biases and of the weights.
+    learn
+        Whether the latter moves.
+    """
+    data = linalg.unpack(packed)
+    bias, weight = variance
+    for _ in range(100):
+        prior = 1.0 / _prior_variance(bias, weight, linear.shape[1])
+        weights = Gaussian.from_linear(linear, data + np.diag(prior))
+        if not learn:
+            break
+        new = float(_mean_square(weights.mean, weights.covariance)[:, 1:].mean())
+        done = abs(new - weight) < 1e-6 * weight
+        weight = new
+        if done:
+            break
+    return weights, weight
+
+
+def _prior_variance(bias: float, weight: float, size: int) -> FloatArray:
+    variance = np.full(size, weight)
+    variance[0] = bias
+    return variance
+
+
+def _mean_square(mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    return np.diagonal(covariance, axis1=1, axis2=2) + mean**2
+
+
+def _weight_kl(q: FeatureGlobal, bias_variance: float) -> float:
+    size = q.mean.shape[1]
+    variance = _prior_variance(bias_variance, q.variance, size)
+    square = _mean_square(q.mean, q.covariance)
+    log_det = linalg.log_det(linalg.cholesky(q.covariance, "the covariance of the weights"))
+    kl = 0.5 * ((square / variance).sum(1) - size + np.log(variance).sum() - log_det)
+    return float(kl.sum())
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
+
+
+def _second_moments(q: FeatureGlobal) -> FloatArray:
+    """E[w w'] of every unit, row by row; [J, (K + 1)^2]."""
+    second = q.covariance + q.mean[:, :, None] * q.mean[:, None, :]
+    return second.reshape(len(second), -1)
+
+
+def _with_one(nu: FloatArray) -> FloatArray:
+    return np.concatenate([np.ones((len(nu), 1)), nu], axis=1)
+
+
+def _row_moments(z: FloatArray) -> FloatArray:
+    """E[z z'] of every row, z with its leading 1; [B, (K + 1)^2]."""
+    moments = z[:, :, None] * z[:, None, :]
+    diagonal = np.arange(z.shape[1])
+    moments[:, diagonal, diagonal] = z
+    return moments.reshape(len(z), -1)
+
+
+def _tilt(nu: FloatArray, second: FloatArray) -> FloatArray:
+    """Return c_nj = sqrt(E[psi_nj^2]); [B, J]."""
+    return np.sqrt(_row_moments(_with_one(nu)) @ second.T)
+
+
+def _omega(tilt: FloatArray, sign: FloatArray) -> FloatArray:
+    """E[omega] of the units that were asked, 0 elsewhere; [B, J]."""
+    return PolyaGamma(np.abs(sign), tilt).mean
+
+
+def _log_two_cosh(tilt: FloatArray) -> FloatArray:
+    """log(2 cosh(c / 2)), what a unit costs at its best c; [B, J]."""
+    a = np.abs(tilt)
+    result: FloatArray = 0.5 * a + np.log1p(np.exp(-a))
+    return result
+
+
+def _visit(nu: FloatArray, pull: FloatArray, gram: FloatArray, beta: float) -> None:
+    """Update nu [B, K] in place, feature by feature.
+
+    ``pull`` is what is linear in z [B, K]; ``gram`` is sum_j E[omega] E[w w'] [B, K + 1, K + 1].
+    """
+    for k in range(nu.shape[1]):
+        row = gram[:, k + 1]
+        others = row[:, 0] + np.einsum("nl,nl->n", row[:, 1:], nu) - row[:, k + 1] * nu[:, k]
+        logit = pull[:, k] - others - 0.5 * row[:, k + 1]
+        nu[:, k] = expit(np.clip(beta * logit, -LARGEST_LOGIT, LARGEST_LOGIT))
