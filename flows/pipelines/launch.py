@@ -10,10 +10,12 @@ from typing import Any
 from flows import watch
 from flows.families.catalogue import pipeline_named
 from flows.faults import RunError
-from flows.pipelines.record import record
+from flows.pipelines.record import Body, record
 from flows.pipelines.run import Interrupted, run_pipeline, score_pipeline
 from flows.pipelines.stages import Plain, Stages
 from flows.settings import ComputeSettings, RunSettings
+
+Request = tuple[str, str, RunSettings, ComputeSettings, str | None]
 
 
 def launch(
@@ -31,7 +33,7 @@ def launch(
     with _interrupts_as_failures():
         if not recorded:
             return body(Plain(), *request)
-        return record(name, body, *request, say=watch.current.get().log)
+        return _recorded(name, body, request)
 
 
 def launch_score(
@@ -48,7 +50,13 @@ def launch_score(
     with _interrupts_as_failures():
         if not recorded:
             return body(Plain(), *request)
-        return record("score", body, *request, say=watch.current.get().log)
+        return _recorded("score", body, request)
+
+
+def _recorded(name: str, body: Body[dict[str, Any]], request: Request) -> dict[str, Any]:
+    """Record a run, saying first what the seconds before its first stage are for."""
+    watch.current.get().stage("prefect (--no-record goes without)")
+    return record(name, body, *request, say=watch.current.get().log)
 
 
 @contextmanager
