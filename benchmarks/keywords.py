@@ -127,7 +127,9 @@ def draw(corpus: Corpus, seed: int, complete: int = 0) -> Task:
     table = table.append_column("complete", pa.array(whole))
     begin = time.process_time()
     prepared = prepare(table, corpus.options)
-    batch = build(prepared, reduce_counts([prepared.counts]), table.num_rows)
+    batch = build(
+        prepared.tokens, prepared.vocabulary, reduce_counts([prepared.counts]), table.num_rows
+    )
     seconds = time.process_time() - begin
     stems = prepared.words["stem"].to_pylist()
     document = batch.document_of_word

@@ -59,7 +59,10 @@ def main(path: str) -> None:
         "prepare: the two above, candidates, surfaces, counts", lambda: prepare(documents, options)
     )
     counts = line("add up the corpus counts", lambda: reduce_counts([prepared.counts]))
-    line("build: graphs and 25 features", lambda: build(prepared, counts, DOCUMENTS))
+    line(
+        "build: graphs and 25 features",
+        lambda: build(prepared.tokens, prepared.vocabulary, counts, DOCUMENTS),
+    )
 
     tagger, porter, yake = PatternTagger(), PorterStemmer(), KeywordExtractor(n=1, top=20)
     line("rival: textblob's tagger, text to tags", lambda: [tagger.tag(text) for text in texts])

@@ -27,7 +27,7 @@ from flows.settings import KeywordSettings
 from flows.storage import InputFile
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import FEATURE_NAMES, build_batch
+from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
 from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
@@ -225,14 +225,11 @@ def _dropped(reason: str, told: documents_of.Told) -> Dropped:
 def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) -> str:
     counts, n_documents = _read_counts(corpus)
     vocabulary = storage.read_table(_work(place, "vocabulary", index))["stem"].combine_chunks()
-    tokens = _tokens(place, index)
-    documents, labels = counts.lookup(vocabulary)
-    batch = build_batch(
-        tokens,
-        documents,
-        labels,
+    batch = documents_of.build(
+        _tokens(place, index),
+        vocabulary,
+        counts,
         n_documents,
-        counts.rates,
         window=settings.window,
         damping=settings.damping,
         self_loops=settings.self_loops,

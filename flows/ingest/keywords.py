@@ -151,7 +151,8 @@ def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
 
 
 def build(
-    prepared: Prepared,
+    tokens: DocumentTokens,
+    vocabulary: pa.Array,
     counts: CorpusCounts,
     n_documents: int,
     *,
@@ -164,14 +165,14 @@ def build(
 
     Parameters
     ----------
-    prepared
-        The partition.
+    tokens, vocabulary
+        The partition, as `prepare` made them.
     counts, n_documents
         Counts and number of documents of the whole corpus.
     """
-    documents, labels = counts.lookup(prepared.vocabulary)
+    documents, labels = counts.lookup(vocabulary)
     return build_batch(
-        prepared.tokens,
+        tokens,
         documents,
         labels,
         n_documents,

@@ -111,7 +111,7 @@ def test_minimum_count_follows_the_length_unless_it_is_set():
 
 def test_rare_words_close_up_before_the_graph_is_made():
     p = prepare(table(tokens=[["aa", "xx", "yy", "bb", "aa", "bb"]]), TextOptions(min_count=2))
-    b = build(p, reduce_counts([p.counts]), 1, window=1)
+    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1, window=1)
     assert_array_equal(b.adjacency(0), adjacency(np.array([0, 1, 0, 1]), 2, window=1))
     assert_array_equal(p.tokens.position, [0, 3, 4, 5])
 
@@ -143,14 +143,14 @@ def test_documents_without_candidates_are_named_and_leave_no_trace():
     assert p.report.without_words == Told(3, ("d0", "d2", "d3"))
     assert words(p, "doc_id") == ["d1"]
     assert_array_equal(p.tokens.complete, [True])
-    b = build(p, reduce_counts([p.counts]), 4)
+    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 4)
     assert b.n_documents == 1
     assert np.isfinite(b.x).all()
 
 
 def test_a_partition_in_which_nothing_is_left():
     p = prepare(table(text=["Of the."]), TextOptions())
-    b = build(p, reduce_counts([p.counts]), 1)
+    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1)
     assert b.n_documents == 0
     assert b.x.shape == (0, len(FEATURE_NAMES))
 
@@ -177,7 +177,7 @@ def test_a_document_of_20000_words_is_cut_to_its_most_frequent():
     rarest = f"w{rank.max()}"
     assert rarest in counts
     assert min(c for w, c in counts.items() if w != rarest) >= max(left_out)
-    assert np.isfinite(build(p, reduce_counts([p.counts]), 1).x).all()
+    assert np.isfinite(build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1).x).all()
 
 
 def test_other_languages_are_not_tagged():
@@ -279,8 +279,10 @@ def test_the_partitioning_changes_no_feature_of_real_abstracts(abstracts):
     counts = reduce_counts([whole.counts])
     again = reduce_counts([p.counts for p in reversed(parts)])
     assert counts.terms == again.terms
-    x = build(whole, counts, 300).x
-    assert_array_equal(x, np.concatenate([build(p, again, 300).x for p in parts]))
+    x = build(whole.tokens, whole.vocabulary, counts, 300).x
+    assert_array_equal(
+        x, np.concatenate([build(p.tokens, p.vocabulary, again, 300).x for p in parts])
+    )
     assert np.isfinite(x).all()
     assert (x[:, 1:].std(axis=0) > 0).all()
 

@@ -138,6 +138,8 @@ def test_this_environment_can_be_fitted():
     assert {"numpy", "pyarrow", "pytest"} <= set(names)
     assert check_documents(documents, "the environment") == []
     prepared = prepare(documents, TextOptions(min_count=1))
-    batch = build(prepared, reduce_counts([prepared.counts]), len(documents))
+    batch = build(
+        prepared.tokens, prepared.vocabulary, reduce_counts([prepared.counts]), len(documents)
+    )
     assert batch.n_documents > 0.9 * len(documents)
     assert batch.y.sum() > 50
