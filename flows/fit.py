@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -158,7 +159,11 @@ class _Fit:
         """Make the first parameters and evaluate them."""
         observed = self.executor.observe()
         self.data = observed.digests
-        q = self.job.model.init(observed.stats, np.random.default_rng(self.job.seed))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            q = self.job.model.init(observed.stats, np.random.default_rng(self.job.seed))
+        for warning in told:
+            log.warning(str(warning.message))
         return start(self.job.model, q, self.executor)
 
     def resumed(self) -> Cursor | None:

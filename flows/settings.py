@@ -146,6 +146,64 @@ class KeywordSettings(RunSettings):
         return self
 
 
+class BagSettings(RunSettings):
+    """Labels of bags and their primary instances."""
+
+    tol: float = Field(
+        1e-6,
+        gt=0.0,
+        lt=1.0,
+        description="Relative tolerance on the rise of the bound to come (mean_field; the "
+        "collapsed form stops when an epoch changes its objective by less than 0.1 nats).",
+    )
+    model: Literal["vmmic"] = Field(
+        "vmmic", description="vmmic: two probit regressions, primary instances and bags."
+    )
+    inference: Literal["collapsed", "mean_field", "as_printed", "gibbs"] = Field(
+        "collapsed",
+        description="collapsed: all local variables integrated out; mean_field: coordinate "
+        "ascent; as_printed: the paper's own updates; gibbs: draws from the posterior.",
+    )
+    held_out: float = Field(
+        0.0,
+        ge=0.0,
+        lt=1.0,
+        description="Share of labelled bags whose label is kept from the fit, to test it.",
+    )
+    standardise: bool = Field(
+        True, description="Whether features are brought to mean 0 and standard deviation 1."
+    )
+    precision: Literal["float64", "float32"] = Field(
+        "float64", description="Type in which features are stored; sums are float64 always."
+    )
+    intercept_variance: float = Field(16.0, gt=0.0, description="Prior variance of intercepts.")
+    slope_variance: float = Field(
+        4.0, gt=0.0, description="Prior variance of slopes where it is not learned."
+    )
+    learn_slopes: bool = Field(
+        True,
+        description="collapsed: whether each block of slopes has a prior scale that is learned.",
+    )
+    slope_length: float = Field(
+        8.0,
+        gt=0.0,
+        description="collapsed: squared length of a block of slopes that is expected beforehand.",
+    )
+    chains: int = Field(4, ge=2, description="gibbs: independent chains.")
+    burn_in: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
+    draws: int = Field(500, ge=10, description="gibbs: draws kept of each chain.")
+    thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
+
+    @model_validator(mode="after")
+    def _enough_sweeps(self) -> BagSettings:
+        if self.inference == "gibbs" and self.burn_in + self.draws * self.thin >= self.max_iter:
+            raise ValueError(
+                f"max_iter above burn_in + draws * thin = {self.burn_in + self.draws * self.thin}"
+                f" with inference=gibbs, not {self.max_iter}"
+            )
+        return self
+
+
 def load(
     settings: type[RunSettings], config: str | None, assignments: list[str], **given: Any
 ) -> RunSettings:

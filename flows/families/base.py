@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from flows.faults import Fault
 from flows.partition import Part
@@ -117,3 +117,11 @@ class Family(Protocol):
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw data from the model and write them with their truth; return the URLs."""
+
+
+@runtime_checkable
+class ChecksToFit(Protocol):
+    """A family whose fit needs more of its input than scoring does: labels, say."""
+
+    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what is missing for a fit in files that are each right."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.faults import Fault, InputError
-from flows.settings import KeywordSettings, RunSettings
+from flows.settings import BagSettings, KeywordSettings, RunSettings
 
 if TYPE_CHECKING:
     from flows.families.base import Family
@@ -24,6 +24,11 @@ class Entry:
 
 
 PIPELINES: dict[str, Entry] = {
+    "bags": Entry(
+        "Which bags are positive, and which of their instances make them so?",
+        BagSettings,
+        "flows.families.bags",
+    ),
     "keywords": Entry(
         "Which words of each document are its keywords, given a few that are known?",
         KeywordSettings,

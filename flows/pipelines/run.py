@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from flows import storage, watch
 from flows.block import Job
-from flows.families.base import Checked, Family, Ingested, Prepared
+from flows.families.base import Checked, ChecksToFit, Family, Ingested, Prepared
 from flows.families.catalogue import pipeline_named
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.fit import FitResult, Progress, run_fit
@@ -139,7 +139,7 @@ def score_pipeline(
     settings = family.settings(**record.settings)
     place = RunPlace(storage.absolute(target), new_run_id())
     watch.current.get().stage("check")
-    files, checked = check_files(family, stages, source, settings)
+    files, checked = check_files(family, stages, source, settings, to_fit=False)
     storage.check_writable(place.target)
     stages.begin(place.run_id, storage.join(place.work, "kept"))
     with computing(compute) as found:
@@ -174,7 +174,7 @@ def check_source(family: Family, source: str, settings: RunSettings) -> tuple[li
 
 
 def check_files(
-    family: Family, stages: Stages, source: str, settings: RunSettings
+    family: Family, stages: Stages, source: str, settings: RunSettings, to_fit: bool = True
 ) -> tuple[list[InputFile], list[Checked]]:
     """Read every input file once and raise all faults at once."""
     try:
@@ -188,6 +188,8 @@ def check_files(
     checked = stages.map("check", partial(_check, family), files, settings)
     faults = [fault for one in checked for fault in one.faults]
     faults = faults or family.check_together(files, checked)
+    if to_fit and isinstance(family, ChecksToFit):
+        faults = faults or family.check_to_fit(files, checked)
     if faults:
         raise InputError(faults)
     return files, checked

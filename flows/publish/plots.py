@@ -113,6 +113,24 @@ def intervals(
     return _svg(figure, title)
 
 
+def calibration(
+    predicted: Sequence[float], observed: Sequence[float], counts: Sequence[int], title: str
+) -> str:
+    """Plot observed shares against predicted probabilities, with 95 % intervals of the shares."""
+    figure, axes = _canvas("predicted probability", "observed share", height=3.2)
+    share, n = np.asarray(observed, float), np.asarray(counts, float)
+    # Agresti and Coull's interval: it is of some width also where all or none are positive.
+    centre = (share * n + 2.0) / (n + 4.0)
+    half = 1.96 * np.sqrt(centre * (1.0 - centre) / (n + 4.0))
+    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    axes.plot([0.0, 1.0], [0.0, 1.0], color=_INK, linewidth=0.6)
+    axes.vlines(predicted, low, high, color=_INK, linewidth=1)
+    axes.plot(predicted, share, "o", color=_ACCENT, markersize=4)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    return _svg(figure, title)
+
+
 def _plain(label: str) -> str:
     """Keep a label from being read as a formula, and short."""
     text = label.replace("$", r"\$")

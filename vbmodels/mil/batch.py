@@ -133,9 +133,25 @@ class Bags(State):
         )
 
     def labelled(self) -> Bags:
-        """Return the bags that have a label (this very object when all have)."""
+        """Return the bags that have a label (this very object when all have).
+
+        Where they come first nothing is copied.
+        """
         known = self.label != UNLABELLED
-        return self if known.all() else self.take(np.flatnonzero(known))
+        count = int(np.count_nonzero(known))
+        if count == known.size:
+            return self
+        if not known[:count].all():
+            return self.take(np.flatnonzero(known))
+        return Bags(
+            modalities=tuple(
+                Instances(m.features[: m.offsets[count]], m.offsets[: count + 1])
+                for m in self.modalities
+            ),
+            label=self.label[:count],
+            bag_features=self.bag_features[:count],
+            partition=self.partition,
+        )
 
 
 def bags(
@@ -155,11 +171,7 @@ def split(data: Bags, n: int) -> list[Bags]:
 
     There are never more partitions than bags.
     """
-    n = max(1, min(n, data.n_bags))
-    ends = np.cumsum(1 + sum(m.sizes for m in data.modalities))
-    total = int(ends[-1]) if ends.size else 0
-    cuts = np.searchsorted(ends, total * np.arange(1, n) / n, side="left") + 1
-    bounds = [0, *_spread(cuts, n, data.n_bags), data.n_bags]
+    bounds = even_bounds(1 + sum(m.sizes for m in data.modalities), n)
     parts = []
     for i, (first, last) in enumerate(itertools.pairwise(bounds)):
         part = data.take(np.arange(first, last))
@@ -167,13 +179,20 @@ def split(data: Bags, n: int) -> list[Bags]:
     return parts
 
 
-def _spread(cuts: IntArray, n: int, n_bags: int) -> list[int]:
-    """Move cuts apart so that every partition has at least one bag."""
-    moved: list[int] = []
+def even_bounds(weights: IntArray, n: int) -> list[int]:
+    """Cut items into at most ``n`` groups side by side of about equal weight, none empty.
+
+    >>> even_bounds(np.array([1, 1, 1, 1, 4]), 2)
+    [0, 4, 5]
+    """
+    n = max(1, min(n, weights.size))
+    ends = np.cumsum(weights)
+    total = int(ends[-1]) if ends.size else 0
+    cuts = np.searchsorted(ends, total * np.arange(1, n) / n, side="left") + 1
+    bounds = [0]
     for i, cut in enumerate(cuts.tolist()):
-        least = moved[-1] + 1 if moved else 1
-        moved.append(min(max(int(cut), least), n_bags - (n - 1 - i)))
-    return moved
+        bounds.append(min(max(int(cut), bounds[-1] + 1), weights.size - (n - 1 - i)))
+    return [*bounds, weights.size]
 
 
 def concatenate(parts: Sequence[Bags]) -> Bags:

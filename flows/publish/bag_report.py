@@ -1,0 +1,275 @@
+"""What the bags report says, from small summaries of the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sklearn.metrics import log_loss, roc_auc_score
+
+from flows.publish import plots
+from flows.publish.report import Findings, Grid, Section
+from vbmodels.state import BoolArray, FloatArray, IntArray
+
+EXAMPLES = 5  # bags of each sort
+MOST_INSTANCES = 8  # shown of a bag
+MOST_FEATURES = 25  # shown of a block of coefficients
+BINS = 2000
+CALIBRATION_BINS = 10
+
+
+@dataclass(frozen=True)
+class Block:
+    """The posterior of one block of coefficients; see `flows.families.bag_models`."""
+
+    name: str
+    modality: int | None
+    mean: FloatArray
+    sd: FloatArray
+
+
+@dataclass(frozen=True)
+class Example:
+    """One bag with its most probable primary instances: (name, modality, P, contribution)."""
+
+    bag_id: str
+    label: int | None
+    probability: float
+    instances: tuple[tuple[str, str, float, float | None], ...]
+
+
+@dataclass(frozen=True)
+class BagSummary:
+    """What one partition adds to the report.
+
+    Attributes
+    ----------
+    label
+        [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
+    truth
+        [2, BINS] instances that are not and are primary in truth, by probability.
+    examples
+        Bags that the model is sure are positive, sure are negative, and unsure of.
+    """
+
+    label: IntArray
+    probability: FloatArray
+    held_out: BoolArray
+    instances: int
+    expected_primary: float
+    truth: IntArray
+    modalities: tuple[str, ...]
+    new: bool
+    examples: tuple[Example, ...]
+
+
+def summarise(
+    bags: pa.Table, instances: pa.Table, told: pa.Table, modalities: tuple[str, ...], new: bool
+) -> BagSummary:
+    """Summarise one partition's tables; ``told`` has each instance's bag and its truth.
+
+    ``new`` says that the posterior comes from other data.
+    """
+    probability = bags["probability"].to_numpy()
+    label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
+    chosen = _extreme(probability, EXAMPLES)
+    bag = told["bag"].to_numpy()
+    primary = instances["probability"].to_numpy()
+    known = told["primary"].is_valid().to_numpy()
+    true = told["primary"].fill_null(False).to_numpy()
+    truth = [
+        np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
+    ]
+    return BagSummary(
+        label=label,
+        probability=probability,
+        held_out=bags["held_out"].to_numpy(),
+        instances=instances.num_rows,
+        expected_primary=float(primary.sum()),
+        truth=np.array(truth),
+        modalities=modalities,
+        new=new,
+        examples=tuple(_example(i, bags, label, instances, bag, primary) for i in chosen),
+    )
+
+
+def _extreme(probability: FloatArray, count: int) -> list[int]:
+    """Number the most and the least probable bags and those nearest to one half."""
+    order = np.argsort(-probability, kind="stable")
+    unsure = np.argsort(np.abs(probability - 0.5), kind="stable")
+    picked = [*order[:count], *order[-count:], *unsure[:count]]
+    return sorted({int(i) for i in picked})
+
+
+def _example(
+    i: int,
+    bags: pa.Table,
+    label: IntArray,
+    instances: pa.Table,
+    bag: IntArray,
+    primary: FloatArray,
+) -> Example:
+    first, last = np.searchsorted(bag, [i, i + 1])
+    best = first + np.argsort(-primary[first:last], kind="stable")[:MOST_INSTANCES]
+    rows = instances.take(pa.array(best)).to_pylist()
+    return Example(
+        bag_id=bags["bag_id"][i].as_py(),
+        label=int(label[i]) if label[i] >= 0 else None,
+        probability=bags["probability"][i].as_py(),
+        instances=tuple(
+            (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"])
+            for r in rows
+        ),
+    )
+
+
+def report(
+    summaries: Sequence[BagSummary],
+    blocks: Sequence[Block],
+    results: dict[str, Any],
+    warnings: tuple[str, ...],
+) -> Findings:
+    """Say what was found in all partitions."""
+    label = np.concatenate([s.label for s in summaries])
+    probability = np.concatenate([s.probability for s in summaries])
+    held_out = np.concatenate([s.held_out for s in summaries])
+    instances = sum(s.instances for s in summaries)
+    tested = held_out if held_out.any() else label >= 0
+    results = dict(results)
+    sections = _coefficients(blocks, summaries[0].modalities)
+    examples = [e for s in summaries for e in s.examples]
+    sections[:0] = _examples(examples)
+    which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
+    sections += _accuracy(label[tested], probability[tested], which, results)
+    sections += _instance_truth(summaries, results)
+    sections.append(_spread(probability))
+    expected = sum(s.expected_primary for s in summaries)
+    results.update(
+        bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
+        instances=instances, expected_primary=expected,
+    )  # fmt: skip
+    headline = f"{int(np.sum(probability > 0.5)):,} of {label.size:,} bags are probably positive"
+    if "auroc" in results:
+        headline += f"; AUROC {results['auroc']:.3f} on {int(tested.sum()):,} {which} bags"
+    top = [
+        {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
+        for e in sorted(examples, key=lambda e: -e.probability)[:20]
+    ]
+    return Findings(headline, sections, results, warnings, top)
+
+
+def _listed(example: Example) -> str:
+    return ", ".join(f"{name} {p:.2f}" for name, _, p, _ in example.instances[:4])
+
+
+def _examples(examples: Sequence[Example]) -> list[Section]:
+    """Show the surest and the least sure bags over all partitions, with their instances."""
+    ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
+    unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
+    sorts = (
+        ("Bags that are surely positive", ordered[:EXAMPLES]),
+        ("Bags that are surely negative", ordered[::-1][:EXAMPLES]),
+        ("Bags that the model is least sure of", unsure),
+    )
+    text = (
+        "Each bag with the instances that are most probably primary; the contribution is what an "
+        "instance is expected to add to its bag's probit score."
+    )
+    columns = ("instance", "modality", "P(primary)", "contribution")
+    sections = []
+    for title, chosen in sorts:
+        grids = [
+            Grid(
+                columns,
+                [(n, m, p, "" if c is None else c) for n, m, p, c in e.instances],
+                f"{e.bag_id}: P(positive) = {e.probability:.3f}"
+                + ("" if e.label is None else f", label {e.label}"),
+            )
+            for e in chosen
+        ]
+        sections.append(Section(title, text, (), grids))
+        text = ""
+    return sections
+
+
+def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Section]:
+    texts = {
+        "bag feature": ("What the bags' own features add", "probit score per sd"),
+        "primary": ("What makes an instance primary", "probit score per sd"),
+        "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
+    }
+    sections = []
+    for name, (title, axis) in texts.items():
+        shown = [b for b in blocks if b.name == name and b.mean.size]
+        figures = []
+        for block in shown:
+            order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")
+            order = order[:MOST_FEATURES]
+            of = "" if block.modality is None else modalities[block.modality]
+            labels = [f"{of} {i + 1}".strip() if of else f"feature {i + 1}" for i in order]
+            figures.append(plots.intervals(labels, block.mean[order], block.sd[order], axis, title))
+        if figures:
+            text = (
+                "Coefficients on standardised features with 95 % intervals, the most certain "
+                f"first (at most {MOST_FEATURES} of each modality)."
+            )
+            sections.append(Section(title, text, figures))
+    return sections
+
+
+def _accuracy(
+    label: IntArray, probability: FloatArray, which: str, results: dict[str, Any]
+) -> list[Section]:
+    if not (np.any(label == 0) and np.any(label == 1)):
+        return []
+    clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
+    results.update(
+        auroc=float(roc_auc_score(label, probability)), log_loss=float(log_loss(label, clipped))
+    )
+    edges = np.quantile(probability, np.linspace(0.0, 1.0, CALIBRATION_BINS + 1))
+    bins = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, CALIBRATION_BINS - 1)
+    used = np.unique(bins)
+    predicted = [float(probability[bins == b].mean()) for b in used]
+    observed = [float(label[bins == b].mean()) for b in used]
+    counts = [int(np.sum(bins == b)) for b in used]
+    texts = {
+        "new": "On the labelled bags; none was in the fit.",
+        "held out": "On the labelled bags that were held out of the fit.",
+        "fitted": "On the bags that the model was fitted to, so better than it will be on others; "
+        "set held_out to test on bags that the fit has not seen.",
+    }
+    row = (results["auroc"], results["log_loss"], label.size)
+    return [
+        Section(
+            "How well the labels are predicted",
+            texts[which],
+            (plots.calibration(predicted, observed, counts, "Calibration"),),
+            (Grid(("AUROC", "log loss", "bags"), [row]),),
+        )
+    ]
+
+
+def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) -> list[Section]:
+    """AUROC of instances where their truth was given, from counts by probability."""
+    negative, positive = sum(s.truth for s in summaries)
+    if not (negative.sum() and positive.sum()):
+        return []
+    below = np.cumsum(negative) - 0.5 * negative
+    results["instance_auroc"] = float(positive @ below / (positive.sum() * negative.sum()))
+    row = (results["instance_auroc"], int(positive.sum()), int(negative.sum()))
+    return [
+        Section(
+            "How well primary instances are found",
+            "Over all instances whose truth was given.",
+            (),
+            (Grid(("AUROC", "primary", "not primary"), [row]),),
+        )
+    ]
+
+
+def _spread(probability: FloatArray) -> Section:
+    plot = plots.histogram(probability, "P(positive)", "bags", "Probabilities of the bags")
+    return Section("Probabilities of the bags", "", (plot,))
