@@ -44,7 +44,7 @@ from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.selection import select_by_fdr, select_share
-from vbmodels.keywords.simulate import take_documents
+from vbmodels.keywords.simulate import split_documents, take_documents
 from vbmodels.keywords.vbss import VBSS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
@@ -149,6 +149,26 @@ def pooled(task: Task) -> np.ndarray:
     return model.probabilities(q, task.batch, model.local_step(q, task.batch, None))
 
 
+def pooled_at(factor: float | None) -> Callable[[Task], np.ndarray]:
+    """Pooled VBSS with a rate that is wrong by a factor; None: with no rate at all."""
+
+    def run(task: Task) -> np.ndarray:
+        model = PooledVBSS(keyword_rate=factor and factor * float(task.truth.mean()))
+        q = fit(model, [task.batch]).q
+        return model.probabilities(q, task.batch, model.local_step(q, task.batch, None))
+
+    return run
+
+
+def pooled_held_out(task: Task) -> np.ndarray:
+    """Each half of the documents scored with a regression fitted to the other half."""
+    model = PooledVBSS(keyword_rate=float(task.truth.mean()))
+    one, two = split_documents(task.batch, 2)
+    return np.concatenate(
+        [model.predict(fit(model, [two]).q, one), model.predict(fit(model, [one]).q, two)]
+    )
+
+
 def pooled_by_gibbs(task: Task) -> np.ndarray:
     model = PooledVBSS(keyword_rate=float(task.truth.mean()))
     draws = pooled_gibbs(
@@ -232,6 +252,9 @@ FORMS = {
     "pooled, rate from 20 documents": Form(pooled, probability=True, complete=COMPLETE),
     "pooled, Gibbs": Form(pooled_by_gibbs, probability=True, part=1),
     "pooled, on the same documents": Form(pooled, probability=True, part=1),
+    "pooled, documents not fitted": Form(pooled_held_out, probability=True),
+    "pooled, rate 1.4 times too high": Form(pooled_at(1.4), probability=True),
+    "pooled, rate unknown": Form(pooled_at(None), probability=True),
     "logistic regression, same features": Form(logistic),
     "full": Form(per_document("full"), probability=True),
     "mean_field": Form(per_document("mean_field"), probability=True),

@@ -36,7 +36,12 @@ from vbmodels.keywords.labels import (
     settle_detection,
 )
 from vbmodels.keywords.moments import Moments
-from vbmodels.keywords.pooled_information import covariance, curvature_of, information
+from vbmodels.keywords.pooled_information import (
+    Curvature,
+    covariance,
+    curvature_of,
+    information,
+)
 from vbmodels.state import FloatArray, State, Stats
 
 FEWEST_DOCUMENTS = 100
@@ -44,6 +49,7 @@ FEWEST_COMPLETE = 20
 ALPHA_RANGE = (0.05, 0.98)
 MOST_ROUNDS = 100
 SETTLED = 1e-11
+LONGEST = 1.0
 
 
 @dataclass(frozen=True)
@@ -272,8 +278,10 @@ class PooledVBSS:
             )
             if self.document_precision is None:
                 break
-            known = np.where(batch.complete, -np.inf, log_c)
-            step = self._intercept_step(batch, eta, known, intercept)
+            z = latent_importance(eta, batch.y, _of_words(log_c, batch))
+            step = self._intercept_step(
+                batch, z, self._bend(batch, eta, z, log_c, Beta(missed, b)), eta, intercept
+            )
             intercept = intercept + step
             if not np.any(np.abs(step) > SETTLED):
                 break
@@ -285,22 +293,39 @@ class PooledVBSS:
         )
 
     def _intercept_step(
-        self, batch: KeywordBatch, eta: FloatArray, log_c: FloatArray, intercept: FloatArray
+        self,
+        batch: KeywordBatch,
+        z: LatentImportance,
+        h: Curvature,
+        eta: FloatArray,
+        intercept: FloatArray,
     ) -> FloatArray:
         """Return the step [D] of a_d: Newton's where the bound is concave, else the plain one.
 
-        The bound's gradient is sum_i (E z_i - eta_i) - tau a_d, its curvature
-        sum_i (Var z_i - 1) - tau; the plain step divides by n_d + tau.
+        The bound's gradient is sum_i (E z_i - eta_i) - tau a_d; with q(z) and q(alpha_d)
+        following, its curvature is -(1'H 1 + tau). The plain step divides by n_d + tau.
         """
         tau = self.document_precision or 0.0
-        z = latent_importance(eta, batch.y, np.repeat(log_c, batch.sizes))
-        pull = z.mean - eta
-        gradient = per_document(pull, batch.offsets) - tau * intercept
-        # Var z = 1 + (eta - E z) E z: the second moment of the cut normal is 1 + eta E z.
-        curvature = per_document(-pull * z.mean, batch.offsets) - tau
+        gradient = per_document(z.mean - eta, batch.offsets) - tau * intercept
+        mass = per_document(h.kappa, batch.offsets)
+        curvature = per_document(h.known, batch.offsets) - h.rho * mass**2 + tau
         plain = batch.sizes + tau
-        step: FloatArray = gradient / np.where(curvature < -0.05 * plain, -curvature, plain)
-        return step
+        step: FloatArray = gradient / np.where(curvature > 1e-3 * plain, curvature, plain)
+        return np.clip(step, -LONGEST, LONGEST)
+
+    def _bend(
+        self,
+        batch: KeywordBatch,
+        eta: FloatArray,
+        z: LatentImportance,
+        log_c: FloatArray,
+        alpha: Beta,
+    ) -> Curvature:
+        """Return the curvature H of every document at q(z) and q(alpha)."""
+        words = _of_words(log_c, batch)
+        unlisted = ~batch.y & np.isfinite(words)
+        tau = self.document_precision
+        return curvature_of(eta, z, unlisted, words, alpha, batch.offsets, tau)
 
     def latent(self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal) -> LatentImportance:
         """Return q(z) as ``local`` defines it."""
@@ -343,9 +368,7 @@ class PooledVBSS:
         z: LatentImportance,
     ) -> FloatArray:
         alpha = Beta(local.missed, self.prior_alpha(q, batch)[1] + batch.n_observed)
-        log_c = np.repeat(local.log_c, batch.sizes)
-        unlisted = ~batch.y & np.isfinite(log_c)
-        h = curvature_of(eta, z, unlisted, log_c, alpha, batch.offsets, self.document_precision)
+        h = self._bend(batch, eta, z, local.log_c, alpha)
         return information(batch.x, q.location, q.scale, batch.offsets, h)
 
     def _detection_bound(
@@ -429,6 +452,12 @@ def standardised_product(q: PooledGlobal, batch: KeywordBatch, v: FloatArray) ->
     """Return X'v [P] from the raw features."""
     product: FloatArray = (v @ batch.x - q.location * v.sum()) / q.scale
     return product
+
+
+def _of_words(log_c: FloatArray, batch: KeywordBatch) -> FloatArray:
+    """Return log c of each word's document [W], -inf where the keywords are all known."""
+    words: FloatArray = np.repeat(np.where(batch.complete, -np.inf, log_c), batch.sizes)
+    return words
 
 
 def predictor_variance(q: PooledGlobal, batch: KeywordBatch, cov: FloatArray) -> FloatArray:
