@@ -1,0 +1,81 @@
+"""From Bayes factors to calls: local false discovery rates, q-values, e-BH, BH."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vbmodels.state import BoolArray, FloatArray
+
+
+def local_fdr(log_bf: FloatArray, pi: float) -> FloatArray:
+    """Return P(H0 | data) = (1-pi) / (1-pi + pi BF), [U]."""
+    log_odds = np.log(pi) - np.log1p(-pi) + log_bf
+    return np.asarray(np.exp(-np.logaddexp(0.0, log_odds)))
+
+
+def q_values(lfdr: FloatArray) -> FloatArray:
+    """Return the running mean of the sorted local fdr, made monotone from the top, [U].
+
+    Calling all units with q <= .05 calls the longest prefix whose expected share of false
+    calls is at most .05.
+
+    >>> q_values(np.array([0.2, 0.0, 0.1])).round(3).tolist()
+    [0.1, 0.0, 0.05]
+    """
+    order = np.argsort(lfdr, kind="stable")
+    running = np.cumsum(lfdr[order]) / np.arange(1, len(lfdr) + 1)
+    q = np.empty(len(lfdr))
+    q[order] = np.minimum.accumulate(running[::-1])[::-1]
+    return q
+
+
+def e_bh(log_bf: FloatArray, level: float) -> BoolArray:
+    """Return the units that e-BH calls: the k best, k the largest with BF_(k) >= U / (level k).
+
+    A Bayes factor is an e-value where the null model holds, so the level holds under any
+    dependence between units (Wang and Ramdas 2022).
+    """
+    count = len(log_bf)
+    order = np.argsort(-log_bf, kind="stable")
+    k = np.arange(1, count + 1)
+    passed = np.flatnonzero(log_bf[order] >= np.log(count) - np.log(level * k))
+    called = np.zeros(count, dtype=bool)
+    if passed.size:
+        called[order[: passed[-1] + 1]] = True
+    return called
+
+
+def benjamini_hochberg(p: FloatArray) -> FloatArray:
+    """Return the adjusted p-values of Benjamini and Hochberg (1995), [U]."""
+    count = len(p)
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * count / np.arange(1, count + 1)
+    adjusted = np.empty(count)
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return adjusted
+
+
+def prior_from_bayes_factors(
+    log_bf: FloatArray, start: float = 0.01, tol: float = 1e-10, max_iter: int = 1000
+) -> float:
+    """Return pi by EM on all units' Bayes factors: pi <- (sum z + .5) / (U + 1).
+
+    For jobs whose other hyperparameters were fitted on a sample of the units. The EM is a
+    scalar fixed point; Aitken's extrapolation takes it to ``tol`` in a few passes.
+    """
+    pi = start
+    for _ in range(max_iter):
+        first = _prior_step(log_bf, pi)
+        second = _prior_step(log_bf, first)
+        bend = (second - first) - (first - pi)
+        jump = pi - (first - pi) ** 2 / bend if bend != 0.0 else second
+        moved = jump if 0.0 < jump < 1.0 else second
+        if abs(moved - pi) <= tol * pi:
+            return float(moved)
+        pi = moved
+    return float(pi)
+
+
+def _prior_step(log_bf: FloatArray, pi: float) -> float:
+    z = 1.0 - local_fdr(log_bf, pi)
+    return float((z.sum() + 0.5) / (len(log_bf) + 1.0))

@@ -1,0 +1,166 @@
+"""Likelihood tables of units: log likelihood of case and of control on nodes of (M, mu).
+
+Everything that the two-groups test integrates is a product of these with densities that
+depend on hyperparameters only, so a table is computed once and EM re-weights it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import betaincc, betaln, expit, gammaln
+
+from vbmodels.state import FloatArray, IntArray, State
+from vbmodels.variants import kernels, quadrature
+from vbmodels.variants.batch import Units
+
+M_NODES = np.geomspace(30.0, 1e6, 10)
+N_SURVIVAL = 1201
+
+
+@dataclass(frozen=True)
+class Table(State):
+    """Likelihoods of U units on Q nodes of M and K nodes of x = logit(mu).
+
+    Attributes
+    ----------
+    x, log_weight
+        [U, Q, K] nodes and log weights of the quadrature in x.
+    log_case, log_control
+        [U, Q, K] log prod_i BetaBin(r_i | n_i, M mu, M (1-mu)) over the replicates of the
+        sample, without the binomial coefficients; 0 where it has no reads.
+    log_binomial
+        [U] sum over all replicates of log C(n_i, r_i).
+    kind
+        [U] substitution type, 0 to 11.
+    """
+
+    x: FloatArray
+    log_weight: FloatArray
+    log_case: FloatArray
+    log_control: FloatArray
+    log_binomial: FloatArray
+    kind: IntArray
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def tabulate(units: Units, anchor: FloatArray, compiled: bool = True) -> Table:
+    """Return the table of some units.
+
+    Parameters
+    ----------
+    units
+        The units.
+    anchor
+        [2, 12] place and scale in x, by substitution type, of the peak of the error rates:
+        the quadrature must resolve it.
+    compiled
+        Whether to run the Numba kernel rather than the NumPy reference.
+    """
+    shape = (len(units), len(M_NODES), quadrature.N_NODES)
+    x, log_weight, log_case, log_control = (np.empty(shape) for _ in range(4))
+    at, scale = anchor[0, units.kind], anchor[1, units.kind]
+    form = kernels.tabulate if compiled else tabulate_reference
+    form(
+        units.alt_reads,
+        units.depth,
+        units.case,
+        M_NODES,
+        at,
+        scale,
+        x,
+        log_weight,
+        log_case,
+        log_control,
+    )
+    n, r = units.depth, units.alt_reads
+    binomial = (gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum(axis=1)
+    return Table(x, log_weight, log_case, log_control, binomial, units.kind)
+
+
+def tabulate_reference(
+    r: IntArray,
+    n: IntArray,
+    case: FloatArray,
+    m_nodes: FloatArray,
+    anchor_x: FloatArray,
+    anchor_scale: FloatArray,
+    x: FloatArray,
+    log_weight: FloatArray,
+    log_case: FloatArray,
+    log_control: FloatArray,
+) -> None:
+    """Fill the four tables [U, Q, K]; the NumPy reference of `kernels.tabulate`.
+
+    The grid's centres are the modes of the likelihoods of the case, of the control and of
+    both (each times sqrt(mu (1-mu))), and the peak of the error rates. Its ends are where
+    every integrand has fallen by 18 nats: left of a mode the likelihood falls by at least
+    one nat per unit of x for every replicate that shows the allele, and Beta(.1, .1) by .1.
+    """
+    members = (case, ~case, np.ones_like(case))
+    reach = []
+    starts = []
+    for member in members:
+        rs, ns = r[:, member], n[:, member]
+        starts.append(np.log((rs.sum(axis=1) + 0.5) / ((ns - rs).sum(axis=1) + 0.5)))
+        reach.append(((rs > 0).sum(axis=1), (ns > rs).sum(axis=1)))
+    for q in range(len(m_nodes) - 1, -1, -1):
+        m = np.full(len(r), m_nodes[q])
+        found = [
+            quadrature.likelihood_centre(r[:, member], n[:, member], m, start)
+            for member, start in zip(members, starts, strict=True)
+        ]
+        starts = [centre for centre, _ in found]
+        low = np.min(
+            [
+                c - quadrature.TAIL / (quadrature.BROAD + hits) - 3.0 * s
+                for (c, s), (hits, _) in zip(found, reach, strict=True)
+            ],
+            axis=0,
+        )
+        high = np.max(
+            [
+                c + quadrature.TAIL / (quadrature.BROAD + rest) + 3.0 * s
+                for (c, s), (_, rest) in zip(found, reach, strict=True)
+            ],
+            axis=0,
+        )
+        centres = np.stack([*starts, anchor_x], axis=1)
+        scales = quadrature.WIDTH * np.stack([*(s for _, s in found), anchor_scale], axis=1)
+        x[:, q], log_weight[:, q] = quadrature.grid(centres, scales, low, high, x.shape[2])
+        for table, member in ((log_case, case), (log_control, ~case)):
+            table[:, q] = 0.0
+            for i in np.flatnonzero(member):
+                table[:, q] += quadrature.log_beta_binomial(
+                    r[:, i, None], n[:, i, None], x[:, q], m[:, None]
+                )
+
+
+@lru_cache(maxsize=64)
+def _survival(a: float, b: float) -> FloatArray:
+    u = np.linspace(-6.0, 6.0, N_SURVIVAL)
+    x = 2.0 * np.sinh(u)
+    tail = np.maximum(betaincc(a, b, expit(x)), np.finfo(float).tiny)
+    # Where 1 - mu is lost to rounding: S(x) = (1-mu)^b / (b B(a, b)) for mu near 1.
+    far = x > 20.0
+    tail[far] = np.exp(-b * x[far] - np.log(b) - betaln(a, b))
+    log_tail = np.log(tail)
+    lmu, lnu = quadrature.log_mu(x)
+    hazard = np.exp(a * lmu + b * lnu - betaln(a, b) - log_tail)
+    table: FloatArray = np.ascontiguousarray(np.stack([log_tail, -hazard * 2.0 * np.cosh(u)]))
+    return table
+
+
+def survival_tables(alternatives: FloatArray) -> FloatArray:
+    """Return log P(mu > sigmoid(x)) and its slope in u = asinh(x/2), [n_alt, 2, 1201].
+
+    Parameters
+    ----------
+    alternatives
+        [n_alt, >=2] parameters of Beta distributions.
+    """
+    return np.stack([_survival(float(row[0]), float(row[1])) for row in alternatives])

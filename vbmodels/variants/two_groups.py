@@ -1,0 +1,385 @@
+"""The default test: two groups with a point null, per alternative allele, by empirical Bayes.
+
+A unit u is a location and an alternative allele; r_i its reads and n_i the depth in
+replicate i of the case or of the control.
+
+    r_i | mu, M ~ BetaBin(n_i, M mu, M (1-mu)),   M on 10 nodes, p_q ~ N(log M_q; m_M, s_M^2)
+    e_t(mu) = (1-w) Beta(A_t, B_t) + w Beta(.1, .1),   t one of 12 substitution types
+    H0: mu_case = mu_control ~ e_t
+    H1: mu_control ~ e_t,  mu_case ~ sum_c rho_c g_c, each g_c cut to mu_case > mu_control
+    P(H1) = pi
+
+With g_c cut given mu_control (its normaliser S_c(mu_control) stays inside the integral)
+H1 is a generative model, and EM over (pi, rho, w, m_M, s_M, A, B) is exact: every pass
+raises the penalised log marginal likelihood. The reads' evidence for H1 is
+
+    BF = sum_q p_q m1 / sum_q p_q m0,   lfdr = (1-pi) / (1-pi + pi BF).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln, expit, logit, logsumexp
+
+from vbmodels.state import FloatArray, IntArray, State, Stats
+from vbmodels.variants import kernels, quadrature
+from vbmodels.variants.batch import N_TYPES, Counts, units
+from vbmodels.variants.hyperparameters import (
+    CAP,
+    beta_maximum,
+    log_normal_maximum,
+    log_normal_penalty,
+    log_normal_weights,
+)
+from vbmodels.variants.table import M_NODES, Table, survival_tables, tabulate
+
+LOG_M = np.log(M_NODES)
+CENTRE_M = float(np.log(2000.0))
+CENTRE_A = float(np.log(2.0))
+BROAD = (quadrature.BROAD, quadrature.BROAD)
+# The broad alternative, and peaks a factor 3.2 apart in the allele's share.
+MIXTURE = (BROAD, *((4.0, 4.0 * (1.0 - v) / v) for v in (0.001, 0.0032, 0.01, 0.032, 0.1, 0.3)))
+
+
+@dataclass(frozen=True)
+class Global(State):
+    """The hyperparameters.
+
+    Attributes
+    ----------
+    pi
+        P(H1).
+    rho
+        [n_alt] weights of the alternative's components.
+    w
+        Weight of the broad component of the error rates.
+    log_m_mean, log_m_sd
+        Mean and sd of log M.
+    a, b
+        [12] parameters of the error rates, by substitution type.
+    anchor
+        [2, 12] place and scale in x where the tables are made; see `tabulate`.
+    """
+
+    pi: float
+    rho: FloatArray
+    w: float
+    log_m_mean: float
+    log_m_sd: float
+    a: FloatArray
+    b: FloatArray
+    anchor: FloatArray
+
+
+@dataclass(frozen=True)
+class Observed(Stats):
+    """Reads of units that look like errors (share below .1), by substitution type [12]."""
+
+    alt_reads: FloatArray
+    depth: FloatArray
+
+
+@dataclass(frozen=True)
+class Sums(Stats):
+    """What a partition returns: 42 numbers (one more for every further alternative).
+
+    Attributes
+    ----------
+    bound
+        Log marginal likelihood of the partition's units.
+    units
+        Number of units.
+    broad
+        Expected number of units whose error rate is of the broad component.
+    log_m, log_m2
+        Expected sums of log M and of its square.
+    called
+        [n_alt] expected number of units under H1, by component of the alternative.
+    errors
+        [12, 3] by type: expected number of units of the spike, and their summed log mu and
+        log(1-mu).
+    """
+
+    bound: float
+    units: float
+    broad: float
+    log_m: float
+    log_m2: float
+    called: FloatArray
+    errors: FloatArray
+
+
+@dataclass(frozen=True)
+class TwoGroups:
+    """The two-groups model; see the module's docstring.
+
+    Parameters
+    ----------
+    gains_only
+        Whether H1 asks for mu_case > mu_control; False tests for gain and loss alike. A
+        case without control needs False: H1 stands against the error rates alone.
+    alternatives
+        Parameters of the Beta components of the alternative; the first is Beta(.1, .1).
+    compiled
+        Whether to run the Numba kernels.
+    """
+
+    gains_only: bool = True
+    alternatives: tuple[tuple[float, float], ...] = (BROAD,)
+    compiled: bool = True
+
+    def observe(self, batch: Counts) -> Observed:
+        """Return the reads behind the first guess of the error rates."""
+        of = units(batch)
+        r, n = of.alt_reads.sum(axis=1), of.depth.sum(axis=1)
+        errors = (r < 0.1 * n) & (n > 0)
+        kind = of.kind[errors]
+        return Observed(
+            np.bincount(kind, r[errors], N_TYPES).astype(float),
+            np.bincount(kind, n[errors], N_TYPES).astype(float),
+        )
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Global:
+        """Return the start: error rates at the pooled rates of their types; no randomness."""
+        pooled = (observed.alt_reads.sum() + 0.5) / (observed.depth.sum() + 1000.0)
+        rate = (observed.alt_reads + 10.0 * pooled) / (observed.depth + 10.0)
+        a = np.full(N_TYPES, 2.0)
+        n_alt = len(self.alternatives)
+        return Global(
+            pi=0.01,
+            rho=np.full(n_alt, 1.0 / n_alt),
+            w=0.01,
+            log_m_mean=CENTRE_M,
+            log_m_sd=1.0,
+            a=a,
+            b=a * (1.0 - rate) / rate,
+            anchor=np.stack([logit(rate), np.full(N_TYPES, 0.6)]),
+        )
+
+    def anchored(self, q: Global) -> Global:
+        """Return ``q`` with its tables to be made at its own error rates."""
+        scale = np.sqrt(1.0 / q.a + 1.0 / q.b)
+        anchor = np.stack([np.log(q.a / q.b), np.minimum(scale, 1.0)])
+        return Global(**{**vars(q), "anchor": anchor})
+
+    def local_step(self, q: Global, batch: Counts, local: Table | None) -> Table:
+        """Return the partition's table; it depends on the anchor only, so it is made once."""
+        return local if local is not None else tabulate(units(batch), q.anchor, self.compiled)
+
+    def suff_stats(self, q: Global, batch: Counts, local: Table) -> Sums:
+        """Return the sums of the E-step."""
+        return self.reweigh(q, local)[2]
+
+    def reweigh(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
+        """Return log m0 and log m1 of every unit (without binomials), and the EM's sums."""
+        n_alt = len(self.alternatives)
+        components = np.array(self.alternatives)
+        components = np.column_stack(
+            [components, betaln(components[:, 0], components[:, 1]), np.log(q.rho)]
+        )
+        log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
+        sums = np.zeros(5 + n_alt + 3 * N_TYPES)
+        form = kernels.reweigh if self.compiled else reweigh_reference
+        form(
+            table.x,
+            table.log_weight,
+            table.log_case,
+            table.log_control,
+            table.kind,
+            np.log(q.pi),
+            np.log1p(-q.pi),
+            np.log(q.w),
+            np.log1p(-q.w),
+            log_normal_weights(LOG_M, q.log_m_mean, q.log_m_sd),
+            LOG_M,
+            np.stack([q.a, q.b, betaln(q.a, q.b)]),
+            components,
+            survival_tables(components),
+            self.gains_only,
+            quadrature.sinc_cumulative(quadrature.N_NODES),
+            log_m0,
+            log_m1,
+            sums,
+        )
+        stats = Sums(
+            bound=float(sums[0] + table.log_binomial.sum()),
+            units=float(sums[1]),
+            broad=float(sums[2]),
+            log_m=float(sums[3]),
+            log_m2=float(sums[4]),
+            called=sums[5 : 5 + n_alt].copy(),
+            errors=sums[5 + n_alt :].reshape(N_TYPES, 3).copy(),
+        )
+        return log_m0, log_m1, stats
+
+    def global_step(self, q: Global, stats: Sums) -> Global:
+        """Return the maximum of the expected complete log likelihood with its hyperpriors."""
+        called = float(stats.called.sum())
+        weights = stats.called + 0.5
+        mean, sd = log_normal_maximum(
+            LOG_M, stats.units, stats.log_m, stats.log_m2, (q.log_m_mean, q.log_m_sd), CENTRE_M
+        )
+        n, s1, s2 = stats.errors.T
+        a, b = beta_maximum(n, s1, s2, (q.a, q.b), centre=CENTRE_A, weight=1.0)
+        return Global(
+            pi=(called + 0.5) / (stats.units + 1.0),
+            rho=weights / weights.sum(),
+            w=(stats.broad + 0.5) / (stats.units + 1.0),
+            log_m_mean=mean,
+            log_m_sd=sd,
+            a=a,
+            b=b,
+            anchor=q.anchor,
+        )
+
+    def elbo(self, q: Global, stats: Sums) -> float:
+        """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
+        share = np.array([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w])
+        penalty = 0.5 * np.log(share).sum() - 0.5 * ((np.log(q.a) - CENTRE_A) ** 2).sum()
+        if len(q.rho) > 1:
+            penalty += 0.5 * np.log(q.rho).sum()
+        return float(
+            stats.bound + penalty + log_normal_penalty(q.log_m_mean, q.log_m_sd, CENTRE_M)
+        )
+
+    def to_vector(self, q: Global) -> FloatArray:
+        """Return unconstrained coordinates: logits and logs."""
+        return np.concatenate(
+            [
+                logit([q.pi, q.w]),
+                [q.log_m_mean, np.log(q.log_m_sd)],
+                np.log(q.rho[1:] / q.rho[0]),
+                np.log(q.a),
+                np.log(q.b),
+            ]
+        )
+
+    def from_vector(self, q: Global, vector: FloatArray) -> Global:
+        """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
+        n_alt = len(q.rho)
+        log_rho = np.concatenate([[0.0], vector[4 : 3 + n_alt]])
+        log_a, log_b = vector[3 + n_alt :].reshape(2, N_TYPES)
+        over = np.maximum(np.logaddexp(log_a, log_b) - np.log(CAP), 0.0)
+        pi, w = expit(np.clip(vector[:2], -30.0, 30.0))
+        return Global(
+            pi=float(pi),
+            rho=np.exp(log_rho - logsumexp(log_rho)),
+            w=float(w),
+            log_m_mean=float(np.clip(vector[2], LOG_M[0], LOG_M[-1])),
+            log_m_sd=float(np.clip(np.exp(vector[3]), 0.4, 2.0)),
+            a=np.exp(np.clip(log_a - over, -10.0, None)),
+            b=np.exp(np.clip(log_b - over, -10.0, None)),
+            anchor=q.anchor,
+        )
+
+    def caps_hit(self, q: Global) -> list[str]:
+        """Name the hyperparameters that stand at a limit of their range."""
+        found = []
+        if q.log_m_sd <= 0.4 * (1 + 1e-9) or q.log_m_sd >= 2.0 * (1 - 1e-9):
+            found.append(f"sd of log M = {q.log_m_sd:.3g}")
+        if not LOG_M[0] < q.log_m_mean < LOG_M[-1]:
+            found.append(f"mean of log M = {q.log_m_mean:.3g}")
+        at_cap = np.flatnonzero(q.a + q.b >= CAP * (1 - 1e-9))
+        found.extend(f"M0 of substitution type {t} = {CAP:.0g}" for t in at_cap)
+        return found
+
+
+def _log_survival_reference(x: FloatArray, a: float, b: float) -> FloatArray:
+    from scipy.special import betaincc
+
+    far = -b * x - np.log(b) - betaln(a, b)
+    near = np.log(np.maximum(betaincc(a, b, expit(x)), np.finfo(float).tiny))
+    return np.where(x > 20.0, far, near)
+
+
+def reweigh_reference(
+    x: FloatArray,
+    log_weight: FloatArray,
+    log_case: FloatArray,
+    log_control: FloatArray,
+    kind: IntArray,
+    log_pi: float,
+    log_not_pi: float,
+    log_w: float,
+    log_not_w: float,
+    log_p: FloatArray,
+    log_m: FloatArray,
+    e_beta: FloatArray,
+    alternatives: FloatArray,
+    survival: FloatArray,
+    restricted: bool,
+    cumulative: FloatArray,
+    log_m0: FloatArray,
+    log_m1: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Fill log m0, log m1 and the EM's sums; the NumPy reference of `kernels.reweigh`.
+
+    Parameters
+    ----------
+    x, log_weight, log_case, log_control, kind
+        The table.
+    log_pi, log_not_pi, log_w, log_not_w
+        Logs of pi, 1-pi, w, 1-w.
+    log_p, log_m
+        [Q] log prior weights and the nodes of log M.
+    e_beta
+        [3, 12] A, B and log B(A, B).
+    alternatives
+        [n_alt, 4] a, b, log B(a, b) and log rho.
+    survival
+        Interpolation tables of the kernel, not used here.
+    restricted
+        Whether H1 asks for mu_case > mu_control.
+    cumulative
+        `quadrature.sinc_cumulative`.
+    log_m0, log_m1, sums
+        The results, [U], [U] and [5 + n_alt + 36]; sums are added to.
+    """
+    size = x.shape[-1]
+    lmu, lnu = quadrature.log_mu(x)
+    a, b, log_beta = (row[kind][:, None, None] for row in e_beta)
+    weight = log_weight + log_p[None, :, None]
+    spike = log_not_w + a * lmu + b * lnu - log_beta + log_control + weight
+    broad_a, broad_b, log_broad = alternatives[0, :3]
+    broad = log_w + broad_a * lmu + broad_b * lnu - log_broad + log_control + weight
+    shift = np.arange(size)[:, None] - np.arange(size)[None, :] + size - 1
+    parts = {(0, c): (spike + log_case, broad + log_case) for c in range(1)}
+    for c, (alt_a, alt_b, log_alt, log_rho) in enumerate(alternatives):
+        log_g = alt_a * lmu + alt_b * lnu - log_alt + log_rho + log_case + log_weight
+        top = log_g.max(axis=2, keepdims=True)
+        g = np.exp(log_g - top)
+        if restricted:
+            # Node j counts for mu_control at node k by s[j - k]: the integral above k.
+            above = np.maximum(np.einsum("uqj,jk->uqk", g, cumulative[shift]), 0.0)
+            log_cut = -_log_survival_reference(x, alt_a, alt_b)
+        else:
+            above, log_cut = g.sum(axis=2, keepdims=True), np.zeros_like(x)
+        with np.errstate(divide="ignore"):
+            log_above = np.log(above) + top + log_cut
+        parts[1, c] = (spike + log_above, broad + log_above)
+    log_m0[:] = logsumexp(np.logaddexp(*parts[0, 0]), axis=(1, 2))
+    under = [parts[1, c] for c in range(len(alternatives))]
+    log_m1[:] = logsumexp([logsumexp(np.logaddexp(*p), axis=(1, 2)) for p in under], axis=0)
+    total = np.logaddexp(log_not_pi + log_m0, log_pi + log_m1)
+    sums[0] += total.sum()
+    sums[1] += len(total)
+    rows: list[tuple[float, Any, int | None]] = [(log_not_pi, parts[0, 0], None)]
+    rows += [(log_pi, part, c) for c, part in enumerate(under)]
+    first = 5 + len(alternatives)
+    for log_prior, (log_spike, log_broad_part), c in rows:
+        offset = log_prior - total[:, None, None]
+        s, d = np.exp(log_spike + offset), np.exp(log_broad_part + offset)
+        node = (s + d).sum(axis=2)
+        sums[2] += d.sum()
+        sums[3] += (node * log_m).sum()
+        sums[4] += (node * log_m**2).sum()
+        if c is not None:
+            sums[5 + c] += (s + d).sum()
+        for v, value in enumerate((np.ones_like(x), lmu, lnu)):
+            sums[first + v :: 3][:N_TYPES] += np.bincount(
+                kind, (s * value).sum(axis=(1, 2)), N_TYPES
+            )
