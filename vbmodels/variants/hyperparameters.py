@@ -17,6 +17,7 @@ def beta_objective(
     n: FloatArray,
     s1: FloatArray,
     s2: FloatArray,
+    *,
     centre: float,
     weight: float,
 ) -> FloatArray:
@@ -52,15 +53,15 @@ def beta_maximum(
     cap
         Largest A + B = M0.
     """
-    fixed = (centre, weight)
+    fixed = {"centre": centre, "weight": weight}
     la, lb = np.log(start[0]), np.log(start[1])
     active = n > 1e-12
-    value = beta_objective(la, lb, n, s1, s2, *fixed)
+    value = beta_objective(la, lb, n, s1, s2, **fixed)
     for _ in range(100):
         step_a, step_b = _newton_step(la, lb, n, s1, s2, centre, weight)
         size = np.where(active, 1.0, 0.0)
         for _ in range(40):
-            tried = beta_objective(la + size * step_a, lb + size * step_b, n, s1, s2, *fixed)
+            tried = beta_objective(la + size * step_a, lb + size * step_b, n, s1, s2, **fixed)
             worse = active & ~(tried >= value - 1e-12 * np.abs(value))
             if not worse.any():
                 break
@@ -68,7 +69,7 @@ def beta_maximum(
         else:
             size = np.where(worse, 0.0, size)
         la, lb = la + size * step_a, lb + size * step_b
-        value = beta_objective(la, lb, n, s1, s2, *fixed)
+        value = beta_objective(la, lb, n, s1, s2, **fixed)
         if np.all(size * np.maximum(np.abs(step_a), np.abs(step_b)) < 1e-11):
             break
     a, b = np.exp(la), np.exp(lb)
@@ -112,8 +113,8 @@ def _on_cap(
     def loss(logit: float) -> float:
         la = np.log(cap) - np.logaddexp(0.0, -logit)
         lb = np.log(cap) - np.logaddexp(0.0, logit)
-        args = (np.asarray(v) for v in (la, lb, n, s1, s2))
-        return -float(beta_objective(*args, centre, weight))
+        one, other, *sums = (np.asarray(v) for v in (la, lb, n, s1, s2))
+        return -float(beta_objective(one, other, *sums, centre=centre, weight=weight))
 
     best = minimize_scalar(loss, bounds=(-18.0, 18.0), method="bounded", options={"xatol": 1e-10})
     share = 1.0 / (1.0 + np.exp(-best.x))

@@ -36,14 +36,8 @@ def log_beta_binomial(r: IntArray, n: IntArray, x: FloatArray, m: FloatArray) ->
     All arguments broadcast.
     """
     a, b = m * expit(x), m * expit(-x)
-    return (
-        gammaln(a + r)
-        - gammaln(a)
-        + gammaln(b + n - r)
-        - gammaln(b)
-        + gammaln(m)
-        - gammaln(m + n)
-    )
+    value = gammaln(a + r) - gammaln(a) + gammaln(b + n - r) - gammaln(b)
+    return np.asarray(value + gammaln(m) - gammaln(m + n))
 
 
 def sinc_cumulative(size: int) -> FloatArray:
@@ -103,12 +97,12 @@ def likelihood_centre(
 
 def stretch(x: FloatArray, centres: FloatArray, scales: FloatArray) -> FloatArray:
     """Return t(x) = sum_i asinh((x - m_i) / c_i); centres and scales are [..., I]."""
-    return np.arcsinh((x[..., None] - centres) / scales).sum(axis=-1)
+    return np.asarray(np.arcsinh((x[..., None] - centres) / scales).sum(axis=-1))
 
 
 def density_of_nodes(x: FloatArray, centres: FloatArray, scales: FloatArray) -> FloatArray:
     """Return dt/dx."""
-    return (1.0 / np.hypot(x[..., None] - centres, scales)).sum(axis=-1)
+    return np.asarray((1.0 / np.hypot(x[..., None] - centres, scales)).sum(axis=-1))
 
 
 def grid(

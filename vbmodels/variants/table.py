@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import betaincc, betaln, expit, gammaln
 
-from vbmodels.state import FloatArray, IntArray, State
+from vbmodels.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.variants import kernels, quadrature
 from vbmodels.variants.batch import Units
 
@@ -85,7 +85,7 @@ def tabulate(units: Units, anchor: FloatArray, compiled: bool = True) -> Table:
 def tabulate_reference(
     r: IntArray,
     n: IntArray,
-    case: FloatArray,
+    case: BoolArray,
     m_nodes: FloatArray,
     anchor_x: FloatArray,
     anchor_scale: FloatArray,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, expit, logit, logsumexp
+from scipy.special import betaincc, betaln, expit, logit, logsumexp
 
 from vbmodels.state import FloatArray, IntArray, State, Stats
 from vbmodels.variants import kernels, quadrature
@@ -241,9 +241,7 @@ class TwoGroups:
         penalty = 0.5 * np.log(share).sum() - 0.5 * ((np.log(q.a) - CENTRE_A) ** 2).sum()
         if len(q.rho) > 1:
             penalty += 0.5 * np.log(q.rho).sum()
-        return float(
-            stats.bound + penalty + log_normal_penalty(q.log_m_mean, q.log_m_sd, CENTRE_M)
-        )
+        return float(stats.bound + penalty + log_normal_penalty(q.log_m_mean, q.log_m_sd, CENTRE_M))
 
     def to_vector(self, q: Global) -> FloatArray:
         """Return unconstrained coordinates: logits and logs."""
@@ -288,11 +286,9 @@ class TwoGroups:
 
 
 def _log_survival_reference(x: FloatArray, a: float, b: float) -> FloatArray:
-    from scipy.special import betaincc
-
     far = -b * x - np.log(b) - betaln(a, b)
     near = np.log(np.maximum(betaincc(a, b, expit(x)), np.finfo(float).tiny))
-    return np.where(x > 20.0, far, near)
+    return np.asarray(np.where(x > 20.0, far, near))
 
 
 def reweigh_reference(
@@ -370,15 +366,15 @@ def reweigh_reference(
     rows: list[tuple[float, Any, int | None]] = [(log_not_pi, parts[0, 0], None)]
     rows += [(log_pi, part, c) for c, part in enumerate(under)]
     first = 5 + len(alternatives)
-    for log_prior, (log_spike, log_broad_part), c in rows:
+    for log_prior, (log_spike, log_broad_part), member in rows:
         offset = log_prior - total[:, None, None]
         s, d = np.exp(log_spike + offset), np.exp(log_broad_part + offset)
         node = (s + d).sum(axis=2)
         sums[2] += d.sum()
         sums[3] += (node * log_m).sum()
         sums[4] += (node * log_m**2).sum()
-        if c is not None:
-            sums[5 + c] += (s + d).sum()
+        if member is not None:
+            sums[5 + member] += (s + d).sum()
         for v, value in enumerate((np.ones_like(x), lmu, lnu)):
             sums[first + v :: 3][:N_TYPES] += np.bincount(
                 kind, (s * value).sum(axis=(1, 2)), N_TYPES

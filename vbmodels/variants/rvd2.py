@@ -1,0 +1,343 @@
+"""RVD2 by partitioned variational Bayes: one sample, its locations, its replicates.
+
+    mu_j ~ Beta(mu0 M0, (1-mu0) M0),  theta_ji ~ Beta(mu_j M_j, (1-mu_j) M_j),
+    r_ji ~ Binomial(n_ji, theta_ji)          eq. 1 of the text
+
+with q(mu_j) = Beta(delta_j, gamma_j) (eq. 7). With M_j and (mu0, M0) all free the optimum is
+degenerate: M0 runs off, every mu_j equals mu0 and variants hide in small M_j. So log M_j has
+a normal prior whose mean is global, or one M is shared, and M0 has a cap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.polynomial import Chebyshev
+from scipy.optimize import minimize_scalar
+from scipy.special import betaln, digamma, gammaln
+
+from vbmodels.state import FloatArray, IntArray, State, Stats
+from vbmodels.variants import rvd2_kernels
+from vbmodels.variants.hyperparameters import CAP, beta_maximum
+from vbmodels.variants.rvd2_objective import derivatives
+
+LIMITS_LOG_M = (0.0, float(np.log(1e7)))
+N_CHEBYSHEV = 12
+CHEBYSHEV = np.cos(np.pi * (np.arange(N_CHEBYSHEV) + 0.5) / N_CHEBYSHEV)
+
+
+@dataclass(frozen=True)
+class Errors(State):
+    """Reads of one sample.
+
+    Attributes
+    ----------
+    r, n
+        [J, N] reads that do not show the reference, and depth; a missing replicate has 0.
+    """
+
+    r: IntArray
+    n: IntArray
+
+    def __post_init__(self) -> None:
+        if self.r.shape != self.n.shape or self.r.ndim != 2:
+            raise ValueError(f"expected r and n [J, N], got {self.r.shape} and {self.n.shape}")
+        wrong = np.argwhere((self.r < 0) | (self.r > self.n))
+        if wrong.size:
+            j, i = wrong[0]
+            raise ValueError(
+                f"expected 0 <= r <= n; location {j}, replicate {i} has r = {self.r[j, i]} "
+                f"and n = {self.n[j, i]}"
+            )
+
+
+@dataclass(frozen=True)
+class Global(State):
+    """A0 = mu0 M0, B0 = (1-mu0) M0, and the mean of log M_j (or log M where it is shared)."""
+
+    a0: float
+    b0: float
+    log_m: float
+
+
+@dataclass(frozen=True)
+class Local(State):
+    """Parameters of q(mu_j), and log M_j; [J] each."""
+
+    delta: FloatArray
+    gamma: FloatArray
+    log_m: FloatArray
+
+
+@dataclass(frozen=True)
+class Observed(Stats):
+    """Locations, summed log rates and their squares, for the start."""
+
+    locations: float
+    log_rate: float
+    log_rate2: float
+
+
+@dataclass(frozen=True)
+class Sums(Stats):
+    """What a partition returns.
+
+    Attributes
+    ----------
+    locations
+        J.
+    log_mu, log_nu
+        Summed E[log mu_j], E[log(1-mu_j)].
+    bound
+        Expected log likelihood plus the entropy of q.
+    log_m, log_m2
+        Summed log M_j and its square.
+    profile
+        [12] with a shared M: the bound at 12 Chebyshev nodes of log M within 1 of its
+        present value, q(mu) held; else empty.
+    """
+
+    locations: float
+    log_mu: float
+    log_nu: float
+    bound: float
+    log_m: float
+    log_m2: float
+    profile: FloatArray
+
+
+@dataclass(frozen=True)
+class RVD2:
+    """The papers' model; see the module's docstring.
+
+    Parameters
+    ----------
+    inference
+        "collapsed": theta integrated out under q(mu). "mean_field": the text's q(mu) q(theta);
+        its sd is too small by about sqrt(1 + M/n).
+    dispersion
+        "per_location": log M_j ~ N(mean, sd^2). "shared": one M.
+    log_m_sd
+        sd of that prior.
+    n_nodes
+        Nodes of the quadrature over q(mu).
+    compiled
+        Whether to run the Numba kernel.
+    """
+
+    inference: Literal["collapsed", "mean_field"] = "collapsed"
+    dispersion: Literal["per_location", "shared"] = "per_location"
+    log_m_sd: float = 0.5
+    n_nodes: int = 32
+    compiled: bool = True
+
+    def __post_init__(self) -> None:
+        if self.inference not in ("collapsed", "mean_field"):
+            raise ValueError(
+                f"expected inference 'collapsed' or 'mean_field', got {self.inference!r}"
+            )
+        if self.dispersion not in ("per_location", "shared"):
+            raise ValueError(
+                f"expected dispersion 'per_location' or 'shared', got {self.dispersion!r}"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether one M serves all locations."""
+        return self.dispersion == "shared"
+
+    def observe(self, batch: Errors) -> Observed:
+        """Return moments of log((r + .5) / (n + 1)) over locations with reads."""
+        n = batch.n.sum(axis=1)
+        rate = np.log((batch.r.sum(axis=1) + 0.5) / (n + 1.0))[n > 0]
+        return Observed(float(rate.size), float(rate.sum()), float((rate**2).sum()))
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Global:
+        """Return the start: a Beta with A0 = 1 at the mean rate, M = 2000; no randomness."""
+        mean = observed.log_rate / max(observed.locations, 1.0)
+        rate = float(np.clip(np.exp(mean), 1e-6, 0.5))
+        return Global(a0=1.0, b0=(1.0 - rate) / rate, log_m=float(np.log(2000.0)))
+
+    def _prior(self, q: Global) -> tuple[float, float, float, float]:
+        return q.a0, q.b0, q.log_m, 0.0 if self.shared else self.log_m_sd**-2
+
+    def local_step(self, q: Global, batch: Errors, local: Local | None) -> Local:
+        """Return the maximum of the bound in (delta_j, gamma_j, M_j), by Newton's method."""
+        if local is None:
+            local = _first_local(q, batch)
+        log_m = np.full_like(local.log_m, q.log_m) if self.shared else local.log_m
+        start = np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1)
+        form = rvd2_kernels.newton if self.compiled else newton_reference
+        found = form(
+            batch.r,
+            batch.n,
+            start,
+            np.array(self._prior(q)),
+            self.inference == "mean_field",
+            self.shared,
+            self.n_nodes,
+        )
+        return Local(np.exp(found[:, 0]), np.exp(found[:, 1]), found[:, 2].copy())
+
+    def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:
+        """Return the sums over the locations, and their bound at ``q`` and ``local``."""
+        log_m = np.full_like(local.log_m, q.log_m) if self.shared else local.log_m
+        log_mu = digamma(local.delta) - digamma(local.delta + local.gamma)
+        log_nu = digamma(local.gamma) - digamma(local.delta + local.gamma)
+        n, r = batch.n, batch.r
+        binomial = float((gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum())
+        # A flat Beta(1, 1) in place of the prior leaves likelihood and entropy.
+        bound = binomial + self._value(batch, local, log_m).sum()
+        profile = np.zeros(0)
+        if self.shared:
+            profile = np.array(
+                [self._value(batch, local, log_m + node).sum() for node in CHEBYSHEV]
+            )
+        return Sums(
+            locations=float(len(log_mu)),
+            log_mu=float(log_mu.sum()),
+            log_nu=float(log_nu.sum()),
+            bound=float(bound),
+            log_m=float(log_m.sum()),
+            log_m2=float((log_m**2).sum()),
+            profile=profile,
+        )
+
+    def _value(self, batch: Errors, local: Local, log_m: FloatArray) -> FloatArray:
+        flat = np.array([1.0, 1.0, 0.0, 0.0])
+        field = self.inference == "mean_field"
+        if self.compiled:
+            point = np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1)
+            values: FloatArray = rvd2_kernels.values(
+                batch.r, batch.n, point, flat, field, self.n_nodes
+            )
+            return values
+        prior = (1.0, 1.0, 0.0, 0.0)
+        return derivatives(
+            batch.r, batch.n, local.delta, local.gamma, log_m, prior, field, self.n_nodes
+        ).value
+
+    def global_step(self, q: Global, stats: Sums) -> Global:
+        """Return (A0, B0) by `beta_maximum` and the mean of log M, or M itself if shared."""
+        if stats.locations == 0.0:
+            return q
+        n, s1, s2 = (np.array([v]) for v in (stats.locations, stats.log_mu, stats.log_nu))
+        a0, b0 = beta_maximum(n, s1, s2, (np.array([q.a0]), np.array([q.b0])))
+        log_m = stats.log_m / stats.locations
+        if self.shared:
+            log_m = float(np.clip(q.log_m + _chebyshev_maximum(stats.profile), *LIMITS_LOG_M))
+        return Global(float(a0[0]), float(b0[0]), log_m)
+
+    def elbo(self, q: Global, stats: Sums) -> float:
+        """Return the bound, with the normal prior of log M_j at its point estimate."""
+        j = stats.locations
+        value = stats.bound - j * float(betaln(q.a0, q.b0))
+        value += (q.a0 - 1.0) * stats.log_mu + (q.b0 - 1.0) * stats.log_nu
+        if not self.shared:
+            spread = stats.log_m2 - 2.0 * q.log_m * stats.log_m + j * q.log_m**2
+            value -= 0.5 * spread / self.log_m_sd**2
+            value -= j * float(np.log(self.log_m_sd * np.sqrt(2.0 * np.pi)))
+        return value
+
+    def to_vector(self, q: Global) -> FloatArray:
+        """Return (log A0, log B0, log M)."""
+        return np.array([np.log(q.a0), np.log(q.b0), q.log_m])
+
+    def from_vector(self, q: Global, vector: FloatArray) -> Global:
+        """Return the global parameters at these coordinates, cut to their ranges."""
+        over = max(float(np.logaddexp(vector[0], vector[1])) - float(np.log(CAP)), 0.0)
+        a0, b0 = np.exp(np.clip(vector[:2] - over, -30.0, None))
+        return Global(float(a0), float(b0), float(np.clip(vector[2], *LIMITS_LOG_M)))
+
+    def caps_hit(self, q: Global, local: Local) -> list[str]:
+        """Name the parameters that stand at a limit of their range."""
+        found = [f"M0 = {CAP:.0g}"] if q.a0 + q.b0 >= CAP * (1 - 1e-9) else []
+        low, high = (np.abs(local.log_m - limit) < 1e-9 for limit in LIMITS_LOG_M)
+        if low.any() or high.any():
+            found.append(f"M_j at a limit at {int((low | high).sum())} locations")
+        return found
+
+
+def _first_local(q: Global, batch: Errors) -> Local:
+    m = np.exp(q.log_m)
+    weight = (m + 1.0) / (m + batch.n)
+    hits = (weight * batch.r).sum(axis=1)
+    rest = (weight * (batch.n - batch.r)).sum(axis=1)
+    return Local(q.a0 + hits, q.b0 + rest, np.full(len(hits), q.log_m))
+
+
+def _chebyshev_maximum(profile: FloatArray) -> float:
+    """Return where in [-1, 1] the polynomial through the profile is largest."""
+    offset = profile.mean()
+    curve = Chebyshev.fit(CHEBYSHEV, profile - offset, N_CHEBYSHEV - 1, domain=[-1, 1])
+    fine = np.linspace(-1.0, 1.0, 201)
+    near = fine[int(np.argmax(curve(fine)))]
+    bounds = (max(near - 0.01, -1.0), min(near + 0.01, 1.0))
+    found = minimize_scalar(
+        lambda t: -float(curve(t)), bounds=bounds, method="bounded", options={"xatol": 1e-12}
+    )
+    at = float(found.x)
+    slope, bend = curve.deriv(), curve.deriv(2)
+    for _ in range(3):
+        if bend(at) < 0.0:
+            at = float(np.clip(at - slope(at) / bend(at), *bounds))
+    # Never worse than where it stands: the bound must not fall by the rounding of a fit.
+    return at if curve(at) > curve(0.0) else 0.0
+
+
+def newton_reference(
+    r: IntArray,
+    n: IntArray,
+    start: FloatArray,
+    prior: FloatArray,
+    mean_field: bool,
+    shared: bool,
+    size: int,
+    max_iter: int = 60,
+) -> FloatArray:
+    """Return [J, 3] (log delta, log gamma, log M); the NumPy reference of the kernel.
+
+    Newton with a Levenberg shift where minus the Hessian is not positive definite, steps of
+    at most 1.5, and halving until the bound does not fall. With a shared M it stands still.
+    """
+    point = start.copy()
+    given = (float(prior[0]), float(prior[1]), float(prior[2]), float(prior[3]))
+
+    def at(p: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        d = derivatives(
+            r[rows], n[rows], np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], given, mean_field, size
+        )
+        return d.value, d.gradient, d.hessian
+
+    active = np.arange(len(point))
+    for _ in range(max_iter):
+        if not active.size:
+            break
+        value, gradient, hessian = at(point[active], active)
+        if shared:
+            gradient[:, 2], hessian[:, 2, :], hessian[:, :, 2] = 0.0, 0.0, 0.0
+            hessian[:, 2, 2] = -1.0
+        step = np.stack([_ascent(g, h) for g, h in zip(gradient, hessian, strict=True)])
+        size_of = np.ones(len(active))
+        moved = point[active]
+        for _ in range(30):
+            trial = point[active] + size_of[:, None] * step
+            trial[:, 2] = np.clip(trial[:, 2], *LIMITS_LOG_M)
+            worse = ~(at(trial, active)[0] >= value - 1e-13 * np.abs(value))
+            moved = np.where(worse[:, None], moved, trial)
+            if not worse.any():
+                break
+            size_of = np.where(worse, 0.5 * size_of, size_of)
+        change = np.abs(moved - point[active]).max(axis=1)
+        point[active] = moved
+        active = active[change > 1e-9]
+    return point
+
+
+def _ascent(gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(-hessian)
+    floor = 1e-8 * max(1.0, float(np.abs(values).max()))
+    step = vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), floor))
+    return np.asarray(step * min(1.0, 1.5 / max(float(np.abs(step).max()), 1e-300)))
