@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, logsumexp, polygamma
 
 from vbmodels.state import FloatArray
 
 CAP = 1e6
+
+
+@dataclass(frozen=True)
+class BetaPrior:
+    """Normal priors on log A and on log(A/B), by mean and precision; precision 0 is none."""
+
+    log_a: float = 0.0
+    log_a_precision: float = 0.0
+    log_rate: float = 0.0
+    log_rate_precision: float = 0.0
+
+    def log_density(self, log_a: FloatArray, log_b: FloatArray) -> FloatArray:
+        """Return the log density without its constant, [...]."""
+        value = -0.5 * self.log_a_precision * (log_a - self.log_a) ** 2
+        return np.asarray(
+            value - 0.5 * self.log_rate_precision * (log_a - log_b - self.log_rate) ** 2
+        )
+
+
+FLAT = BetaPrior()
 
 
 def beta_objective(
@@ -17,13 +39,11 @@ def beta_objective(
     n: FloatArray,
     s1: FloatArray,
     s2: FloatArray,
-    *,
-    centre: float,
-    weight: float,
+    prior: BetaPrior = FLAT,
 ) -> FloatArray:
-    """Return A s1 + B s2 - n log B(A, B) - weight (log A - centre)^2 / 2."""
+    """Return A s1 + B s2 - n log B(A, B) plus the log prior."""
     a, b = np.exp(log_a), np.exp(log_b)
-    return np.asarray(a * s1 + b * s2 - n * betaln(a, b) - 0.5 * weight * (log_a - centre) ** 2)
+    return np.asarray(a * s1 + b * s2 - n * betaln(a, b) + prior.log_density(log_a, log_b))
 
 
 def beta_maximum(
@@ -31,50 +51,48 @@ def beta_maximum(
     s1: FloatArray,
     s2: FloatArray,
     start: tuple[FloatArray, FloatArray],
-    *,
-    centre: float = 0.0,
-    weight: float = 0.0,
+    prior: BetaPrior = FLAT,
     cap: float = CAP,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the (A, B) that maximise `beta_objective` with A + B <= cap, one pair an entry.
 
     Newton in (log A, log B) with backtracking; where the optimum lies beyond the cap, the
-    best point on A + B = cap. Entries without data (n = 0) keep their start.
+    best point on A + B = cap. Without a prior, entries without data keep their start.
 
     Parameters
     ----------
     n, s1, s2
         [T] summed weights, E[log mu] and E[log(1-mu)] (so eqs. 18 and 20 of the text, the
-        latter with its factors M0 and J put right, vanish together at weight = 0).
+        latter with its factors M0 and J put right, vanish together under a flat prior).
     start
         (A, B), each [T].
-    centre, weight
-        Mean and precision of a normal prior on log A.
+    prior
+        The prior of every entry.
     cap
         Largest A + B = M0.
     """
-    fixed = {"centre": centre, "weight": weight}
     la, lb = np.log(start[0]), np.log(start[1])
-    active = n > 1e-12
-    value = beta_objective(la, lb, n, s1, s2, **fixed)
+    active = (n > 1e-12) | (prior.log_a_precision * prior.log_rate_precision > 0.0)
     for _ in range(100):
-        step_a, step_b = _newton_step(la, lb, n, s1, s2, centre, weight)
+        value = beta_objective(la, lb, n, s1, s2, prior)
+        step_a, step_b = _newton_step(la, lb, n, s1, s2, prior)
         size = np.where(active, 1.0, 0.0)
+        # Near the maximum Newton's step is right and the objective's rounding is not.
+        far = np.maximum(np.abs(step_a), np.abs(step_b)) > 1e-4
         for _ in range(40):
-            tried = beta_objective(la + size * step_a, lb + size * step_b, n, s1, s2, **fixed)
-            worse = active & ~(tried >= value - 1e-12 * np.abs(value))
+            tried = beta_objective(la + size * step_a, lb + size * step_b, n, s1, s2, prior)
+            worse = active & far & ~(tried >= value)
             if not worse.any():
                 break
             size = np.where(worse, 0.5 * size, size)
         else:
             size = np.where(worse, 0.0, size)
         la, lb = la + size * step_a, lb + size * step_b
-        value = beta_objective(la, lb, n, s1, s2, **fixed)
         if np.all(size * np.maximum(np.abs(step_a), np.abs(step_b)) < 1e-11):
             break
     a, b = np.exp(la), np.exp(lb)
     for i in np.flatnonzero(active & (a + b > cap)):
-        a[i], b[i] = _on_cap(n[i], s1[i], s2[i], centre, weight, cap)
+        a[i], b[i] = _on_cap(n[i], s1[i], s2[i], prior, cap)
     return a, b
 
 
@@ -84,21 +102,23 @@ def _newton_step(
     n: FloatArray,
     s1: FloatArray,
     s2: FloatArray,
-    centre: float,
-    weight: float,
+    prior: BetaPrior,
 ) -> tuple[FloatArray, FloatArray]:
     a, b = np.exp(la), np.exp(lb)
-    ga = a * (s1 - n * (digamma(a) - digamma(a + b))) - weight * (la - centre)
-    gb = b * (s2 - n * (digamma(b) - digamma(a + b)))
+    of_a, of_rate = prior.log_a_precision, prior.log_rate_precision
+    pull = of_rate * (la - lb - prior.log_rate)
+    data_a = a * (s1 - n * (digamma(a) - digamma(a + b)))
+    data_b = b * (s2 - n * (digamma(b) - digamma(a + b)))
+    ga = data_a - of_a * (la - prior.log_a) - pull
+    gb = data_b + pull
     shared = polygamma(1, a + b)
     # Minus the Hessian; its gradient terms are kept only where they leave it positive.
-    haa = n * a * a * (polygamma(1, a) - shared) + weight
-    hbb = n * b * b * (polygamma(1, b) - shared)
-    hab = -n * a * b * shared
-    full_a = haa - (ga + weight * (la - centre))
-    full_b = hbb - gb
-    definite = (full_a > 0) & (full_a * full_b > hab * hab * (1 + 1e-9))
-    haa, hbb = np.where(definite, full_a, haa), np.where(definite, full_b, hbb)
+    haa = n * a * a * (polygamma(1, a) - shared) + of_a + of_rate
+    hbb = n * b * b * (polygamma(1, b) - shared) + of_rate
+    hab = -n * a * b * shared - of_rate
+    definite = (haa > data_a) & ((haa - data_a) * (hbb - data_b) > hab * hab * (1 + 1e-9))
+    haa = np.where(definite, haa - data_a, haa)
+    hbb = np.where(definite, hbb - data_b, hbb)
     det = np.maximum(haa * hbb - hab * hab, np.finfo(float).tiny)
     step_a = (hbb * ga - hab * gb) / det
     step_b = (haa * gb - hab * ga) / det
@@ -107,14 +127,12 @@ def _newton_step(
     return scale * step_a, scale * step_b
 
 
-def _on_cap(
-    n: float, s1: float, s2: float, centre: float, weight: float, cap: float
-) -> tuple[float, float]:
+def _on_cap(n: float, s1: float, s2: float, prior: BetaPrior, cap: float) -> tuple[float, float]:
     def loss(logit: float) -> float:
         la = np.log(cap) - np.logaddexp(0.0, -logit)
         lb = np.log(cap) - np.logaddexp(0.0, logit)
-        one, other, *sums = (np.asarray(v) for v in (la, lb, n, s1, s2))
-        return -float(beta_objective(one, other, *sums, centre=centre, weight=weight))
+        one, other, count, of_mu, of_nu = (np.asarray(v) for v in (la, lb, n, s1, s2))
+        return -float(beta_objective(one, other, count, of_mu, of_nu, prior))
 
     best = minimize_scalar(loss, bounds=(-18.0, 18.0), method="bounded", options={"xatol": 1e-10})
     share = 1.0 / (1.0 + np.exp(-best.x))
@@ -156,29 +174,62 @@ def log_normal_maximum(
     limits
         Range of sd; the mean stays within the nodes.
     """
-    scale = 1.0 / max(n, 1.0)
+    low, high = float(log_m[0]), float(log_m[-1])
+    ends = np.log(limits)
+    mean, log_sd = start[0], float(np.log(start[1]))
+    centred = np.stack([log_m, log_m**2])
 
-    def loss(point: FloatArray) -> tuple[float, FloatArray]:
-        mean, log_sd = point
-        sd = np.exp(log_sd)
-        logits = -0.5 * ((log_m - mean) / sd) ** 2
-        log_z = logsumexp(logits)
-        p = np.exp(logits - log_z)
-        spread = s2 - 2.0 * mean * s1 + n * mean * mean
-        value = -0.5 * spread / sd**2 - n * log_z + log_normal_penalty(mean, sd, centre)
-        expected = p @ log_m
-        expected_spread = p @ (log_m - mean) ** 2
-        d_mean = (s1 - n * expected - 2.0 * (mean - centre)) / sd**2
-        d_log_sd = (spread - n * expected_spread + 2.0 * (mean - centre) ** 2 + 10.0) / sd**2 - 10.0
-        return -value * scale, -np.array([d_mean, d_log_sd]) * scale
+    def value_at(mean: float, log_sd: float) -> float:
+        log_p = log_normal_weights(log_m, mean, float(np.exp(log_sd)))
+        # log p_q is linear in (log M, log^2 M), so their summed expectations suffice.
+        slope, bend = mean * np.exp(-2.0 * log_sd), -0.5 * np.exp(-2.0 * log_sd)
+        log_z = float((slope * centred[0] + bend * centred[1] - log_p)[0])
+        penalty = log_normal_penalty(mean, float(np.exp(log_sd)), centre)
+        return float(slope * s1 + bend * s2 - n * log_z + penalty)
 
-    bounds = [(float(log_m[0]), float(log_m[-1])), tuple(np.log(limits))]
-    best = minimize(
-        loss,
-        np.array([start[0], np.log(start[1])]),
-        jac=True,
-        bounds=bounds,
-        method="L-BFGS-B",
-        options={"ftol": 1e-16, "gtol": 1e-12, "maxiter": 200},
-    )
-    return float(best.x[0]), float(np.exp(best.x[1]))
+    for _ in range(200):
+        gradient, curvature = _log_normal_derivatives(log_m, n, s1, s2, mean, log_sd, centre)
+        free = np.array([True, not _held(log_sd, gradient[1], ends)])
+        free[0] = not _held(mean, gradient[0], np.array([low, high]))
+        step = np.zeros(2)
+        if free.any():
+            block = curvature[np.ix_(free, free)]
+            values, vectors = np.linalg.eigh(block)
+            positive = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
+            step[free] = vectors @ ((vectors.T @ gradient[free]) / positive)
+        step *= min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
+        before, length = value_at(mean, log_sd), 1.0
+        for _ in range(40):
+            moved = float(np.clip(mean + length * step[0], low, high))
+            moved_sd = float(np.clip(log_sd + length * step[1], *ends))
+            near = float(np.abs(step).max()) < 1e-4
+            if near or value_at(moved, moved_sd) >= before:
+                mean, log_sd = moved, moved_sd
+                break
+            length *= 0.5
+        if float(np.abs(step).max()) < 1e-12:
+            break
+    return mean, float(np.exp(log_sd))
+
+
+def _held(at: float, slope: float, ends: FloatArray) -> bool:
+    """Whether a coordinate stands at an end of its range and wants to go further."""
+    return bool((at <= ends[0] and slope < 0.0) or (at >= ends[1] and slope > 0.0))
+
+
+def _log_normal_derivatives(
+    log_m: FloatArray, n: float, s1: float, s2: float, mean: float, log_sd: float, centre: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return gradient and minus the Hessian in (mean, log sd)."""
+    variance = float(np.exp(2.0 * log_sd))
+    p = np.exp(log_normal_weights(log_m, mean, float(np.sqrt(variance))))
+    d = log_m - mean
+    m1, m2, m3, m4 = (float(p @ d**k) for k in (1, 2, 3, 4))
+    first, second = s1 - n * mean, s2 - 2.0 * mean * s1 + n * mean * mean
+    off = mean - centre
+    g_mean = (first - n * m1 - 2.0 * off) / variance
+    g_sd = (second - n * m2 + 2.0 * off * off + 10.0) / variance - 10.0
+    h_mean = (n * (m2 - m1 * m1) / variance + 2.0) / variance
+    h_cross = 2.0 * g_mean + n * (m3 - m1 * m2) / variance**2
+    h_sd = 2.0 * (g_sd + 10.0) + n * (m4 - m2 * m2) / variance**2
+    return np.array([g_mean, g_sd]), np.array([[h_mean, h_cross], [h_cross, h_sd]])

@@ -321,18 +321,19 @@ def newton_reference(
             hessian[:, 2, 2] = -1.0
         step = np.stack([_ascent(g, h) for g, h in zip(gradient, hessian, strict=True)])
         size_of = np.ones(len(active))
+        far = np.abs(step).max(axis=1) >= 1e-4
         moved = point[active]
         for _ in range(30):
             trial = point[active] + size_of[:, None] * step
             trial[:, 2] = np.clip(trial[:, 2], *LIMITS_LOG_M)
-            worse = ~(at(trial, active)[0] >= value - 1e-13 * np.abs(value))
+            worse = far & ~(at(trial, active)[0] >= value - 1e-13 * np.abs(value))
             moved = np.where(worse[:, None], moved, trial)
             if not worse.any():
                 break
             size_of = np.where(worse, 0.5 * size_of, size_of)
         change = np.abs(moved - point[active]).max(axis=1)
         point[active] = moved
-        active = active[change > 1e-9]
+        active = active[change >= 1e-7]
     return point
 
 

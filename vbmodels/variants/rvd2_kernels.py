@@ -244,12 +244,14 @@ def newton(r, n, start, prior, mean_field, shared, size):
                 hessian[2, 2] = -1.0
             _ascent(gradient, hessian, step)
             longest = max(abs(step[0]), abs(step[1]), abs(step[2]))
-            if longest < 1e-5:
-                # Quadratic convergence: the error after this step is far below 1e-9.
+            if longest < 1e-4:
+                # Newton's step is right here, and a comparison of values would be noise.
                 for i in range(3):
                     point[i] += step[i]
                 point[2] = min(max(point[2], _LOW), _HIGH)
-                break
+                if longest < 1e-7:
+                    break
+                continue
             length = 1.0
             for _ in range(30):
                 for i in range(3):

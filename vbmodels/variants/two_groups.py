@@ -29,6 +29,7 @@ from vbmodels.variants import kernels, quadrature
 from vbmodels.variants.batch import N_TYPES, Counts, units
 from vbmodels.variants.hyperparameters import (
     CAP,
+    BetaPrior,
     beta_maximum,
     log_normal_maximum,
     log_normal_penalty,
@@ -38,7 +39,9 @@ from vbmodels.variants.table import M_NODES, Table, survival_tables, tabulate
 
 LOG_M = np.log(M_NODES)
 CENTRE_M = float(np.log(2000.0))
-CENTRE_A = float(np.log(2.0))
+# Weak: A within a factor 2.7 of 2; the mean rate within a factor 20 of 5e-4. Without the
+# first M0 runs to its cap at low depth, without the second types without a read do.
+ERROR_PRIOR = BetaPrior(float(np.log(2.0)), 1.0, float(np.log(5e-4)), 1.0 / 9.0)
 BROAD = (quadrature.BROAD, quadrature.BROAD)
 # The broad alternative, and peaks a factor 3.2 apart in the allele's share.
 MIXTURE = (BROAD, *((4.0, 4.0 * (1.0 - v) / v) for v in (0.001, 0.0032, 0.01, 0.032, 0.1, 0.3)))
@@ -223,7 +226,7 @@ class TwoGroups:
             LOG_M, stats.units, stats.log_m, stats.log_m2, (q.log_m_mean, q.log_m_sd), CENTRE_M
         )
         n, s1, s2 = stats.errors.T
-        a, b = beta_maximum(n, s1, s2, (q.a, q.b), centre=CENTRE_A, weight=1.0)
+        a, b = beta_maximum(n, s1, s2, (q.a, q.b), ERROR_PRIOR)
         return Global(
             pi=(called + 0.5) / (stats.units + 1.0),
             rho=weights / weights.sum(),
@@ -238,7 +241,8 @@ class TwoGroups:
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
         share = np.array([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w])
-        penalty = 0.5 * np.log(share).sum() - 0.5 * ((np.log(q.a) - CENTRE_A) ** 2).sum()
+        penalty = 0.5 * np.log(share).sum()
+        penalty += ERROR_PRIOR.log_density(np.log(q.a), np.log(q.b)).sum()
         if len(q.rho) > 1:
             penalty += 0.5 * np.log(q.rho).sum()
         return float(stats.bound + penalty + log_normal_penalty(q.log_m_mean, q.log_m_sd, CENTRE_M))

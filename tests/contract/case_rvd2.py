@@ -1,0 +1,188 @@
+"""The rows of the papers' RVD2; hooks from the generative model with scipy.stats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from scipy import integrate, stats
+from scipy.special import digamma, expit, polygamma
+
+from tests.contract.cases import (
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    LocalStep,
+    MonteCarlo,
+    Recovery,
+    Sampler,
+)
+from vbmodels.cavi import fit
+from vbmodels.state import FloatArray
+from vbmodels.variants.gibbs import gibbs
+from vbmodels.variants.rvd2 import RVD2, Errors, Global, Local
+
+
+def reads(seed: int, locations: int, replicates: int, depth: int) -> Errors:
+    rng = np.random.default_rng(seed)
+    mu = rng.beta(1.5, 150.0, locations)
+    m = np.exp(rng.normal(7.0, 0.4, locations))
+    n = rng.poisson(depth, (locations, replicates))
+    theta = rng.beta((m * mu)[:, None], (m * (1.0 - mu))[:, None], n.shape)
+    return Errors(rng.binomial(n, theta), n)
+
+
+def cut(data: Errors, parts: int) -> list[Errors]:
+    rows = np.array_split(np.arange(len(data.r)), parts)
+    return [Errors(data.r[i], data.n[i]) for i in rows]
+
+
+def batches(seed: int, parts: int) -> list[Errors]:
+    return cut(reads(seed, 48, 3, 500), parts)
+
+
+def tiny(seed: int) -> list[Errors]:
+    return cut(reads(seed, 12, 4, 3000), 2)
+
+
+def case_of(model: RVD2, name: str, **items) -> Case:
+    shared, field = model.shared, model.inference == "mean_field"
+
+    def local_vector(local: Local) -> FloatArray:
+        free = [np.log(local.delta), np.log(local.gamma)]
+        return np.concatenate(free if shared else [*free, local.log_m])
+
+    def local_from_vector(local: Local, vector: FloatArray) -> Local:
+        blocks = np.split(vector, 2 if shared else 3)
+        log_m = local.log_m if shared else blocks[2]
+        return Local(np.exp(blocks[0]), np.exp(blocks[1]), log_m)
+
+    def joined(parts: Sequence[Errors], states: Sequence[Local], q: Global):
+        r, n = (np.concatenate([getattr(b, k) for b in parts]) for k in "rn")
+        delta, gamma, log_m = (
+            np.concatenate([getattr(s, k) for s in states]) for k in ("delta", "gamma", "log_m")
+        )
+        return r, n, delta, gamma, np.full_like(log_m, q.log_m) if shared else log_m
+
+    def theta_factor(r, n, delta, gamma, log_m):
+        m, mean = np.exp(log_m)[:, None], (delta / (delta + gamma))[:, None]
+        return stats.beta(r + m * mean, n - r + m * (1.0 - mean))
+
+    def sample(q, parts, states, rng, size):
+        r, n, delta, gamma, log_m = joined(parts, states, q)
+        mu = rng.beta(delta, gamma, (size, len(delta)))
+        theta = None
+        if field:
+            theta = theta_factor(r, n, delta, gamma, log_m).rvs((size, *r.shape), random_state=rng)
+        return mu, theta, q, log_m
+
+    def log_joint(draws, parts):
+        mu, theta, q, log_m = draws
+        r, n = (np.concatenate([getattr(b, k) for b in parts]) for k in "rn")
+        m = np.exp(log_m)
+        value = stats.beta.logpdf(mu, q.a0, q.b0).sum(axis=1)
+        a, b = (m * mu)[:, :, None], (m * (1.0 - mu))[:, :, None]
+        if field:
+            value += stats.beta.logpdf(theta, a, b).sum(axis=(1, 2))
+            value += stats.binom.logpmf(r, n, theta).sum(axis=(1, 2))
+        else:
+            value += stats.betabinom.logpmf(r, n, a, b).sum(axis=(1, 2))
+        return value if shared else value + stats.norm.logpdf(log_m, q.log_m, 0.5).sum()
+
+    def log_q(draws, q, parts, states):
+        mu, theta, _, _ = draws
+        r, n, delta, gamma, log_m = joined(parts, states, q)
+        value = stats.beta.logpdf(mu, delta, gamma).sum(axis=1)
+        if field:
+            value += theta_factor(r, n, delta, gamma, log_m).logpdf(theta).sum(axis=(1, 2))
+        return value
+
+    def log_evidence(parts: Sequence[Errors]) -> float:
+        """Simpson's rule in logit mu, at the hyperparameters and M_j that the fit ends at."""
+        done = fit(model, parts, tol=1e-10, max_iter=5000)
+        states = done.reduce.local_states(done.iterations - 1)
+        r, n, _, _, log_m = joined(parts, states, done.q)
+        x = np.linspace(-60.0, 15.0, 20_001)
+        mu = expit(x)
+        prior = stats.beta.pdf(mu, done.q.a0, done.q.b0) * mu * expit(-x)
+        total = 0.0
+        for rj, nj, m in zip(r, n, np.exp(log_m), strict=True):
+            log_f = sum(
+                stats.betabinom.logpmf(a, b, m * mu, m * expit(-x))
+                for a, b in zip(rj, nj, strict=True)
+            )
+            total += np.log(integrate.simpson(np.exp(log_f - log_f.max()) * prior, x=x))
+            total += log_f.max()
+        return total if shared else total + stats.norm.logpdf(log_m, done.q.log_m, 0.5).sum()
+
+    @cache
+    def converged(seed: int) -> Global:
+        return fit(model, batches(seed, 1), tol=1e-10, max_iter=5000).q
+
+    def draws(parts: Sequence[Errors], rng: np.random.Generator) -> FloatArray:
+        few = Errors(parts[0].r[:10], parts[0].n[:10])
+        sd = 0.0 if shared else 0.5
+        found = gibbs(few, converged(0), rng, log_m_sd=sd, chains=2, burn_in=500, draws=2500)
+        return np.log(expit(found.logit_mu))
+
+    def moments(q: Global, states: Sequence[Local]) -> tuple[FloatArray, FloatArray]:
+        a, b = states[0].delta[:10], states[0].gamma[:10]
+        return digamma(a) - digamma(a + b), np.sqrt(polygamma(1, a) - polygamma(1, a + b))
+
+    def recovery_error(seed: int) -> float:
+        """Error of log mu0 and of mean log M, the larger after scaling by .1 and .3."""
+        q = fit(model, [reads(seed, 2000, 3, 2000)], tol=1e-7).q
+        mu0 = q.a0 / (q.a0 + q.b0)
+        return float(max(abs(np.log(mu0 / (1.5 / 151.5))) / 0.1, abs(q.log_m - 7.0) / 0.3))
+
+    return Case(
+        name=name,
+        model=lambda: model,
+        batches=batches,
+        tiny=tiny,
+        global_step=GlobalStep(
+            coordinates=Coordinates(to_vector=model.to_vector, from_vector=model.from_vector),
+            tolerance=1e-5 if shared else 1e-6,
+        ),
+        local_step=LocalStep(
+            coordinates=Coordinates(to_vector=local_vector, from_vector=local_from_vector),
+            tolerance=1e-5,
+        ),
+        monte_carlo=MonteCarlo(sample=sample, log_joint=log_joint, log_q=log_q),
+        evidence=Evidence(log_evidence=log_evidence, largest_gap=items["gap"]),
+        sampler=Sampler(
+            draws=draws,
+            moments=moments,
+            mean_tolerance=items["mean_tolerance"],
+            sd_ratio=items["sd_ratio"],
+        ),
+        # SQUAREM divides two small differences: rounding grows more than under plain ascent.
+        partition_rtol=1e-8,
+        slow=frozenset({"recovery"}),
+        recovery=Recovery(error=recovery_error, tolerance=items["recovery"], seeds=(0, 1, 2)),
+    )
+
+
+CASES = [
+    case_of(
+        RVD2(), "rvd2-collapsed", gap=0.02, mean_tolerance=0.1, sd_ratio=(0.85, 1.1), recovery=1.0
+    ),
+    case_of(
+        RVD2(dispersion="shared"),
+        "rvd2-collapsed-shared",
+        gap=0.02,
+        mean_tolerance=0.1,
+        sd_ratio=(0.9, 1.1),
+        recovery=1.0,
+    ),
+    case_of(
+        RVD2(inference="mean_field"),
+        "rvd2-mean-field",
+        gap=5.0,
+        mean_tolerance=1.0,
+        sd_ratio=(0.2, 1.05),
+        recovery=6.0,
+    ),
+]

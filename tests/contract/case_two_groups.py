@@ -1,0 +1,129 @@
+"""The row of the two-groups test; the truth is summed on a uniform grid with scipy.stats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import integrate, stats
+from scipy.special import expit, logsumexp
+
+from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery
+from vbmodels.cavi import fit
+from vbmodels.state import FloatArray
+from vbmodels.variants.batch import Counts, units
+from vbmodels.variants.calls import local_fdr, q_values
+from vbmodels.variants.simulate import simulate
+from vbmodels.variants.two_groups import TwoGroups
+
+MODEL = TwoGroups()
+
+
+def cut(counts: Counts, parts: int) -> list[Counts]:
+    return [counts.take(index) for index in np.array_split(np.arange(len(counts)), parts)]
+
+
+def batches(seed: int, parts: int) -> list[Counts]:
+    counts, _ = simulate(
+        np.random.default_rng(seed),
+        n_locations=32,
+        n_variants=3,
+        vaf=0.02,
+        depth=1000,
+        n_replicates=2,
+        error_rate=1e-3,
+    )
+    return cut(counts, parts)
+
+
+def tiny(seed: int) -> list[Counts]:
+    counts, _ = simulate(
+        np.random.default_rng(seed),
+        n_locations=4,
+        n_variants=1,
+        vaf=0.02,
+        depth=300,
+        n_replicates=2,
+        error_rate=3e-3,
+    )
+    return cut(counts, 2)
+
+
+def brute_force(
+    r: FloatArray, n: FloatArray, case: FloatArray, kind: int, q
+) -> tuple[float, float]:
+    """Return log m0 and log m1 of one unit by Simpson's rule on 20,001 points of logit mu."""
+    m_nodes = np.exp(np.log(30.0) + np.arange(10) / 9.0 * np.log(1e6 / 30.0))
+    log_p = stats.norm.logpdf(np.log(m_nodes), q.log_m_mean, q.log_m_sd)
+    log_p -= logsumexp(log_p)
+    x = np.linspace(-170.0, 30.0, 20_001)
+    mu, jacobian = expit(x), expit(x) * expit(-x)
+    broad = stats.beta(0.1, 0.1).pdf(mu) * jacobian
+    e = (1.0 - q.w) * stats.beta(q.a[kind], q.b[kind]).pdf(mu) * jacobian + q.w * broad
+    m0, m1 = [], []
+    for m in m_nodes:
+        likelihood = [
+            stats.betabinom.logpmf(k, d, m * mu, m * expit(-x)) for k, d in zip(r, n, strict=True)
+        ]
+        of_case = sum(v for v, c in zip(likelihood, case, strict=True) if c)
+        of_control = sum(v for v, c in zip(likelihood, case, strict=True) if not c)
+        both, top_case = of_case + of_control, of_case.max()
+        top, top_control = both.max(), of_control.max()
+        m0.append(np.log(integrate.simpson(np.exp(both - top) * e, x=x)) + top)
+        g = np.exp(of_case - top_case) * broad
+        tail = integrate.cumulative_simpson(g[::-1], dx=x[1] - x[0], initial=0.0)[::-1]
+        inside = np.exp(of_control - top_control) * e * tail / stats.beta(0.1, 0.1).sf(mu)
+        m1.append(np.log(integrate.simpson(inside, x=x)) + top_case + top_control)
+    return float(logsumexp(log_p + m0)), float(logsumexp(log_p + m1))
+
+
+def log_evidence(parts: Sequence[Counts]) -> float:
+    """The penalised log marginal likelihood at the hyperparameters that the fit ends at."""
+    q = fit(MODEL, parts, tol=1e-10, max_iter=5000).q
+    total = 0.0
+    for part in parts:
+        of = units(part)
+        for r, n, kind in zip(of.alt_reads, of.depth, of.kind, strict=True):
+            m0, m1 = brute_force(r, n, of.case, kind, q)
+            total += np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1)
+    penalty = 0.5 * np.log([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w]).sum()
+    penalty += -0.5 * ((np.log(q.a) - np.log(2.0)) ** 2).sum()
+    penalty += -0.5 * ((np.log(q.a / q.b) - np.log(5e-4)) ** 2).sum() / 9.0
+    spread = ((q.log_m_mean - np.log(2000.0)) / q.log_m_sd) ** 2
+    return float(total + penalty - spread - 5.0 * np.log(q.log_m_sd**2) - 5.0 / q.log_m_sd**2)
+
+
+def recovery_error(seed: int) -> float:
+    """Missed and false variants at 1 % and 4000 reads, as a share of the 14."""
+    counts, truth = simulate(np.random.default_rng(seed), n_locations=400, vaf=0.01, depth=4000)
+    done = fit(MODEL, [counts], tol=1e-6)
+    m0, m1, _ = MODEL.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
+    of = units(counts)
+    called = q_values(local_fdr(m1 - m0, done.q.pi)) <= 0.05
+    found = set(zip(of.location[called].tolist(), of.alt[called].tolist(), strict=True))
+    true = set(zip(truth.location.tolist(), truth.alt.tolist(), strict=True))
+    return len(found ^ true) / len(true)
+
+
+CASE = Case(
+    name="two_groups",
+    model=lambda: MODEL,
+    batches=batches,
+    tiny=tiny,
+    global_step=GlobalStep(
+        coordinates=Coordinates(
+            to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3
+        ),
+        at="fixed_point",
+        tolerance=1e-3,
+        max_iter=5000,
+    ),
+    local_step="the local state is a table of likelihoods: it depends on the data alone",
+    monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
+    evidence=Evidence(log_evidence=log_evidence, largest_gap=1e-2, strict=False, seeds=(0,)),
+    # SQUAREM divides two small differences: rounding grows more than under plain ascent.
+    partition_rtol=1e-8,
+    slow=frozenset({"recovery", "stationary"}),
+    sampler="the posterior of mu is itself quadrature; tests/models compares it with a grid",
+    recovery=Recovery(error=recovery_error, tolerance=0.08, seeds=(0, 1, 2)),
+)

@@ -1,0 +1,254 @@
+"""The two-groups test: quadrature against other code, EM, calls, posteriors, odd inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.special import expit, logsumexp
+
+from tests.contract.case_two_groups import brute_force
+from vbmodels.cavi import fit
+from vbmodels.state import leaves
+from vbmodels.variants import kernels, posterior, quadrature, table
+from vbmodels.variants.batch import Counts, totals, units
+from vbmodels.variants.calls import (
+    benjamini_hochberg,
+    e_bh,
+    local_fdr,
+    prior_from_bayes_factors,
+    q_values,
+)
+from vbmodels.variants.simulate import simulate
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+
+MODEL = TwoGroups()
+
+
+def counts(seed=0, **settings) -> Counts:
+    options = dict(n_locations=20, n_variants=3, vaf=0.02, depth=1000, n_replicates=2)
+    return simulate(np.random.default_rng(seed), **(options | settings))[0]
+
+
+def start(batch: Counts, model=MODEL):
+    return model.init(model.observe(batch), np.random.default_rng(0))
+
+
+def log_bf(batch: Counts, q, model=MODEL):
+    m0, m1, _ = model.reweigh(q, table.tabulate(units(batch), q.anchor))
+    return m1 - m0
+
+
+@pytest.mark.parametrize(("nodes", "tolerance"), [(40, 1e-3), (100, 1e-7)])
+def test_both_marginals_equal_a_uniform_grid_by_other_code(monkeypatch, nodes, tolerance):
+    monkeypatch.setattr(quadrature, "N_NODES", nodes)
+    batch = counts(n_locations=3, n_variants=2, depth=300)
+    q, of = start(batch), units(batch)
+    tabulated = table.tabulate(of, q.anchor)
+    m0, m1, _ = MODEL.reweigh(q, tabulated)
+    for u in range(0, len(of), 2):
+        exact = brute_force(of.alt_reads[u], of.depth[u], of.case, of.kind[u], q)
+        found = np.array([m0[u], m1[u]]) + tabulated.log_binomial[u]
+        assert_allclose(found, exact, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("gains_only", [True, False])
+@pytest.mark.parametrize("alternatives", [((0.1, 0.1),), MIXTURE])
+def test_kernels_equal_their_numpy_reference(gains_only, alternatives):
+    batch = counts(vaf=0.3)
+    model = TwoGroups(gains_only=gains_only, alternatives=alternatives)
+    q = start(batch, model)
+    compiled, plain = (table.tabulate(units(batch), q.anchor, c) for c in (True, False))
+    assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-8)
+    assert_allclose(compiled.log_case, plain.log_case, rtol=0, atol=1e-6)
+    one, other = (replace(model, compiled=c).reweigh(q, plain) for c in (True, False))
+    # The cut's interpolation is good to 1e-9, its noise where H1 is impossible is not a value.
+    likely = one[0] - one[1] < 15.0
+    assert_allclose(one[0], other[0], rtol=0, atol=1e-9)
+    assert_allclose(one[1][likely], other[1][likely], rtol=0, atol=1e-7)
+    for (name, a), (_, b) in zip(leaves(one[2]), leaves(other[2]), strict=True):
+        assert_allclose(a, b, rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+def test_a_partition_returns_42_numbers():
+    batch = counts()
+    q = start(batch)
+    stats_of = MODEL.suff_stats(q, batch, MODEL.local_step(q, batch, None))
+    assert sum(np.asarray(leaf).size for _, leaf in leaves(stats_of)) == 42
+
+
+@pytest.mark.parametrize("z", [1e-80, 1e-3, 0.7, 9.9, 10.0, 3e4, 1e7])
+def test_kernel_special_functions(z):
+    from scipy.special import digamma, gammaln, polygamma
+
+    psi, tri = kernels.polygammas(z)
+    assert_allclose([psi, tri], [digamma(z), polygamma(1, z)], rtol=1e-13)
+    for r in (0, 1, 12, 13, 5000):
+        exact = gammaln(z + r) - gammaln(z)
+        assert_allclose(kernels.log_rising(z, r), exact, rtol=1e-12, atol=1e-8)
+
+
+def test_the_interpolated_survival_is_beta_s():
+    found = table.survival_tables(np.array(MIXTURE))
+    x = np.array([-150.0, -30.3, -7.77, -1.01, 0.3, 6.6, 30.0])
+    for (a, b), row in zip(MIXTURE, found, strict=True):
+        values = [kernels._log_survival(v, row) for v in x]
+        exact = stats.beta.logsf(expit(x[:-1]), a, b)
+        keep = exact > -600.0
+        assert_allclose(np.array(values)[:-1][keep], exact[keep], rtol=1e-7, atol=1e-9)
+
+
+def test_em_finds_the_variants_and_calls_nothing_without_any():
+    for seed, variants in ((0, 14), (1, 0)):
+        batch, truth = simulate(
+            np.random.default_rng(seed), n_locations=200, n_variants=variants, depth=2000
+        )
+        done = fit(MODEL, [batch], tol=1e-6)
+        q = MODEL.anchored(done.q)
+        of = units(batch)
+        called = q_values(local_fdr(log_bf(batch, q), q.pi)) <= 0.05
+        found = set(zip(of.location[called], of.alt[called], strict=True))
+        assert found == set(zip(truth.location, truth.alt, strict=True))
+        assert np.all(np.diff(done.trace) >= 0.0)
+
+
+def test_order_of_replicates_and_empty_ones_change_nothing():
+    batch = counts()
+    q = start(batch)
+    before = log_bf(batch, q)
+    order = np.array([1, 0, 3, 2])
+    swapped = Counts(batch.counts[:, order], batch.ref, batch.case[order])
+    assert_allclose(log_bf(swapped, q), before, atol=1e-9)
+    empty = np.concatenate([batch.counts, np.zeros_like(batch.counts[:, :1])], axis=1)
+    for sample in (True, False):
+        more = Counts(empty, batch.ref, np.append(batch.case, sample))
+        assert_allclose(log_bf(more, q), before, atol=1e-9)
+
+
+def test_without_reads_nothing_is_learnt():
+    batch = counts()
+    for missing in (batch.case, ~batch.case, np.ones(4, bool)):
+        cleared = batch.counts.copy()
+        cleared[:, missing] = 0
+        q = start(batch)
+        bf = log_bf(Counts(cleared, batch.ref, batch.case), q, TwoGroups(gains_only=False))
+        if missing[batch.case].all():
+            assert_allclose(bf, 0.0, atol=1e-3)
+        assert np.isfinite(bf).all()
+
+
+def test_germline_finds_a_heterozygous_site_without_control():
+    batch, truth = simulate(np.random.default_rng(2), n_locations=60, n_variants=5, vaf=0.5)
+    alone = Counts(batch.counts[:, :3], batch.ref, np.ones(3, bool))
+    model = TwoGroups(gains_only=False)
+    done = fit(model, [alone], tol=1e-6)
+    of = units(alone)
+    called = q_values(local_fdr(log_bf(alone, done.q, model), done.q.pi)) <= 0.05
+    assert set(of.location[called]) == set(truth.location)
+
+
+def test_a_loss_counts_only_two_sided():
+    batch, truth = simulate(np.random.default_rng(3), n_locations=60, n_variants=5, vaf=0.3)
+    swapped = Counts(batch.counts, batch.ref, ~batch.case)
+    q = start(batch)
+    one, two = (log_bf(swapped, q, TwoGroups(gains_only=g)) for g in (True, False))
+    variant = np.isin(units(batch).location * 4 + units(batch).alt, truth.location * 4 + truth.alt)
+    assert one[variant].max() < 0.0 < 5.0 < two[variant].min()
+
+
+def test_posteriors_of_mu_equal_a_uniform_grid():
+    batch = counts(n_locations=4, n_variants=2, depth=400)
+    q = replace(start(batch), pi=0.2, w=0.05)
+    of = units(batch)
+    tabulated = table.tabulate(of, q.anchor)
+    case, control = posterior.rates(MODEL, q, tabulated)
+    x = np.linspace(-60.0, 20.0, 8001)
+    mu, width = expit(x), expit(x) * expit(-x)
+    log_p = stats.norm.logpdf(np.log(table.M_NODES), q.log_m_mean, q.log_m_sd)
+    p = np.exp(log_p - logsumexp(log_p))
+    broad = stats.beta(0.1, 0.1).pdf(mu) * width
+    for u in (0, 4, 7, 10):
+        e = (1 - q.w) * stats.beta(q.a[of.kind[u]], q.b[of.kind[u]]).pdf(mu) * width + q.w * broad
+        both = np.zeros((2, len(x)))
+        for m, weight in zip(table.M_NODES, p, strict=True):
+            like = [
+                np.exp(sum(stats.betabinom.logpmf(k, n, m * mu, m * expit(-x)) for k, n in rows))
+                for rows in (
+                    list(zip(of.alt_reads[u, of.case == c], of.depth[u, of.case == c], strict=True))
+                    for c in (True, False)
+                )
+            ]
+            f = like[1] * e / stats.beta(0.1, 0.1).sf(mu)
+            g = like[0] * broad
+            step = x[1] - x[0]
+            below = (np.cumsum(f) - 0.5 * f) * step
+            above = (np.cumsum(g[::-1])[::-1] - 0.5 * g) * step
+            null = (1 - q.pi) * like[0] * like[1] * e
+            both += weight * np.stack([null + q.pi * g * below, null + q.pi * f * above])
+        both /= both.sum(axis=1, keepdims=True)
+        for rate, mass in zip((case, control), both, strict=True):
+            mean = mass @ mu
+            assert_allclose(rate.mean[u], mean, rtol=1e-4)
+            assert_allclose(rate.sd[u], np.sqrt(mass @ (mu - mean) ** 2), rtol=1e-3)
+            exact = np.interp(posterior.LEVELS, np.cumsum(mass) - 0.5 * mass, x)
+            found = np.log(rate.quantiles[u]) - np.log1p(-rate.quantiles[u])
+            assert_allclose(found, exact, rtol=0, atol=0.03)
+
+
+def test_compiled_quantiles_equal_their_reference():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=(5, 3, 40)), axis=2) * 3
+    density = stats.norm.pdf(x) / 3
+    cdf = stats.norm.cdf(x) / 3
+    levels = np.array([0.05, 0.5, 0.9])
+    found = np.empty((5, 3))
+    kernels.mixture_quantiles(x, cdf, density, levels, found)
+    plain = posterior.mixture_quantiles(x, cdf, density, levels)
+    assert_allclose(found, plain, atol=1e-5)
+    assert_allclose(plain, np.broadcast_to(stats.norm.ppf(levels), (5, 3)), atol=0.02)
+
+
+def test_q_values_and_e_bh():
+    lfdr = np.array([0.9, 0.01, 0.2, 0.02, 1.0])
+    q = q_values(lfdr)
+    assert_allclose(q[[1, 3, 2]], [0.01, 0.015, 0.23 / 3])
+    assert np.all(np.diff(q[np.argsort(lfdr)]) >= 0)
+    bf = np.log(np.array([100.0, 99.0, 49.0, 1.0, 1.0]))
+    # U / (level k) = 100, 50, 33.3 for k = 1, 2, 3 at level .05.
+    assert e_bh(bf, 0.05).tolist() == [True, True, True, False, False]
+    assert not e_bh(np.log(np.array([99.0, 1.0, 1.0, 1.0, 1.0])), 0.05).any()
+    p = np.array([0.01, 0.04, 0.03, 0.5])
+    assert_allclose(benjamini_hochberg(p), stats.false_discovery_control(p))
+
+
+def test_the_scalar_em_reaches_its_fixed_point():
+    rng = np.random.default_rng(0)
+    bf = np.concatenate([rng.normal(-2, 1, 2000), rng.normal(6, 2, 30)])
+    pi = prior_from_bayes_factors(bf)
+    z = 1 - local_fdr(bf, pi)
+    assert_allclose(pi, (z.sum() + 0.5) / 2031, rtol=1e-8)
+
+
+def test_units_and_totals_of_a_location():
+    reads = np.array([[[5, 90, 3, 2], [0, 7, 0, 0]], [[1, 2, 3, 4], [0, 0, 0, 0]]], np.int32)
+    batch = Counts(reads, np.array([1, -1], np.int8), np.array([True, False]))
+    of = units(batch)
+    assert of.alt.tolist() == [0, 2, 3]
+    assert of.kind.tolist() == [3, 4, 5]
+    assert of.alt_reads.tolist() == [[5, 0], [3, 0], [2, 0]]
+    r, n = totals(batch)
+    assert r.tolist() == [[10, 0], [0, 0]]
+    assert n.tolist() == [[100, 7], [0, 0]]
+
+
+def test_what_a_batch_refuses():
+    case = np.array([True])
+    with pytest.raises(ValueError, match="location 0 has a negative"):
+        Counts(np.array([[[1, -1, 0, 0]]], np.int32), np.zeros(1, np.int8), case)
+    with pytest.raises(ValueError, match="no replicate belongs to the case"):
+        Counts(np.zeros((1, 1, 4), np.int32), np.zeros(1, np.int8), ~case)
+    with pytest.raises(ValueError, match=r"expected counts \[J, R, 4\]"):
+        Counts(np.zeros((1, 2, 4), np.int32), np.zeros(1, np.int8), case)
