@@ -55,11 +55,11 @@ def test_both_marginals_equal_a_uniform_grid_by_other_code(monkeypatch, nodes, t
         assert_allclose(found, exact, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("gains_only", [True, False])
+@pytest.mark.parametrize("sense", ["gain", "either"])
 @pytest.mark.parametrize("alternatives", [((0.1, 0.1),), MIXTURE])
-def test_kernels_equal_their_numpy_reference(gains_only, alternatives):
+def test_kernels_equal_their_numpy_reference(sense, alternatives):
     batch = counts(vaf=0.3)
-    model = TwoGroups(gains_only=gains_only, alternatives=alternatives)
+    model = TwoGroups(sense=sense, alternatives=alternatives)
     q = start(batch, model)
     compiled, plain = (table.tabulate(units(batch), q.anchor, c) for c in (True, False))
     assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-8)
@@ -88,17 +88,17 @@ def test_kernel_special_functions(z):
     assert_allclose([psi, tri], [digamma(z), polygamma(1, z)], rtol=1e-13)
     for r in (0, 1, 12, 13, 5000):
         exact = gammaln(z + r) - gammaln(z)
-        assert_allclose(kernels.log_rising(z, r), exact, rtol=1e-12, atol=1e-8)
+        assert_allclose(kernels.log_rising(z, r), exact, rtol=1e-12, atol=5e-8)
 
 
 def test_the_interpolated_survival_is_beta_s():
     found = table.survival_tables(np.array(MIXTURE))
-    x = np.array([-150.0, -30.3, -7.77, -1.01, 0.3, 6.6, 30.0])
-    for (a, b), row in zip(MIXTURE, found, strict=True):
+    x = np.array([-150.0, -30.3, -7.77, -1.01, 0.3, 6.6])
+    for i, ((a, b), row) in enumerate(zip(MIXTURE, found, strict=True)):
         values = [kernels._log_survival(v, row) for v in x]
-        exact = stats.beta.logsf(expit(x[:-1]), a, b)
-        keep = exact > -600.0
-        assert_allclose(np.array(values)[:-1][keep], exact[keep], rtol=1e-7, atol=1e-9)
+        floor = 0.05 if i else 0.0
+        exact = np.log(floor + (1 - floor) * stats.beta.sf(expit(x), a, b))
+        assert_allclose(values, exact, rtol=1e-6, atol=1e-7)
 
 
 def test_em_finds_the_variants_and_calls_nothing_without_any():
@@ -134,7 +134,7 @@ def test_without_reads_nothing_is_learnt():
         cleared = batch.counts.copy()
         cleared[:, missing] = 0
         q = start(batch)
-        bf = log_bf(Counts(cleared, batch.ref, batch.case), q, TwoGroups(gains_only=False))
+        bf = log_bf(Counts(cleared, batch.ref, batch.case), q, TwoGroups(sense="either"))
         if missing[batch.case].all():
             assert_allclose(bf, 0.0, atol=1e-3)
         assert np.isfinite(bf).all()
@@ -143,7 +143,7 @@ def test_without_reads_nothing_is_learnt():
 def test_germline_finds_a_heterozygous_site_without_control():
     batch, truth = simulate(np.random.default_rng(2), n_locations=60, n_variants=5, vaf=0.5)
     alone = Counts(batch.counts[:, :3], batch.ref, np.ones(3, bool))
-    model = TwoGroups(gains_only=False)
+    model = TwoGroups(sense="germline")
     done = fit(model, [alone], tol=1e-6)
     of = units(alone)
     called = q_values(local_fdr(log_bf(alone, done.q, model), done.q.pi)) <= 0.05
@@ -154,7 +154,7 @@ def test_a_loss_counts_only_two_sided():
     batch, truth = simulate(np.random.default_rng(3), n_locations=60, n_variants=5, vaf=0.3)
     swapped = Counts(batch.counts, batch.ref, ~batch.case)
     q = start(batch)
-    one, two = (log_bf(swapped, q, TwoGroups(gains_only=g)) for g in (True, False))
+    one, two = (log_bf(swapped, q, TwoGroups(sense=s)) for s in ("gain", "either"))
     variant = np.isin(units(batch).location * 4 + units(batch).alt, truth.location * 4 + truth.alt)
     assert one[variant].max() < 0.0 < 5.0 < two[variant].min()
 
@@ -165,7 +165,7 @@ def test_posteriors_of_mu_equal_a_uniform_grid():
     of = units(batch)
     tabulated = table.tabulate(of, q.anchor)
     case, control = posterior.rates(MODEL, q, tabulated)
-    x = np.linspace(-60.0, 20.0, 8001)
+    x = np.linspace(-180.0, 20.0, 16_001)
     mu, width = expit(x), expit(x) * expit(-x)
     log_p = stats.norm.logpdf(np.log(table.M_NODES), q.log_m_mean, q.log_m_sd)
     p = np.exp(log_p - logsumexp(log_p))

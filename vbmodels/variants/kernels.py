@@ -353,12 +353,16 @@ def reweigh(
                     g[c, k] = math.exp(g[c, k] - top_g)
             for c in range(n_alt):
                 if restricted:
-                    for k in range(size):
+                    rest = 0.0
+                    for k in range(size - 1, -1, -1):
                         total = 0.0
                         for j in range(size):
                             total += g[c, j] * cumulative[j - k + size - 1]
-                        tail = math.exp(-_log_survival(x[u, q, k], survival[c]))
-                        above[c, k] = max(total, 0.0) * tail
+                        # Deep in the tail the sinc rule is noise: the trapezoid has the size.
+                        coarse = rest + 0.5 * g[c, k]
+                        total = min(max(total, 0.05 * coarse), 1.5 * coarse)
+                        rest += g[c, k]
+                        above[c, k] = total * math.exp(-_log_survival(x[u, q, k], survival[c]))
                 else:
                     total = g[c].sum()
                     for k in range(size):

@@ -54,7 +54,6 @@ def rates(model: TwoGroups, q: Global, table: Table) -> tuple[Rate, Rate]:
 def _densities(model: TwoGroups, q: Global, table: Table) -> tuple[FloatArray, FloatArray]:
     """Return the mass of every node, [U, Q, K], for mu_case and mu_control; sums are 1."""
     x, cumulative = table.x, quadrature.sinc_cumulative(table.x.shape[-1])
-    size = x.shape[-1]
     l1, l2 = quadrature.log_mu(x)
     a, b = (v[table.kind][:, None, None] for v in (q.a, q.b))
     spike = np.log1p(-q.w) + a * l1 + b * l2 - betaln(a, b)
@@ -65,7 +64,6 @@ def _densities(model: TwoGroups, q: Global, table: Table) -> tuple[FloatArray, F
     same = e + table.log_case + weight
     top_control = (e + weight).max(axis=2, keepdims=True)
     f = np.exp(e + weight - top_control)
-    above = np.arange(size)[:, None] - np.arange(size)[None, :] + size - 1
     components = np.array(model.alternatives)
     cut = survival_tables(components)
     u_nodes = np.linspace(-6.0, 6.0, cut.shape[2])
@@ -77,10 +75,10 @@ def _densities(model: TwoGroups, q: Global, table: Table) -> tuple[FloatArray, F
         top_case = log_g.max(axis=2, keepdims=True)
         g = np.exp(log_g - top_case)
         offset = np.log(q.pi) + top_case + top_control + log_p
-        if model.gains_only:
+        if model.restricted:
             inverse = np.exp(-np.interp(place, u_nodes, cut[c, 0]))
-            beyond = np.maximum(g @ cumulative[above], 0.0) * inverse
-            below = np.maximum((f * inverse) @ cumulative[above.T], 0.0)
+            beyond = quadrature.integral_above(g, cumulative) * inverse
+            below = quadrature.integral_below(f * inverse, cumulative)
         else:
             beyond = np.broadcast_to(g.sum(axis=2, keepdims=True), g.shape)
             below = np.broadcast_to(f.sum(axis=2, keepdims=True), f.shape)
@@ -102,10 +100,8 @@ def _summary(table: Table, mass: FloatArray) -> Rate:
     mu = expit(table.x)
     mean = (mass * mu).sum(axis=(1, 2))
     sd = np.sqrt((mass * (mu - mean[:, None, None]) ** 2).sum(axis=(1, 2)))
-    size = mass.shape[-1]
-    cumulative = quadrature.sinc_cumulative(size)
-    below = np.arange(size)[None, :] - np.arange(size)[:, None] + size - 1
-    cdf = np.maximum.accumulate(np.maximum(mass @ cumulative[below], 0.0), axis=2)
+    cumulative = quadrature.sinc_cumulative(mass.shape[-1])
+    cdf = np.maximum.accumulate(quadrature.integral_below(mass, cumulative), axis=2)
     density = mass / np.exp(table.log_weight)
     found = np.empty((len(mass), len(LEVELS)))
     kernels.mixture_quantiles(table.x, cdf, density, np.array(LEVELS), found)

@@ -18,6 +18,7 @@ from vbmodels.variants.batch import Units
 
 M_NODES = np.geomspace(30.0, 1e6, 10)
 N_SURVIVAL = 1201
+PEAK_FLOOR = 0.05
 
 
 @dataclass(frozen=True)
@@ -141,26 +142,33 @@ def tabulate_reference(
 
 
 @lru_cache(maxsize=64)
-def _survival(a: float, b: float) -> FloatArray:
+def _survival(a: float, b: float, floor: float) -> FloatArray:
     u = np.linspace(-6.0, 6.0, N_SURVIVAL)
     x = 2.0 * np.sinh(u)
     tail = np.maximum(betaincc(a, b, expit(x)), np.finfo(float).tiny)
     # Where 1 - mu is lost to rounding: S(x) = (1-mu)^b / (b B(a, b)) for mu near 1.
     far = x > 20.0
     tail[far] = np.exp(-b * x[far] - np.log(b) - betaln(a, b))
+    tail = floor + (1.0 - floor) * tail
     log_tail = np.log(tail)
     lmu, lnu = quadrature.log_mu(x)
-    hazard = np.exp(a * lmu + b * lnu - betaln(a, b) - log_tail)
+    hazard = (1.0 - floor) * np.exp(a * lmu + b * lnu - betaln(a, b) - log_tail)
     table: FloatArray = np.ascontiguousarray(np.stack([log_tail, -hazard * 2.0 * np.cosh(u)]))
     return table
 
 
 def survival_tables(alternatives: FloatArray) -> FloatArray:
-    """Return log P(mu > sigmoid(x)) and its slope in u = asinh(x/2), [n_alt, 2, 1201].
+    """Return log S_c(x) and its slope in u = asinh(x/2), [n_alt, 2, 1201].
+
+    S_c(x) = P(mu > sigmoid(x)) for the first component, the broad one. For the others it is
+    raised to .05 + .95 P: where the control's rate lies far above a peak, what is left of the
+    peak is not blown up into an alternative "a little above the control".
 
     Parameters
     ----------
     alternatives
         [n_alt, >=2] parameters of Beta distributions.
     """
-    return np.stack([_survival(float(row[0]), float(row[1])) for row in alternatives])
+    floors = [0.0] + [PEAK_FLOOR] * (len(alternatives) - 1)
+    pairs = zip(alternatives, floors, strict=True)
+    return np.stack([_survival(float(row[0]), float(row[1]), floor) for row, floor in pairs])

@@ -19,7 +19,7 @@ raises the penalised log marginal likelihood. The reads' evidence for H1 is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import betaincc, betaln, expit, logit, logsumexp
@@ -35,13 +35,14 @@ from vbmodels.variants.hyperparameters import (
     log_normal_penalty,
     log_normal_weights,
 )
-from vbmodels.variants.table import M_NODES, Table, survival_tables, tabulate
+from vbmodels.variants.table import M_NODES, PEAK_FLOOR, Table, survival_tables, tabulate
 
 LOG_M = np.log(M_NODES)
 CENTRE_M = float(np.log(2000.0))
 # Weak: A within a factor 2.7 of 2; the mean rate within a factor 20 of 5e-4. Without the
 # first M0 runs to its cap at low depth, without the second types without a read do.
 ERROR_PRIOR = BetaPrior(float(np.log(2.0)), 1.0, float(np.log(5e-4)), 1.0 / 9.0)
+GERMLINE_W = 1e-6
 BROAD = (quadrature.BROAD, quadrature.BROAD)
 # The broad alternative, and peaks a factor 3.2 apart in the allele's share.
 MIXTURE = (BROAD, *((4.0, 4.0 * (1.0 - v) / v) for v in (0.001, 0.0032, 0.01, 0.032, 0.1, 0.3)))
@@ -121,18 +122,30 @@ class TwoGroups:
 
     Parameters
     ----------
-    gains_only
-        Whether H1 asks for mu_case > mu_control; False tests for gain and loss alike. A
-        case without control needs False: H1 stands against the error rates alone.
+    sense
+        "gain": H1 asks for mu_case > mu_control. "either": gain or loss. "germline": a case
+        without control, H1 against the error rates alone; these then have no broad
+        component (w = 1e-6), which nothing could tell from the alternative.
     alternatives
         Parameters of the Beta components of the alternative; the first is Beta(.1, .1).
     compiled
         Whether to run the Numba kernels.
     """
 
-    gains_only: bool = True
+    sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)
     compiled: bool = True
+
+    def __post_init__(self) -> None:
+        if self.sense not in ("gain", "either", "germline"):
+            raise ValueError(f"expected 'gain', 'either' or 'germline', got {self.sense!r}")
+        if self.alternatives[0] != BROAD:
+            raise ValueError(f"the first alternative must be Beta{BROAD}")
+
+    @property
+    def restricted(self) -> bool:
+        """Whether H1 asks for mu_case > mu_control."""
+        return self.sense == "gain"
 
     def observe(self, batch: Counts) -> Observed:
         """Return the reads behind the first guess of the error rates."""
@@ -154,7 +167,7 @@ class TwoGroups:
         return Global(
             pi=0.01,
             rho=np.full(n_alt, 1.0 / n_alt),
-            w=0.01,
+            w=GERMLINE_W if self.sense == "germline" else 0.01,
             log_m_mean=CENTRE_M,
             log_m_sd=1.0,
             a=a,
@@ -201,7 +214,7 @@ class TwoGroups:
             np.stack([q.a, q.b, betaln(q.a, q.b)]),
             components,
             survival_tables(components),
-            self.gains_only,
+            self.restricted,
             quadrature.sinc_cumulative(quadrature.N_NODES),
             log_m0,
             log_m1,
@@ -230,7 +243,7 @@ class TwoGroups:
         return Global(
             pi=(called + 0.5) / (stats.units + 1.0),
             rho=weights / weights.sum(),
-            w=(stats.broad + 0.5) / (stats.units + 1.0),
+            w=q.w if self.sense == "germline" else (stats.broad + 0.5) / (stats.units + 1.0),
             log_m_mean=mean,
             log_m_sd=sd,
             a=a,
@@ -269,7 +282,7 @@ class TwoGroups:
         return Global(
             pi=float(pi),
             rho=np.exp(log_rho - logsumexp(log_rho)),
-            w=float(w),
+            w=q.w if self.sense == "germline" else float(w),
             log_m_mean=float(np.clip(vector[2], LOG_M[0], LOG_M[-1])),
             log_m_sd=float(np.clip(np.exp(vector[3]), 0.4, 2.0)),
             a=np.exp(np.clip(log_a - over, -10.0, None)),
@@ -289,10 +302,10 @@ class TwoGroups:
         return found
 
 
-def _log_survival_reference(x: FloatArray, a: float, b: float) -> FloatArray:
-    far = -b * x - np.log(b) - betaln(a, b)
-    near = np.log(np.maximum(betaincc(a, b, expit(x)), np.finfo(float).tiny))
-    return np.asarray(np.where(x > 20.0, far, near))
+def _log_cut(x: FloatArray, a: float, b: float, floor: float) -> FloatArray:
+    far = np.exp(-b * np.maximum(x, 0.0) - np.log(b) - betaln(a, b))
+    tail = np.where(x > 20.0, far, betaincc(a, b, expit(x)))
+    return np.asarray(np.log(floor + (1.0 - floor) * np.maximum(tail, np.finfo(float).tiny)))
 
 
 def reweigh_reference(
@@ -339,23 +352,20 @@ def reweigh_reference(
     log_m0, log_m1, sums
         The results, [U], [U] and [5 + n_alt + 36]; sums are added to.
     """
-    size = x.shape[-1]
     lmu, lnu = quadrature.log_mu(x)
     a, b, log_beta = (row[kind][:, None, None] for row in e_beta)
     weight = log_weight + log_p[None, :, None]
     spike = log_not_w + a * lmu + b * lnu - log_beta + log_control + weight
     broad_a, broad_b, log_broad = alternatives[0, :3]
     broad = log_w + broad_a * lmu + broad_b * lnu - log_broad + log_control + weight
-    shift = np.arange(size)[:, None] - np.arange(size)[None, :] + size - 1
     parts = {(0, c): (spike + log_case, broad + log_case) for c in range(1)}
     for c, (alt_a, alt_b, log_alt, log_rho) in enumerate(alternatives):
         log_g = alt_a * lmu + alt_b * lnu - log_alt + log_rho + log_case + log_weight
         top = log_g.max(axis=2, keepdims=True)
         g = np.exp(log_g - top)
         if restricted:
-            # Node j counts for mu_control at node k by s[j - k]: the integral above k.
-            above = np.maximum(np.einsum("uqj,jk->uqk", g, cumulative[shift]), 0.0)
-            log_cut = -_log_survival_reference(x, alt_a, alt_b)
+            above = quadrature.integral_above(g, cumulative)
+            log_cut = -_log_cut(x, alt_a, alt_b, PEAK_FLOOR if c else 0.0)
         else:
             above, log_cut = g.sum(axis=2, keepdims=True), np.zeros_like(x)
         with np.errstate(divide="ignore"):
