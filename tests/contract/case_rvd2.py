@@ -21,8 +21,8 @@ from tests.contract.cases import (
 )
 from vbmodels.cavi import fit
 from vbmodels.state import FloatArray
-from vbmodels.variants.gibbs import gibbs
-from vbmodels.variants.rvd2 import RVD2, Errors, Global, Local
+from vbmodels.variants.rvd2.gibbs import gibbs
+from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
 
 
 def reads(seed: int, locations: int, replicates: int, depth: int) -> Errors:

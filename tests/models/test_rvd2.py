@@ -12,13 +12,13 @@ from scipy.special import digamma, expit, gammaln, polygamma
 
 from vbmodels.cavi import fit
 from vbmodels.diagnostics import diagnose
-from vbmodels.variants import rvd2_kernels
-from vbmodels.variants.gibbs import gibbs
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
-from vbmodels.variants.posterior_difference import compare, germline, interval
 from vbmodels.variants.quadrature import exact_posterior
-from vbmodels.variants.rvd2 import RVD2, Errors, Local
-from vbmodels.variants.rvd2_objective import derivatives
+from vbmodels.variants.rvd2 import kernels
+from vbmodels.variants.rvd2.gibbs import gibbs
+from vbmodels.variants.rvd2.model import RVD2, Errors, Local
+from vbmodels.variants.rvd2.objective import derivatives
+from vbmodels.variants.rvd2.posterior_difference import compare, germline, interval
 from vbmodels.variants.spectrum import (
     control_spectrum,
     cressie_read,
@@ -71,7 +71,7 @@ def test_the_kernel_equals_its_numpy_reference(inference, dispersion):
     for name in ("delta", "gamma", "log_m"):
         assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7, err_msg=name)
     p = points()
-    values = rvd2_kernels.values(data.r, data.n, p, np.array(PRIOR), inference != "collapsed", 32)
+    values = kernels.values(data.r, data.n, p, np.array(PRIOR), inference != "collapsed", 32)
     args = (np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], PRIOR, inference != "collapsed", 32)
     assert_allclose(values, derivatives(data.r, data.n, *args).value, atol=1e-6)
 

@@ -159,7 +159,9 @@ def test_a_loss_counts_only_two_sided():
     assert one[variant].max() < 0.0 < 5.0 < two[variant].min()
 
 
-def test_posteriors_of_mu_equal_a_uniform_grid():
+@pytest.mark.parametrize(("nodes", "tolerance"), [(40, 0.06), (100, 0.01)])
+def test_posteriors_of_mu_equal_a_uniform_grid(monkeypatch, nodes, tolerance):
+    monkeypatch.setattr(quadrature, "N_NODES", nodes)
     batch = counts(n_locations=4, n_variants=2, depth=400)
     q = replace(start(batch), pi=0.2, w=0.05)
     of = units(batch)
@@ -170,7 +172,7 @@ def test_posteriors_of_mu_equal_a_uniform_grid():
     log_p = stats.norm.logpdf(np.log(table.M_NODES), q.log_m_mean, q.log_m_sd)
     p = np.exp(log_p - logsumexp(log_p))
     broad = stats.beta(0.1, 0.1).pdf(mu) * width
-    for u in (0, 4, 7, 10):
+    for u in (0, 4, 7):
         e = (1 - q.w) * stats.beta(q.a[of.kind[u]], q.b[of.kind[u]]).pdf(mu) * width + q.w * broad
         both = np.zeros((2, len(x)))
         for m, weight in zip(table.M_NODES, p, strict=True):
@@ -191,11 +193,11 @@ def test_posteriors_of_mu_equal_a_uniform_grid():
         both /= both.sum(axis=1, keepdims=True)
         for rate, mass in zip((case, control), both, strict=True):
             mean = mass @ mu
-            assert_allclose(rate.mean[u], mean, rtol=1e-4)
+            assert_allclose(rate.mean[u], mean, rtol=1e-3)
             assert_allclose(rate.sd[u], np.sqrt(mass @ (mu - mean) ** 2), rtol=1e-3)
             exact = np.interp(posterior.LEVELS, np.cumsum(mass) - 0.5 * mass, x)
             found = np.log(rate.quantiles[u]) - np.log1p(-rate.quantiles[u])
-            assert_allclose(found, exact, rtol=0, atol=0.03)
+            assert_allclose(found, exact, rtol=0, atol=tolerance)
 
 
 def test_compiled_quantiles_equal_their_reference():

@@ -19,9 +19,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, gammaln
 
 from vbmodels.state import FloatArray, IntArray, State, Stats
-from vbmodels.variants import rvd2_kernels
 from vbmodels.variants.hyperparameters import CAP, beta_maximum
-from vbmodels.variants.rvd2_objective import derivatives
+from vbmodels.variants.rvd2 import kernels
+from vbmodels.variants.rvd2.objective import derivatives
 
 LIMITS_LOG_M = (0.0, float(np.log(1e7)))
 N_CHEBYSHEV = 12
@@ -169,7 +169,7 @@ class RVD2:
             local = _first_local(q, batch)
         log_m = np.full_like(local.log_m, q.log_m) if self.shared else local.log_m
         start = np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1)
-        form = rvd2_kernels.newton if self.compiled else newton_reference
+        form = kernels.newton if self.compiled else newton_reference
         found = form(
             batch.r,
             batch.n,
@@ -210,9 +210,7 @@ class RVD2:
         field = self.inference == "mean_field"
         if self.compiled:
             point = np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1)
-            values: FloatArray = rvd2_kernels.values(
-                batch.r, batch.n, point, flat, field, self.n_nodes
-            )
+            values: FloatArray = kernels.values(batch.r, batch.n, point, flat, field, self.n_nodes)
             return values
         prior = (1.0, 1.0, 0.0, 0.0)
         return derivatives(

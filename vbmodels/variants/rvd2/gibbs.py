@@ -21,7 +21,7 @@ from scipy.special import betaln, expit
 
 from vbmodels.state import FloatArray
 from vbmodels.variants.quadrature import log_beta_binomial, log_mu
-from vbmodels.variants.rvd2 import Errors, Global
+from vbmodels.variants.rvd2.model import Errors, Global
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Compiled form of RVD2's local step; `rvd2_objective` holds the mathematics and the reference."""
+"""Compiled form of RVD2's local step; `objective` holds the mathematics and the reference."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def _ascent(gradient, hessian, step):
 
 @njit(cache=True, nogil=True)
 def newton(r, n, start, prior, mean_field, shared, size):
-    """Return [J, 3] (log delta, log gamma, log M); see `rvd2.newton_reference`."""
+    """Return [J, 3] (log delta, log gamma, log M); see `model.newton_reference`."""
     found = start.copy()
     nodes = np.empty((5, size))
     gradient, step, trial = np.zeros(3), np.zeros(3), np.zeros(3)

@@ -15,8 +15,8 @@ from scipy.special import betaincc, betaincinv
 from vbmodels.expfam.beta import Beta
 from vbmodels.state import FloatArray
 from vbmodels.variants.calls import benjamini_hochberg
-from vbmodels.variants.rvd2 import Local
-from vbmodels.variants.rvd2_objective import beta_nodes
+from vbmodels.variants.rvd2.model import Local
+from vbmodels.variants.rvd2.objective import beta_nodes
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def exceedance(case: Beta, control: Beta, tau: float, size: int = 96) -> FloatAr
 
 
 def compare(case: Local, control: Local, tau: float = 0.0, either_sign: bool = False) -> Difference:
-    """Return the comparison of two fits of `rvd2.RVD2`.
+    """Return the comparison of two fits of `model.RVD2`.
 
     Parameters
     ----------
