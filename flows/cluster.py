@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -230,7 +231,7 @@ def _connected(address: str) -> Client:
 
     threading.Thread(target=attempt, name="vbflows-connect", daemon=True).start()
     try:
-        found = outcome.get(timeout=2 * CONNECT)
+        found = outcome.get(timeout=CONNECT + 2.0)
     except queue.Empty:
         raise TimeoutError(f"{address} says nothing") from None
     if isinstance(found, BaseException):
@@ -359,11 +360,15 @@ def _line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def work(url: str, digest: str, order: Order) -> Done:
+def work(order: Order, url: str, digest: str) -> Done:
     """Run one block in a Dask worker; see `flows.worker.work_on`."""
     worker = get_worker()
     limit = worker.memory_manager.memory_limit
     return work_on(url, digest, order, worker.address, limit, worker.local_directory)
+
+
+def _put(done: queue.SimpleQueue[Any], block: _Asked, future: Future) -> None:
+    done.put((block, future))
 
 
 @dataclass
@@ -400,6 +405,7 @@ class OnDask(Executor):
         self._longest: dict[str, float] = {}
         self._said_cpu = False
         self._serial = 0
+        self._spent: list[_Asked] = []
         self._done: queue.SimpleQueue[tuple[_Asked, Future]] = queue.SimpleQueue()
 
     def prepare(self) -> None:
@@ -415,6 +421,9 @@ class OnDask(Executor):
 
     def close(self) -> None:
         """Remove what was stored for the workers; the cluster stays."""
+        for block in self._spent:
+            self._release(block)
+        self._spent = []
         super().close()
         self._pickle = None
 
@@ -440,23 +449,18 @@ class OnDask(Executor):
         asked = [_Asked(i, order) for i, order in enumerate(orders)]
         results: dict[int, Any] = {}
         rounds = -(-len(orders) // max(1, sum(self._slots().values())))
-        try:
-            for block, worker in zip(asked, self._placed(orders), strict=True):
-                self._submit(block, worker)
-            self._collect(asked, results, rounds)
-        finally:
-            for block in asked:
-                self._release(block)
+        spent, self._spent = self._spent, asked
+        self._submit(asked, self._placed(orders))
+        # After the new ones: what the client sends next waits for 10 ms.
+        for block in spent:
+            self._release(block)
+        self._collect(asked, results, rounds)
         return [results[i] for i in range(len(orders))]
 
     def _collect(self, asked: list[_Asked], results: dict[int, Any], rounds: int) -> None:
         looked = time.monotonic()
         while len(results) < len(asked):
-            try:
-                block, future = self._done.get(timeout=POLL)
-            except queue.Empty:
-                pass
-            else:
+            for block, future in self._finished():
                 if block.position not in results:
                     self._take(block, future, results)
             if time.monotonic() - looked > POLL:
@@ -465,19 +469,27 @@ class OnDask(Executor):
                 for open_ in [b for b in asked if b.position not in results]:
                     self._look_after(open_, results, rounds)
 
+    def _finished(self) -> list[tuple[_Asked, Future]]:
+        """Wait a little for the next block to be finished; return all that are."""
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._done.get(timeout=POLL))
+            while True:
+                found.append(self._done.get_nowait())
+        return found
+
     def _take(self, block: _Asked, future: Future, results: dict[int, Any]) -> None:
         """Take what a future has become: a result, an error, or nothing (then ask again)."""
         if future.status == "finished":
             try:
                 done: Done = future.result(timeout=60)
             except TimeoutError:
-                self._submit(block, None)
+                self._submit([block], [None])
                 return
             except CancelledError:
                 self._resubmit_after_loss(block)
                 return
             results[block.position] = self._accept(block, done)
-            self._release(block)
         elif future.status == "error":
             self._raise_or_split(block, future.exception(timeout=60), results)
         elif future in block.futures:
@@ -485,7 +497,7 @@ class OnDask(Executor):
 
     def _resubmit_after_loss(self, block: _Asked) -> None:
         self.cluster.check()
-        self._submit(block, None)
+        self._submit([block], [None])
 
     def _raise_or_split(self, block: _Asked, error: Any, results: dict[int, Any]) -> None:
         if isinstance(error, KilledWorker):
@@ -549,30 +561,34 @@ class OnDask(Executor):
         self._longest[kind] = max(done.seconds, 0.8 * self._longest.get(kind, 0.0))
         return done.value
 
-    def _submit(self, block: _Asked, worker: str | None) -> None:
+    def _submit(self, blocks: Sequence[_Asked], workers: Sequence[str | None]) -> None:
+        """Ask for blocks in one message: Dask's client sends at most one each 10 ms."""
         url, digest = self._pickle or ("", "")
-        order = block.order
-        key = (
-            f"vbflows-{order.action.__name__}-{self.attempt}-{self._serial}"
-            f"-{order.start}-{order.stop}-{block.tries}"
-        )
-        block.tries += 1
-        block.since = time.monotonic()
-        block.worker = worker
-        block.seen = frozenset(self.cluster.workers())
-        future = self.cluster.client.submit(
-            work,
-            url,
-            digest,
-            order,
-            key=key,
-            retries=2,
-            workers=[worker] if worker else None,
-            allow_other_workers=bool(worker),
-        )
-        block.futures.append(future)
+        present = frozenset(self.cluster.workers())
+        preferred: dict[str, list[str]] = {}
+        keys = []
+        for block, worker in zip(blocks, workers, strict=True):
+            order = block.order
+            key = (
+                f"vbflows-{order.action.__name__}-{self.attempt}-{self._serial}"
+                f"-{order.start}-{order.stop}-{block.tries}"
+            )
+            block.tries += 1
+            block.since, block.worker, block.seen = time.monotonic(), worker, present
+            keys.append(key)
+            if worker is not None:
+                preferred[key] = [worker]
+        hints: dict[str, Any] = {"retries": 2}
+        if len(preferred) == len(keys):
+            hints |= {"workers": preferred.get, "allow_other_workers": True}
+        with dask.annotate(**hints):
+            futures = self.cluster.client.map(
+                work, [block.order for block in blocks], url=url, digest=digest, key=keys
+            )
         done = self._done
-        future.add_done_callback(lambda finished: done.put((block, finished)))
+        for block, future in zip(blocks, futures, strict=True):
+            block.futures.append(future)
+            future.add_done_callback(partial(_put, done, block))
 
     def _release(self, block: _Asked) -> None:
         for future in block.futures:
@@ -589,7 +605,7 @@ class OnDask(Executor):
             if block.deaths > DEATHS:
                 self._split(block, results)
             else:
-                self._submit(block, None)
+                self._submit([block], [None])
             return
         longest = self._longest.get(block.order.action.__name__)
         allowed = UNKNOWN if longest is None else LATE_FLOOR + LATE_FACTOR * longest * rounds
@@ -604,7 +620,7 @@ class OnDask(Executor):
             f"partitions {block.order.start} to {block.order.stop - 1} are late after "
             f"{waited:.1f} s on {block.worker or 'a worker'}; asking for them again"
         )
-        self._submit(block, other)
+        self._submit([block], [other])
 
     def _await_workers(self) -> None:
         """Wait while no worker is there; give up after a time."""

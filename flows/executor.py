@@ -134,7 +134,7 @@ class Executor(ABC):
             self._logged.append(number)
             url = globals_url(self._log, number)
         at, before = (COLD if n is None else n for n in (number, warm))
-        write_bytes(url, to_bytes(Globals(q, at, before)))
+        write_bytes(url, to_bytes(Globals(q, at, before)), durable=False)
         return {"place": url}
 
 

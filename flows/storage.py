@@ -83,14 +83,18 @@ def read_bytes(url: str) -> bytes:
         return data
 
 
-def write_bytes(url: str, data: bytes) -> None:
-    """Write one object so that a reader sees the old or the new bytes, never a part."""
+def write_bytes(url: str, data: bytes, durable: bool = True) -> None:
+    """Write one object so that a reader sees the old or the new bytes, never a part.
+
+    Without ``durable`` it need not outlive a loss of power, which spares a local disk's wait.
+    """
     with _told("write", url), _placed(url) as (fs, path):
         if is_local(url):
             with open(path, "wb") as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
         else:
             fs.pipe_file(path, data)
 

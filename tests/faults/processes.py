@@ -73,6 +73,17 @@ class Process:
             time.sleep(0.02)
         raise AssertionError(f"no line matches {pattern!r} in:\n{self.output}")
 
+    def await_count(self, pattern: str, count: int, seconds: float = 90.0) -> None:
+        """Wait for so many lines that match, or for the end of the process."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if sum(bool(re.search(pattern, line)) for line in list(self.lines)) >= count:
+                return
+            if self._popen.poll() is not None:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"fewer than {count} lines match {pattern!r} in:\n{self.output}")
+
     def wait(self, seconds: float) -> int:
         """Wait for the end; return the exit code."""
         code = self._popen.wait(seconds)
