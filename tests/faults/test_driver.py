@@ -83,6 +83,10 @@ def kill_at_random(corpus, target, address, times, expected, started, seed):
     assert resumed + ("resuming run run" in last.output) > 0
 
 
+def test_the_driver_killed_three_times(corpus, tmp_path, shared, expected, started):
+    kill_at_random(corpus, tmp_path / "out", shared.address, 3, expected, started, seed=1)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_driver_killed_twenty_times(corpus, tmp_path, shared, expected, started):
