@@ -1,0 +1,98 @@
+"""The row of the IBP's Gibbs sampler: what a loop with draws can sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from scipy.special import expit
+
+from tests.contract.case_ibp import ALPHA, BIAS, LEVELS, WEIGHT, tiny
+from tests.contract.cases import Case, Objective, Recovery
+from vbmodels.cavi import fit
+from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.gibbs import GibbsGlobal, GibbsIBP
+from vbmodels.features.simulate import simulate_table
+
+K = 2
+
+
+def model() -> GibbsIBP:
+    return GibbsIBP(
+        K,
+        alpha=ALPHA,
+        weight_variance=WEIGHT,
+        bias_variance=BIAS,
+        chains=2,
+        warmup=10,
+        draws=40,
+        keep=4,
+    )
+
+
+def batches(seed: int, parts: int) -> list[FeatureBatch]:
+    rng = np.random.default_rng(seed)
+    codes, _, _ = simulate_table(rng, 60, LEVELS, np.array([0.4, 0.3]), missing=0.05)
+    return split_rows(codes, LEVELS, parts, grouped=False)
+
+
+def log_predictive(q: GibbsGlobal, batches: Sequence[FeatureBatch]) -> float:
+    """Mean over chains of log p(x | the draw), by going through all patterns of features."""
+    values = []
+    for chain in q.chains:
+        pi = np.cumprod(chain.v)
+        total = 0.0
+        for batch in batches:
+            row = np.zeros(len(batch.sign))
+            for bits in product([0, 1], repeat=K):
+                z = np.array(bits)
+                p = np.prod(np.where(z == 1, pi, 1 - pi))
+                psi = chain.weights[:, 0] + chain.weights[:, 1:] @ z
+                answer = expit(batch.sign * psi)
+                row += p * np.prod(np.where(batch.sign == 0, 1.0, answer), axis=1)
+            total += float(batch.count @ np.log(row))
+        values.append(total)
+    return float(np.mean(values))
+
+
+def recovery_error(seed: int) -> float:
+    """Excess of -log p per missing cell over the truth's own, on a table from the model."""
+    rng = np.random.default_rng(seed)
+    levels = np.array([2] * 16 + [3] * 4)
+    codes, z, weights = simulate_table(rng, 400, levels, np.array([0.4, 0.3, 0.2]))
+    held = rng.random(codes.shape) < 0.1
+    batch = feature_batch(np.where(held, -1, codes), levels, grouped=False)
+    sampler = GibbsIBP(5, chains=2, warmup=60, draws=60)
+    done = fit(sampler, [batch], seed=seed)
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    p = local.cells / local.cells.sum(1, keepdims=True)
+    rows, columns = np.nonzero(held)
+    found = np.log(p[np.arange(len(rows)), codes[rows, columns]]).mean()
+    psi = weights[:, 0] + z @ weights[:, 1:].T
+    best = []
+    for n, d in zip(rows, columns, strict=True):
+        first, code = int(np.sum(levels[:d] - 1)), int(codes[n, d])
+        chance = 1.0
+        for r in range(int(levels[d]) - 1):
+            s = float(expit(psi[n, first + r]))
+            if code >= r:
+                chance *= s if code > r else 1 - s
+        best.append(np.log(chance))
+    return float(np.mean(best) - found)
+
+
+CASE = Case(
+    name="ibp gibbs",
+    model=model,
+    batches=batches,
+    tiny=tiny,
+    global_step="The step draws; no parameter stands at an optimum.",
+    local_step="The step draws; no parameter stands at an optimum.",
+    monte_carlo="A sampler has no bound to compare with a definition.",
+    evidence="A sampler has no bound; its exactness is tested against enumeration elsewhere.",
+    sampler="It is the sampler itself; variational inference is compared with it elsewhere.",
+    recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),
+    objective=Objective(value=log_predictive, every=29, rtol=1e-9),
+    partition_rtol=1e-6,
+)

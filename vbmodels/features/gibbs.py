@@ -1,0 +1,317 @@
+"""The IBP for categorical tables by Polya-Gamma Gibbs sampling, parallel over rows.
+
+The model is that of `polya_gamma`. One iteration of a chain:
+
+    z_n | weights, pi       feature by feature, exactly, with omega summed out (partitions)
+    omega_nj ~ PG(1, psi_nj)                                                  (partitions)
+    weights of unit j ~ N(Lambda^-1 sum_n s_nj z_n, Lambda^-1)                (driver)
+    where sticks broke, v, alpha | counts; variance | weights                 (driver)
+
+so one reduce of the same sums as in variational inference moves it. Draws of a row hang on
+(seed, iteration, chain, row number) alone: partitions, workers and resuming change none of
+them; only the rounding of the sums differs with the partitioning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit
+
+from vbmodels import linalg
+from vbmodels.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.diagnostics import Diagnosis, diagnose
+from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.kernels import draw_features, draw_omega, row_keys
+from vbmodels.features.predict import category_probabilities
+from vbmodels.features.sticks import draw_sticks
+from vbmodels.state import FloatArray, State, Stats
+
+BLOCK = 512
+TRACED = ("log_likelihood", "alpha", "weight_variance", "features_per_row", "features_in_use")
+"""What is followed of each chain; none of it depends on the features' labels."""
+_FEATURES, _OMEGA = 1, 2
+
+
+@dataclass(frozen=True)
+class Chain(State):
+    """One chain's global draw.
+
+    Parameters
+    ----------
+    weights
+        [J, K + 1] biases and weights.
+    v
+        [K] sticks; pi_k = v_1 ... v_k.
+    alpha, variance
+        Concentration and prior variance of the weights.
+    """
+
+    weights: FloatArray
+    v: FloatArray
+    alpha: float
+    variance: float
+
+    @property
+    def log_odds(self) -> FloatArray:
+        """log(pi_k / (1 - pi_k)); [K]."""
+        log_pi = np.cumsum(np.log(self.v))
+        # pi = 1 to rounding has finite odds here.
+        odds: FloatArray = log_pi - np.log(np.maximum(-np.expm1(log_pi), 1e-16))
+        return odds
+
+
+@dataclass(frozen=True)
+class GibbsGlobal(State):
+    """All chains, how far they are, and what they leave.
+
+    Parameters
+    ----------
+    chains
+        C chains.
+    iteration
+        Iterations so far.
+    seed
+        Of everything that is drawn.
+    trace
+        [C, T, 5] the quantities `TRACED` at every iteration, 0 ahead.
+    kept_weights, kept_log_odds
+        [C, S, J, K + 1] and [C, S, K] thinned draws, for new rows.
+    """
+
+    chains: tuple[Chain, ...]
+    iteration: int
+    seed: int
+    trace: FloatArray
+    kept_weights: FloatArray
+    kept_log_odds: FloatArray
+
+
+@dataclass(frozen=True)
+class ChainLocal(State):
+    """A chain's features z [N, K] and the sum of their probabilities over kept draws."""
+
+    z: NDArray[np.int8]
+    chance: FloatArray
+
+
+@dataclass(frozen=True)
+class GibbsLocal(State):
+    """A partition's state.
+
+    Parameters
+    ----------
+    chains
+        One a chain.
+    cells
+        [M, R] sum over kept draws of all chains of each category's probability in each missing
+        cell, in the order of `missing_cells`; R is the largest number of categories.
+    """
+
+    chains: tuple[ChainLocal, ...]
+    cells: FloatArray
+
+
+@dataclass(frozen=True)
+class ChainStats(Stats):
+    """Sums of one chain; see `vbmodels.features.polya_gamma.FeatureStats`."""
+
+    n_rows: float
+    on: FloatArray
+    linear: FloatArray
+    quadratic: FloatArray
+    log_likelihood: float
+
+
+@dataclass(frozen=True)
+class GibbsStats(Stats):
+    """Sums of all chains."""
+
+    chains: tuple[ChainStats, ...]
+
+
+@dataclass(frozen=True)
+class GibbsIBP:
+    """The sampler.
+
+    Parameters
+    ----------
+    n_features
+        K, the truncation.
+    alpha, weight_variance, bias_variance
+        As in `vbmodels.features.polya_gamma.PolyaGammaIBP`.
+    learn
+        Whether alpha ~ Gamma(1, 1) and 1 / variance ~ Gamma(1, 1) are drawn too.
+    chains
+        C.
+    warmup, draws
+        Iterations thrown away, and iterations averaged, of each chain.
+    keep
+        S, draws of each chain that are kept for new rows.
+    """
+
+    n_features: int
+    alpha: float = 1.0
+    weight_variance: float = 2.0
+    bias_variance: float = 10.0
+    learn: bool = True
+    chains: int = 3
+    warmup: int = 200
+    draws: int = 200
+    keep: int = 10
+
+    def observe(self, batch: FeatureBatch) -> UnitCounts:
+        """Count the answers to every unit."""
+        return unit_counts(batch)
+
+    def init(self, observed: UnitCounts, rng: np.random.Generator) -> GibbsGlobal:
+        """Start every chain from weights around 0 and biases at the margins."""
+        seed = int(rng.integers(2**62))
+        k, units = self.n_features, len(observed.stop)
+        chains = []
+        for c in range(self.chains):
+            weights = np.random.default_rng([seed, c]).normal(0.0, 0.5, (units, k + 1))
+            weights[:, 0] = np.log((observed.go_on + 1.0) / (observed.stop + 1.0))
+            v = np.full(k, (self.alpha + 1.0) / (self.alpha + 2.0))
+            chains.append(Chain(weights, v, self.alpha, self.weight_variance))
+        size = (self.chains, self.keep)
+        return GibbsGlobal(
+            tuple(chains), 0, seed, np.zeros((self.chains, self.last, len(TRACED))),
+            np.zeros((*size, units, k + 1)), np.zeros((*size, k)),
+        )  # fmt: skip
+
+    @property
+    def last(self) -> int:
+        """Iterations of a whole run."""
+        return self.warmup + self.draws
+
+    def local_step(
+        self, q: GibbsGlobal, batch: FeatureBatch, local: GibbsLocal | None
+    ) -> GibbsLocal:
+        """Draw every row's features in every chain."""
+        sign = batch.sign[batch.row_of]
+        if local is None:
+            local = _empty(batch, self.chains, self.n_features)
+        keeping = q.iteration >= self.warmup
+        rows, columns = missing_cells(batch)
+        cells = local.cells.copy()
+        moved = []
+        for c, (chain, old) in enumerate(zip(q.chains, local.chains, strict=True)):
+            z = old.z.copy()
+            keys = row_keys(batch.row_id, q.seed, q.iteration, c, _FEATURES)
+            chance = draw_features(sign, chain.weights, chain.log_odds, z, keys)
+            if keeping:
+                psi = chain.weights[:, 0] + z[rows] @ chain.weights[:, 1:].T
+                cells += category_probabilities(psi, batch.levels, columns)
+            moved.append(ChainLocal(z, old.chance + chance if keeping else old.chance))
+        return GibbsLocal(tuple(moved), cells)
+
+    def suff_stats(self, q: GibbsGlobal, batch: FeatureBatch, local: GibbsLocal) -> GibbsStats:
+        """Draw omega and sum."""
+        sign = batch.sign[batch.row_of]
+        found = []
+        for c, (chain, at) in enumerate(zip(q.chains, local.chains, strict=True)):
+            keys = row_keys(batch.row_id, q.seed, q.iteration, c, _OMEGA)
+            found.append(_chain_stats(chain.weights, sign, at.z, keys))
+        return GibbsStats(tuple(found))
+
+    def global_step(self, q: GibbsGlobal, stats: GibbsStats) -> GibbsGlobal:
+        """Draw weights, sticks and hyperparameters of every chain."""
+        trace = q.trace.copy()
+        weights, log_odds = q.kept_weights.copy(), q.kept_log_odds.copy()
+        slot = self._slot(q.iteration)
+        chains = []
+        for c, (chain, sums) in enumerate(zip(q.chains, stats.chains, strict=True)):
+            if q.iteration < self.last:
+                trace[c, q.iteration] = _traced(chain, sums)
+            if slot is not None:
+                weights[c, slot], log_odds[c, slot] = chain.weights, chain.log_odds
+            rng = np.random.default_rng([q.seed, c, q.iteration + 1])
+            chains.append(self._draw(chain, sums, rng))
+        return GibbsGlobal(tuple(chains), q.iteration + 1, q.seed, trace, weights, log_odds)
+
+    def _slot(self, iteration: int) -> int | None:
+        """Return where an iteration's draw is kept: the last of each of S equal stretches."""
+        done = iteration - self.warmup + 1
+        if done < 1 or iteration >= self.last:
+            return None
+        slot = -(-done * self.keep // self.draws) - 1
+        return slot if done == self.draws * (slot + 1) // self.keep else None
+
+    def _draw(self, chain: Chain, sums: ChainStats, rng: np.random.Generator) -> Chain:
+        size = self.n_features + 1
+        prior = np.full(size, 1.0 / chain.variance)
+        prior[0] = 1.0 / self.bias_variance
+        precision = linalg.unpack(sums.quadratic) + np.diag(prior)
+        factor = linalg.cholesky(precision, "the precision of the weights")
+        noise = rng.standard_normal(sums.linear.shape)[..., None]
+        weights = linalg.solve(factor, sums.linear)
+        weights = weights + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
+        v = draw_sticks(sums.on, sums.n_rows, chain.alpha, chain.v, rng)
+        alpha, variance = chain.alpha, chain.variance
+        if self.learn:
+            alpha = float(rng.gamma(1.0 + len(v), 1.0 / (1.0 - np.log(v).sum())))
+            square = weights[:, 1:] ** 2
+            shape, rate = 1.0 + 0.5 * square.size, 1.0 + 0.5 * square.sum()
+            variance = float(rate / rng.gamma(shape))
+        return Chain(weights, v, alpha, variance)
+
+    def elbo(self, q: GibbsGlobal, stats: GibbsStats) -> float:
+        """Return the mean log likelihood of the chains' draws: a sampler has no bound."""
+        return float(np.mean([s.log_likelihood for s in stats.chains]))
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Iterate; the run is complete with its planned draws."""
+        for step in cavi(self, reduce, cursor):
+            yield replace(step, converged=step.q.iteration + 1 >= self.last)
+
+    def diagnose(self, q: GibbsGlobal) -> tuple[list[str], Diagnosis]:
+        """Compare the chains by those quantities in `TRACED` that move; return their names too."""
+        done = q.trace[:, self.warmup : max(q.iteration, self.warmup)]
+        moving = np.flatnonzero(np.ptp(done, axis=(0, 1)) > 0)
+        return [TRACED[i] for i in moving], diagnose(done[:, :, moving])
+
+
+def missing_cells(batch: FeatureBatch) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return (row, column) of every missing cell, row by row."""
+    rows, columns = np.nonzero(batch.codes[batch.row_of] == MISSING)
+    return rows, columns
+
+
+def _empty(batch: FeatureBatch, chains: int, k: int) -> GibbsLocal:
+    shape = (batch.n_rows, k)
+    one = ChainLocal(np.zeros(shape, np.int8), np.zeros(shape))
+    cells = np.zeros((len(missing_cells(batch)[0]), int(batch.levels.max())))
+    return GibbsLocal((one,) * chains, cells)
+
+
+def _chain_stats(
+    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], keys: Any
+) -> ChainStats:
+    units, size = weights.shape
+    linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
+    log_likelihood = 0.0
+    for i in range(0, len(z), BLOCK):
+        rows = slice(i, i + BLOCK)
+        full = np.concatenate([np.ones((len(z[rows]), 1)), z[rows]], axis=1)
+        psi = full @ weights.T
+        omega = draw_omega(psi, sign[rows], keys[rows])
+        s = sign[rows].astype(np.float64)
+        linear += 0.5 * s.T @ full
+        moments = (full[:, :, None] * full[:, None, :]).reshape(len(full), -1)
+        quadratic += omega.T @ moments
+        log_likelihood += float((log_expit(s * psi) * np.abs(s)).sum())
+    packed = linalg.pack(quadratic.reshape(units, size, size))
+    on = z.sum(0, dtype=np.float64)
+    return ChainStats(float(len(z)), on, linear, packed, log_likelihood)
+
+
+def _traced(chain: Chain, sums: ChainStats) -> FloatArray:
+    share = sums.on / max(sums.n_rows, 1.0)
+    per_row = np.minimum(share, 1.0 - share).sum()
+    in_use = float(np.sum((share > 0.01) & (share < 0.99)))
+    return np.array([sums.log_likelihood, chain.alpha, chain.variance, per_row, in_use])

@@ -1,0 +1,52 @@
+"""Probabilities of categories: from a row's features, from none or one of them, of new rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from vbmodels.features.batch import unit_offsets
+from vbmodels.state import FloatArray, IntArray
+
+
+def category_probabilities(
+    psi: FloatArray, levels: IntArray, columns: NDArray[np.intp]
+) -> FloatArray:
+    """Return P(category) of one column for each row of ``psi``; [M, R], 0 beyond R_d.
+
+    P(r) = (1 - sigma(psi_r)) prod_{r' < r} sigma(psi_r'), the last takes what is left.
+
+    Parameters
+    ----------
+    psi
+        [M, J] log-odds of going on at each unit.
+    levels
+        [D] categories of each column.
+    columns
+        [M] which column each row is asked about.
+    """
+    most = int(np.max(levels))
+    result = np.zeros((len(psi), most))
+    first = unit_offsets(levels)
+    for d in np.unique(columns):
+        rows = np.flatnonzero(columns == d)
+        result[rows, : levels[d]] = break_probabilities(psi[rows, first[d] : first[d + 1]])
+    return result
+
+
+def break_probabilities(psi: FloatArray) -> FloatArray:
+    """Return the R category probabilities of R - 1 units' log-odds; [..., R]."""
+    stop = np.concatenate([log_expit(-psi), np.zeros((*psi.shape[:-1], 1))], axis=-1)
+    on = np.cumsum(log_expit(psi), axis=-1)
+    reach = np.concatenate([np.zeros((*psi.shape[:-1], 1)), on], axis=-1)
+    probability: FloatArray = np.exp(stop + reach)
+    return probability
+
+
+def mean_sigmoid(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return E[sigma(psi)] for psi ~ N(mean, variance) by 20-point Gauss-Hermite; [...]."""
+    x, w = np.polynomial.hermite_e.hermegauss(20)
+    at = mean[..., None] + np.sqrt(variance)[..., None] * x
+    result: FloatArray = expit(at) @ (w / w.sum())
+    return result
