@@ -124,8 +124,6 @@ class FeatureMap(State):
         v_k of each kernel value, [K].
     weights
         sqrt of the variances that multiply the columns of phi, [K, P].
-    key
-        Digest of all that, for caches.
     """
 
     mean: FloatArray
@@ -141,7 +139,6 @@ class FeatureMap(State):
     which: IntArray
     amplitude: FloatArray
     weights: FloatArray
-    key: str
 
     @property
     def n_kernels(self) -> int:
@@ -152,6 +149,14 @@ class FeatureMap(State):
     def n_columns(self) -> int:
         """Columns of phi, P."""
         return int(self.weights.shape[1])
+
+    @property
+    def key(self) -> bytes:
+        """Digest of all that columns depend on, for caches."""
+        digest = hashlib.blake2b(repr((self.clip, self.divisor, self.linear, self.kinds)).encode())
+        for array in (self.mean, self.scale, self.points, self.lengths, self.factors):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.digest()
 
     def scaled(self, rows: FloatArray) -> FloatArray:
         """Return scaled features of rows [n, D].
@@ -234,7 +239,6 @@ def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Gener
         which=np.zeros(1, dtype=np.int64),
         amplitude=np.zeros(1),
         weights=np.empty((1, 0)),
-        key="",
     )
     samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
     points = inducing_points(samples, options.n_inducing, rng) if kinds else blank.points
@@ -272,10 +276,6 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
             for v in amplitude
         ]
     )
-    digest = hashlib.sha256()
-    for array in (blank.mean, blank.scale, points, lengths, factors):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update(repr((blank.clip, blank.divisor, blank.linear, blank.kinds)).encode())
     return FeatureMap(
         **{
             **vars(blank),
@@ -285,7 +285,6 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
             "which": which,
             "amplitude": amplitude,
             "weights": weights,
-            "key": digest.hexdigest(),
         }
     )
 

@@ -72,19 +72,20 @@ class BlockCache:
     Entries go with their batch, and when another feature map comes.
     """
 
-    kept: dict[int, tuple[str, list[Block]]] = field(default_factory=dict)
+    kept: dict[int, tuple[bytes, list[Block]]] = field(default_factory=dict)
 
     def blocks(self, batch: Batch, features: FeatureMap, keep: bool) -> Iterator[Block]:
         """Return the blocks of a partition, from memory where they are."""
         made = (Block.of(batch, bags, features) for bags in blocks_of(batch))
         if not keep:
             return made
-        key, blocks = self.kept.get(id(batch), ("", []))
-        if key != features.key:
+        wanted = features.key
+        key, blocks = self.kept.get(id(batch), (b"", []))
+        if key != wanted:
             blocks = list(made)
             if id(batch) not in self.kept:
                 weakref.finalize(batch, self.kept.pop, id(batch), None)
-            self.kept[id(batch)] = (features.key, blocks)
+            self.kept[id(batch)] = (wanted, blocks)
         return iter(blocks)
 
 

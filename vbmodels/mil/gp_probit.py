@@ -290,7 +290,7 @@ class DirectGP(CollapsedGP):
         q, stats = _typed(at)
         shape, size = q.points.shape, q.points.shape[-1]
         points = _lower(q.factor, at.ascent.trial.reshape(shape), transposed=True)
-        active = ~at.ascent.done.reshape(shape[:2]).all(axis=1)
+        active = np.asarray(~at.ascent.done.reshape(shape[:2]).all(axis=1), dtype=np.bool_)
         trial = aligned(replace(q, points=points, active=active))
         found = aligned(reduce(trial, number=at.number + 1, warm=at.number))
         value = self.bounds(trial, found).ravel()
