@@ -99,7 +99,9 @@ class GibbsGP:
     chains
         Chains, started from the prior.
     warmup, draws
-        Sweeps thrown away, and kept of each chain.
+        Sweeps thrown away, and draws kept of each chain.
+    thin
+        Sweeps between two draws that are kept.
     keep_columns
         As in `CollapsedGP`.
     """
@@ -108,6 +110,7 @@ class GibbsGP:
     chains: int = 4
     warmup: int = 200
     draws: int = 750
+    thin: int = 1
     keep_columns: bool = True
 
     def __post_init__(self) -> None:
@@ -116,7 +119,7 @@ class GibbsGP:
                 "expected one length scale and one amplitude for Gibbs sampling; find them with "
                 "inference 'direct', or take kernel_params 'heuristic'"
             )
-        if self.chains < 2 or self.draws < 4 or self.warmup < 0:
+        if self.chains < 2 or self.draws < 4 or self.warmup < 0 or self.thin < 1:
             raise ValueError("expected at least 2 chains of 4 draws for their diagnosis")
 
     def observe(self, batch: Batch) -> Observed:
@@ -186,16 +189,18 @@ class GibbsGP:
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Yield every sweep; the last one has the draws in its parameters."""
         at = cursor if isinstance(cursor, GibbsCursor) else self._first(cursor)
+        last = self.warmup + self.draws * self.thin
         while True:
-            ended = at.number >= self.warmup + self.draws
+            ended = at.number >= last
             yield Step(at.number, at.q, at.elbo, at, ended)
             if ended:
                 return
             q: Any = self.global_step(*_typed(at))
             kept = at.kept
-            if at.number >= self.warmup:
+            since = at.number + 1 - self.warmup
+            if since > 0 and since % self.thin == 0:
                 kept = np.concatenate([kept, q.w[:, None]], axis=1)
-            if at.number + 1 == self.warmup + self.draws:
+            if at.number + 1 == last:
                 q = replace(q, draws=kept)
             q = aligned(q)
             stats = aligned(reduce(replace(q, draws=np.empty(0)), number=at.number + 1, warm=None))

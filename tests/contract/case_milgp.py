@@ -1,0 +1,424 @@
+"""The rows of MIL-GP: the probit's direct fit and its coordinate ascents, the logistic rival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+
+from tests.contract.cases import (
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    MonteCarlo,
+    Recovery,
+    Sampler,
+)
+from vbmodels.cavi import fit
+from vbmodels.mil.batch import Bags, split
+from vbmodels.mil.gp_data import MultiLabelBags
+from vbmodels.mil.gp_features import KernelOptions
+from vbmodels.mil.gp_gibbs import GibbsGP
+from vbmodels.mil.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
+from vbmodels.mil.gp_predict import predict
+from vbmodels.mil.gp_probit import CollapsedGP, DirectGP, PrintedGP, Search
+from vbmodels.mil.gp_simulate import simulate_gp
+from vbmodels.state import FloatArray
+
+OPTIONS = KernelOptions(
+    kernel="linear+matern32", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=12
+)
+PRINTED = replace(OPTIONS, kernel="rbf", amplitudes=(1.0,), constant_variance=0.0, offset=0.0)
+
+
+def batches(seed: int, parts: int) -> list[Bags]:
+    data, _ = simulate_gp(np.random.default_rng(seed), 60, 6)
+    return split(data, parts)
+
+
+def tiny(seed: int) -> list[Bags]:
+    data, _ = simulate_gp(np.random.default_rng([seed, 7]), 5, 2, n_features=2, offset=-0.5)
+    return split(data, 2)
+
+
+# The generative model, by its description, with scipy.
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The instances of all partitions with phi and r, made without the model's code."""
+
+    phi: FloatArray
+    r: FloatArray
+    offset: float
+    bag: np.ndarray
+    label: np.ndarray
+
+
+def plain(q: Any, data: Sequence[Bags], options: KernelOptions) -> Plain:
+    rows = np.concatenate([b.modalities[0].features for b in data])
+    z = np.clip((rows - rows.mean(0)) / rows.std(0), -3, 3) / np.sqrt(rows.shape[1])
+    points, v = q.features.points, options.amplitudes[0]
+    kernel = {
+        "rbf": lambda d: np.exp(-(d**2) / 2),
+        "matern32": lambda d: (1 + np.sqrt(3) * d) * np.exp(-np.sqrt(3) * d),
+    }[options.names[-1]]
+    kzz = v * (kernel(cdist(points, points)) + 1e-6 * np.eye(len(points)))
+    kxz = v * kernel(cdist(z, points))
+    half = np.linalg.solve(np.linalg.cholesky(kzz), kxz.T).T
+    parts = [half, np.full((len(z), 1), np.sqrt(options.constant_variance))]
+    if "linear" in options.names:
+        parts.insert(0, np.sqrt(options.linear_variance) * z)
+    sizes = np.concatenate([b.modalities[0].sizes for b in data])
+    return Plain(
+        phi=np.hstack(parts),
+        r=v - np.einsum("np,np->n", half, half),
+        offset=options.offset,
+        bag=np.repeat(np.arange(sizes.size), sizes),
+        label=np.concatenate([b.label for b in data]),
+    )
+
+
+def any_in_bag(p: Plain, positive: np.ndarray) -> np.ndarray:
+    """[draw, N] -> [draw, B]."""
+    return np.stack([positive[:, p.bag == b].any(axis=1) for b in range(p.label.size)], 1)
+
+
+def with_label(
+    p: Plain, draw: Callable[[int], np.ndarray], positive: Callable[[Any], np.ndarray], size: int
+) -> np.ndarray:
+    """Draw instances bag by bag until the label fits, [size, N]."""
+    out = draw(size)
+    for _ in range(10_000):
+        wrong = any_in_bag(p, positive(out)) != p.label
+        if not wrong.any():
+            return out
+        again = draw(size)
+        for b in range(p.label.size):
+            rows = np.ix_(wrong[:, b], p.bag == b)
+            out[rows] = again[rows]
+    raise AssertionError("rejection did not end")
+
+
+# The probit.
+
+
+def probit_parts(q: Search, data: Sequence[Bags], options: KernelOptions, collapsed: bool) -> Any:
+    p = plain(q, data, options)
+    s = np.sqrt(1 + p.r) if collapsed else np.ones_like(p.r)
+    mu = q.points[0, 0]
+    precision = np.eye(mu.size) + (p.phi / s[:, None]).T @ (p.phi / s[:, None])
+    return p, s, mu, np.linalg.inv(precision), p.offset + p.phi @ mu
+
+
+def probit_monte_carlo(options: KernelOptions, collapsed: bool) -> MonteCarlo:
+    def sample(q: Search, data: Sequence[Bags], _: Any, rng: np.random.Generator, size: int) -> Any:
+        p, s, mu, cov, eta = probit_parts(q, data, options, collapsed)
+        w = rng.multivariate_normal(mu, cov, size)
+        m = with_label(p, lambda n: rng.normal(eta, s, (n, eta.size)), lambda m: m > 0, size)
+        r = rng.normal(0, np.sqrt(p.r), (size, eta.size))
+        return q, w, m, r
+
+    def log_joint(draws: Any, data: Sequence[Bags]) -> FloatArray:
+        q, w, m, r = draws
+        p, s, *_ = probit_parts(q, data, options, collapsed)
+        mean = p.offset + w @ p.phi.T
+        total = stats.norm.logpdf(w).sum(1)
+        if not collapsed:
+            total += stats.norm.logpdf(r, 0, np.sqrt(p.r)).sum(1)
+            mean = mean + r
+        total += stats.norm.logpdf(m, mean, s).sum(1)
+        return np.where((any_in_bag(p, m > 0) == p.label).all(1), total, -np.inf)
+
+    def log_q(draws: Any, q: Search, data: Sequence[Bags], _: Any) -> FloatArray:
+        _, w, m, r = draws
+        p, s, mu, cov, eta = probit_parts(q, data, options, collapsed)
+        total = stats.multivariate_normal.logpdf(w, mu, cov) + stats.norm.logpdf(m, eta, s).sum(1)
+        if not collapsed:
+            total += stats.norm.logpdf(r, 0, np.sqrt(p.r)).sum(1)
+        for b, label in enumerate(p.label):
+            rows = p.bag == b
+            none = stats.norm.cdf(-eta[rows] / s[rows]).prod()
+            total -= np.log(1 - none if label else none)
+        return total
+
+    return MonteCarlo(sample=sample, log_joint=log_joint, log_q=log_q, mixed=False, size=40_000)
+
+
+def log_evidence_of(
+    model: Any, options: KernelOptions, chance: Callable[[Plain, FloatArray], FloatArray]
+) -> Callable[[Sequence[Bags]], float]:
+    """Return log p(Y): E over the prior of w by 2^16 Sobol points; the bags are few and small."""
+
+    def log_evidence(data: Sequence[Bags]) -> float:
+        found = fit(model, data, max_iter=2000, tol=1e-6).q
+        p = plain(found, data, options)
+        u = stats.qmc.Sobol(p.phi.shape[1], rng=np.random.default_rng(0)).random(2**16)
+        w = stats.norm.ppf(np.clip(u, 1e-12, 1 - 1e-12))
+        positive = chance(p, p.offset + w @ p.phi.T)
+        total = np.zeros(len(w))
+        for b, label in enumerate(p.label):
+            none = (1 - positive[:, p.bag == b]).prod(1)
+            with np.errstate(divide="ignore"):  # far out a label can be impossible
+                total += np.log(1 - none if label else none)
+        return float(logsumexp(total) - np.log(len(w)))
+
+    return log_evidence
+
+
+def probit_chance(p: Plain, mean: FloatArray) -> FloatArray:
+    return stats.norm.cdf(mean / np.sqrt(1 + p.r))
+
+
+GRID = np.random.default_rng(5).standard_normal((8, 3))
+
+
+def at_grid(features: Any, w: FloatArray) -> FloatArray:
+    """Return c0 + phi(x)'w on a few inputs; w is [..., P]."""
+    phi = features.base(GRID)[0][0] * features.weights[0]
+    return features.offset + w @ phi.T
+
+
+def chains(options: KernelOptions) -> Callable[..., FloatArray]:
+    def draws(data: Sequence[Bags], _: np.random.Generator) -> FloatArray:
+        found = fit(GibbsGP(options, warmup=1000, draws=1500, thin=8), data, max_iter=20_000).q
+        return at_grid(found.features, found.draws[:, :, 0])
+
+    return draws
+
+
+def gaussian_moments(model: Any) -> Callable[..., tuple[FloatArray, FloatArray]]:
+    def moments(q: Search, _: Any) -> tuple[FloatArray, FloatArray]:
+        post = model.posterior(q)
+        phi = q.features.base(GRID)[0][0] * q.features.weights[0]
+        half = np.linalg.solve(post.factor[0], phi.T)
+        return at_grid(q.features, post.mean[0]), np.sqrt((half**2).sum(0))
+
+    return moments
+
+
+def recovery(model: Any, tell: Callable[[Any, Bags], FloatArray]) -> Callable[[int], float]:
+    def error(seed: int) -> float:
+        """Root mean square error of the instances' probabilities."""
+        data, truth = simulate_gp(np.random.default_rng([seed, 3]), 500, 5, n_features=2)
+        done = fit(model, split(data, 2), max_iter=3000, tol=1e-7)
+        return float(np.sqrt(np.mean((tell(done.q, data) - truth.probability) ** 2)))
+
+    return error
+
+
+MU = Coordinates(
+    to_vector=lambda q: q.points.ravel(),
+    from_vector=lambda q, v: replace(q, points=v.reshape(q.points.shape)),
+)
+STATELESS = "a partition keeps no parameters: q(m) follows from q(w) in closed form"
+
+
+def probit_case(
+    name: str,
+    model: Any,
+    options: KernelOptions,
+    *,
+    largest_gap: float,
+    mean_tolerance: float,
+    sd_ratio: tuple[float, float],
+    rms: float,
+    sweeps: int = 30,
+) -> Case:
+    return Case(
+        name=name,
+        model=lambda: model,
+        batches=batches,
+        tiny=tiny,
+        global_step=GlobalStep(coordinates=MU, at="fixed_point", max_iter=20_000),
+        local_step=STATELESS,
+        monte_carlo=probit_monte_carlo(options, model.collapsed),
+        evidence=Evidence(
+            log_evidence=log_evidence_of(model, options, probit_chance), largest_gap=largest_gap
+        ),
+        sampler=Sampler(
+            draws=chains(options),
+            moments=gaussian_moments(model),
+            mean_tolerance=mean_tolerance,
+            sd_ratio=sd_ratio,
+            largest_r_hat=1.05,
+        ),
+        recovery=Recovery(
+            error=recovery(model, lambda q, data: predict(model.posterior(q), data)[0].probability),
+            tolerance=rms,
+            seeds=(0, 1, 2),
+        ),
+        sweeps=sweeps,
+        slow=frozenset({"truth", "recovery"}),
+    )
+
+
+# Several classes and kernel values at once.
+
+
+def two_classes(seed: int, parts: int) -> list[MultiLabelBags]:
+    data, _ = simulate_gp(np.random.default_rng(seed), 60, 6)
+    other = (np.arange(60) % 3 == 0).astype(np.int8)
+    other[:5] = -1
+    labels, at, out = np.stack([data.label, other], 1), 0, []
+    for part in split(data, parts):
+        out.append(MultiLabelBags(part, labels[at : at + part.n_bags]))
+        at += part.n_bags
+    return out
+
+
+SEE = "asked of milgp_direct, which is the same code with one class and one kernel value"
+
+
+# The logistic rival.
+
+
+@lru_cache(maxsize=1)
+def nodes() -> tuple[FloatArray, FloatArray]:
+    at, weight = np.polynomial.hermite_e.hermegauss(60)
+    return at, weight / weight.sum()
+
+
+def logistic_chance(p: Plain, mean: FloatArray) -> FloatArray:
+    return sum(w / (1 + np.exp(-(mean + a * np.sqrt(p.r)))) for a, w in zip(*nodes(), strict=True))
+
+
+def logistic_parts(q: LogisticPosterior, data: Sequence[Bags]) -> Any:
+    p = plain(q, data, PRINTED)
+    cov = np.linalg.inv(q.factor[0] @ q.factor[0].T)
+    return p, cov, 1 / (1 + np.exp(-p.phi @ q.mean[0]))
+
+
+def logistic_sample(
+    q: LogisticPosterior, data: Sequence[Bags], _: Any, rng: np.random.Generator, size: int
+) -> Any:
+    p, cov, chance = logistic_parts(q, data)
+    w = rng.multivariate_normal(q.mean[0], cov, size)
+    r = rng.normal(0, np.sqrt(p.r), (size, p.r.size))
+    h = with_label(p, lambda n: rng.random((n, chance.size)) < chance, lambda h: h, size)
+    return q, w, r, h
+
+
+def logistic_joint(draws: Any, data: Sequence[Bags]) -> FloatArray:
+    q, w, r, h = draws
+    p, *_ = logistic_parts(q, data)
+    f = w @ p.phi.T + r
+    total = stats.norm.logpdf(w).sum(1) + stats.norm.logpdf(r, 0, np.sqrt(p.r)).sum(1)
+    return total + stats.logistic.logcdf(np.where(h, f, -f)).sum(1)
+
+
+def logistic_log_q(draws: Any, q: LogisticPosterior, data: Sequence[Bags], _: Any) -> FloatArray:
+    _, w, r, h = draws
+    p, cov, chance = logistic_parts(q, data)
+    total = stats.multivariate_normal.logpdf(w, q.mean[0], cov)
+    total += stats.norm.logpdf(r, 0, np.sqrt(p.r)).sum(1)
+    total += np.log(np.where(h, chance, 1 - chance)).sum(1)
+    for b, label in enumerate(p.label):
+        none = (1 - chance[p.bag == b]).prod()
+        total -= np.log(1 - none if label else none)
+    return total
+
+
+LOWER = np.tril_indices
+
+
+def logistic_to_vector(q: LogisticPosterior) -> FloatArray:
+    factor = q.factor[0].copy()
+    factor[np.diag_indices(len(factor))] = np.log(np.diag(factor))
+    return np.concatenate([q.mean[0], factor[LOWER(len(factor))]])
+
+
+def logistic_from_vector(q: LogisticPosterior, v: FloatArray) -> LogisticPosterior:
+    size = q.mean.shape[1]
+    factor = np.zeros((size, size))
+    factor[LOWER(size)] = v[size:]
+    factor[np.diag_indices(size)] = np.exp(np.diag(factor))
+    return replace(q, mean=v[None, :size], factor=factor[None])
+
+
+LOGISTIC = LogisticGP(PRINTED, sweeps=None)
+
+CASES = [
+    probit_case(
+        "milgp_direct",
+        DirectGP(OPTIONS, tolerance=1e-13),
+        OPTIONS,
+        largest_gap=6.0,
+        mean_tolerance=0.5,
+        sd_ratio=(0.4, 1.4),
+        rms=0.15,
+        sweeps=80,
+    ),
+    probit_case(
+        "milgp_collapsed",
+        CollapsedGP(OPTIONS),
+        OPTIONS,
+        largest_gap=6.0,
+        mean_tolerance=0.5,
+        sd_ratio=(0.1, 1.1),
+        rms=0.15,
+    ),
+    probit_case(
+        "milgp_printed",
+        PrintedGP(PRINTED, sweeps=None),
+        PRINTED,
+        largest_gap=3.0,
+        mean_tolerance=1.0,
+        sd_ratio=(0.2, 1.1),
+        rms=0.25,
+    ),
+    Case(
+        name="milgp_two_classes",
+        model=lambda: DirectGP(
+            replace(OPTIONS, kernel="rbf", length_scales=(0.7, 1.4), amplitudes=(1.0, 3.0)),
+        ),
+        batches=two_classes,
+        tiny=lambda seed: two_classes(seed, 2),
+        global_step=SEE,
+        local_step=STATELESS,
+        monte_carlo=SEE,
+        evidence=SEE,
+        sampler=SEE,
+        recovery=SEE,
+        # The last step turns from the kernel values of the highest bound to those of the highest
+        # evidence: rise is asked of the steps before.
+        sweeps=12,
+        partition_rtol=1e-7,
+    ),
+    Case(
+        name="milgp_logistic",
+        model=lambda: LOGISTIC,
+        batches=batches,
+        tiny=tiny,
+        global_step=GlobalStep(
+            coordinates=Coordinates(to_vector=logistic_to_vector, from_vector=logistic_from_vector),
+            at="fixed_point",
+            max_iter=20_000,
+        ),
+        local_step="a partition keeps no parameters: q(h) and xi follow from q(w) in closed form",
+        monte_carlo=MonteCarlo(
+            sample=logistic_sample,
+            log_joint=logistic_joint,
+            log_q=logistic_log_q,
+            relation="below",
+            mixed=False,
+        ),
+        evidence=Evidence(
+            log_evidence=log_evidence_of(LOGISTIC, PRINTED, logistic_chance), largest_gap=3.0
+        ),
+        sampler="the logistic link has no exact sampler here: that is the point of the probit",
+        recovery=Recovery(
+            error=recovery(LOGISTIC, lambda q, data: predict_logistic(q, data)[0][1]),
+            tolerance=0.25,
+            seeds=(0, 1, 2),
+        ),
+        slow=frozenset({"truth", "recovery"}),
+    ),
+]
