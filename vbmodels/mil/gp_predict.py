@@ -142,10 +142,9 @@ def bag_summary(log_negative: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return P(Y_b = 1) and BALD from log P(Y_b = 0 | w) at equally weighted w, [B, S]."""
     positive = -np.expm1(log_negative)
     probability = positive.mean(axis=1)
-    with np.errstate(divide="ignore"):
-        log_positive = log1mexp(-log_negative)
-    inside = np.where(positive > 0.0, positive * log_positive, 0.0)
-    conditional = -(inside + np.exp(log_negative) * log_negative).mean(axis=1)
+    log_positive = log1mexp(np.where(positive > 0.0, -log_negative, 1.0))
+    inside = positive * log_positive + np.exp(log_negative) * log_negative
+    conditional = -inside.mean(axis=1)
     return probability, np.maximum(entropy(probability) - conditional, 0.0)
 
 
