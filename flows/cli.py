@@ -110,7 +110,7 @@ def _add_pipeline(name: str) -> None:
             max_iter=max_iter,
             checkpoint_every=checkpoint_every,
         )
-        compute = settings_of.ComputeSettings(workers=workers, scheduler=scheduler)
+        compute = settings_of.compute_settings(workers, scheduler)
         from flows.pipelines.launch import launch
 
         with _watched(json_output):
@@ -131,7 +131,7 @@ def score(
     """Apply a fitted posterior to new data, without fitting."""
     from flows.pipelines.launch import launch_score
 
-    compute = settings_of.ComputeSettings(workers=workers, scheduler=scheduler)
+    compute = settings_of.compute_settings(workers, scheduler)
     with _watched(json_output):
         outcome = launch_score(run, source, target, compute, recorded)
     _print_outcome(outcome, json_output)

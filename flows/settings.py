@@ -6,12 +6,15 @@ meaning, default and range once, here.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from flows.faults import Fault, InputError
+
+_ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
 
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
@@ -54,6 +57,17 @@ class ComputeSettings(BaseModel):
         None,
         description="Memory of one local worker, such as 4 GiB; empty: its share of the machine.",
     )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.workers is not None and self.scheduler is not None:
+            raise ValueError("both workers and a scheduler; give one of them")
+        if self.scheduler is not None and not _ADDRESS.fullmatch(self.scheduler):
+            raise ValueError(
+                f"the scheduler {self.scheduler!r}; write an address such as tcp://host:8786 or "
+                "tls://host:8786"
+            )
+        return self
 
 
 class KeywordSettings(RunSettings):
@@ -204,6 +218,21 @@ class BagSettings(RunSettings):
         return self
 
 
+def compute_settings(workers: int | None, scheduler: str | None) -> ComputeSettings:
+    """Make compute settings from options.
+
+    Raises
+    ------
+    InputError
+        If they do not go together.
+    """
+    try:
+        return ComputeSettings(workers=workers, scheduler=scheduler)
+    except ValidationError as error:
+        faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
+        raise InputError(faults) from error
+
+
 def load(
     settings: type[RunSettings], config: str | None, assignments: list[str], **given: Any
 ) -> RunSettings:
@@ -254,7 +283,7 @@ def _read_config(path: str) -> dict[str, Any]:
     return values
 
 
-def _fault(settings: type[RunSettings], problem: Any) -> Fault:
+def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         known = ", ".join(sorted(settings.model_fields))

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from flows.faults import InputError
-from flows.settings import KeywordSettings, describe, load
+from flows.settings import KeywordSettings, compute_settings, describe, load
 
 
 def faults_of(*args, **kwargs):
@@ -56,3 +56,22 @@ def test_every_setting_is_described():
         assert bounds
         assert default
         assert meaning.endswith("."), name
+
+
+@pytest.mark.parametrize(
+    ("workers", "scheduler", "sentence"),
+    [
+        (2, "tcp://host:8786", "both workers and a scheduler"),
+        (None, "nonsense", "'nonsense'; write an address such as tcp://host:8786"),
+        (None, "tcp://host", "write an address"),
+        (0, None, "column workers: expected input should be greater than or equal to 1, found 0"),
+    ],
+)
+def test_where_to_compute_must_make_sense(workers, scheduler, sentence):
+    with pytest.raises(InputError, match=sentence):
+        compute_settings(workers, scheduler)
+
+
+@pytest.mark.parametrize("scheduler", ["tcp://host:8786", "tls://10.0.0.1:1", "tcp://[::1]:8786"])
+def test_addresses_are_taken(scheduler):
+    assert compute_settings(None, scheduler).scheduler == scheduler
