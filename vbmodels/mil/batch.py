@@ -171,7 +171,8 @@ def split(data: Bags, n: int) -> list[Bags]:
 
     There are never more partitions than bags.
     """
-    bounds = even_bounds(1 + sum(m.sizes for m in data.modalities), n)
+    sizes = np.sum([m.sizes for m in data.modalities], axis=0)
+    bounds = even_bounds(1 + sizes, n)
     parts = []
     for i, (first, last) in enumerate(itertools.pairwise(bounds)):
         part = data.take(np.arange(first, last))
