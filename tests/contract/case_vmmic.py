@@ -23,9 +23,9 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from vbmodels.cavi import InProcess, fit
+from vbmodels.cavi import fit
 from vbmodels.mil.batch import Bags
-from vbmodels.mil.collapsed import CollapsedVMMIC, GaussianSearch
+from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.gibbs import GibbsVMMIC
 from vbmodels.mil.local import Local
 from vbmodels.mil.mode import Sums
@@ -40,7 +40,8 @@ def mean_field() -> MeanFieldVMMIC:
 
 
 def collapsed() -> CollapsedVMMIC:
-    return CollapsedVMMIC(priors=vmmic.PRIORS, both_starts_below=0.0)
+    """Both starts, so that the first epochs have far to go."""
+    return CollapsedVMMIC(priors=vmmic.PRIORS, both_starts_below=1e9)
 
 
 # Coordinates without constraints.
@@ -196,18 +197,19 @@ def ranking_error(model: Any, seed: int) -> float:
 
 
 def objective(q: Any, batches: Sequence[Bags]) -> float:
-    """E_q[log p(y | t)] - KL by 64 fixed points, of the averaged Gaussian."""
+    """E_q[log p(y | t)] - KL by 64 fixed points, the mean over the averaged Gaussians."""
     model = collapsed()
-    if not isinstance(q, GaussianSearch):
-        return model.elbo(q, InProcess(model, batches)(q, number=0, warm=None))
-    (gaussian,) = model.posterior(q).components
-    points = gaussian.mean + gaussian.spread(normal_points(gaussian.mean.size, 64))
-    value = [Sums.at(points[None], model.likelihood(q), b, False).value.mean() for b in batches]
-    prior = np.diag(np.full(gaussian.mean.size, 1.0 / vmmic.VARIANCE))
-    second = gaussian.covariance + np.outer(gaussian.mean, gaussian.mean)
-    divergence = np.trace(prior @ second) - gaussian.mean.size
-    divergence += np.linalg.slogdet(gaussian.precision)[1] - np.linalg.slogdet(prior)[1]
-    return float(sum(value) - 0.5 * divergence)
+    values = []
+    for gaussian in model.posterior(q).components:
+        dim = gaussian.mean.size
+        points = gaussian.mean + gaussian.spread(normal_points(dim, 64))
+        parts = [Sums.at(points[None], model.likelihood(q), b, False).value for b in batches]
+        prior = np.diag(np.full(dim, 1.0 / vmmic.VARIANCE))
+        second = gaussian.covariance + np.outer(gaussian.mean, gaussian.mean)
+        divergence = np.trace(prior @ second) - dim
+        divergence += np.linalg.slogdet(gaussian.precision)[1] - np.linalg.slogdet(prior)[1]
+        values.append(sum(p.mean() for p in parts) - 0.5 * divergence)
+    return float(np.mean(values))
 
 
 CASES = [
@@ -255,7 +257,8 @@ CASES = [
         recovery=Recovery(
             error=lambda seed: ranking_error(CollapsedVMMIC(), seed), tolerance=0.07, seeds=(0, 1)
         ),
-        objective=Objective(value=objective, every=61, rtol=1e-2),
-        sweeps=200,
+        objective=Objective(value=objective, every=1, rtol=1e-2),
+        sweeps=5,
+        resume_sweeps=3,
     ),
 ]

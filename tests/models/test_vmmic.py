@@ -7,22 +7,25 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from scipy.special import log_ndtr
 
 from tests.contract import vmmic
 from vbmodels.cavi import Cursor, InProcess, fit, start
 from vbmodels.diagnostics import diagnose
-from vbmodels.mil import mode
+from vbmodels.mil import likelihood, mode
 from vbmodels.mil.batch import Instances, bags, split
 from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.gibbs import GibbsVMMIC
 from vbmodels.mil.layout import Moments
 from vbmodels.mil.likelihood import Likelihood
+from vbmodels.mil.local import Tails
 from vbmodels.mil.mode import FewBags, ModeSearch
 from vbmodels.mil.posterior import predict
 from vbmodels.mil.printed import PrintedVMMIC
 from vbmodels.mil.priors import Priors
 from vbmodels.mil.simulate import simulate
 from vbmodels.mil.vmmic import MeanFieldVMMIC
+from vbmodels.special import inverse_mills
 from vbmodels.state import from_bytes, leaves, same_bits, to_bytes
 
 
@@ -75,10 +78,10 @@ def test_single_precision_features_give_nearly_the_same(setting):
 
 def test_gradient_is_that_of_the_value(setting):
     data, scaling, t = setting
-    likelihood = Likelihood(scaling)
-    slope = likelihood.evaluate(t, data).gradient
+    model = Likelihood(scaling)
+    slope = model.evaluate(t, data).gradient
     for i, d in enumerate(np.eye(t.size)):
-        near = [likelihood.value(t + h * d, data) for h in (-1e-5, 1e-5)]
+        near = [model.value(t + h * d, data) for h in (-1e-5, 1e-5)]
         assert_allclose((near[1] - near[0]) / 2e-5, slope[i], rtol=1e-6, atol=1e-6)
 
 
@@ -323,3 +326,12 @@ def test_mean_field_refuses_priors_that_learn():
         MeanFieldVMMIC(priors=Priors())
     with pytest.raises(ValueError, match="slope_variance > 0"):
         Priors(slope_variance=0.0)
+
+
+def test_compiled_tails_are_scipys():
+    x = np.concatenate([np.linspace(-60.0, 60.0, 4001), [0.0, 1e-300, 300.0]])
+    plain, fast = (Tails.of(x, kernels) for kernels in (None, likelihood.compiled))
+    for name in ("log_up", "log_down", "up", "down"):
+        assert_allclose(getattr(fast, name), getattr(plain, name), rtol=3e-14, atol=1e-300)
+    assert_allclose(plain.log_up, log_ndtr(x), rtol=1e-12, atol=1e-300)
+    assert_allclose(plain.up, inverse_mills(x), rtol=1e-11, atol=1e-300)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
+from numpy.polynomial.chebyshev import chebinterpolate
 from numpy.typing import NDArray
+from scipy.special import erfcx
 
 from vbmodels.state import FloatArray, IntArray
 
@@ -16,38 +19,109 @@ _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @numba.njit(cache=True, fastmath=_REASSOCIATE)
-def bag_moments(
+def scaled(
+    features: FloatArray, first: int, centre: FloatArray, inverse: FloatArray, out: FloatArray
+) -> None:
+    """Fill (x - centre) * inverse of the instances from ``first`` on, in one pass."""
+    for j in range(out.shape[0]):
+        for d in range(out.shape[1]):
+            out[j, d] = (features[first + j, d] - centre[d]) * inverse[d]
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def linear(
     features: FloatArray,
-    offsets: IntArray,
     first: int,
-    last: int,
     gate: FloatArray,
     gate0: float,
     slope: FloatArray,
     slope0: float,
+    eta: FloatArray,
+    exponent: FloatArray,
+    score: FloatArray,
+) -> None:
+    """Fill eta = a + x b, -eta^2 / 2 and s = x beta of the instances from ``first`` on."""
+    width = features.shape[1]
+    for j in range(eta.size):
+        e, s = gate0, slope0
+        for d in range(width):
+            e += features[first + j, d] * gate[d]
+            s += features[first + j, d] * slope[d]
+        eta[j] = e
+        exponent[j] = -0.5 * e * e
+        score[j] = s
+
+
+def _erfcx_coefficients(degree: int) -> FloatArray:
+    """Return Chebyshev coefficients of (1 + 2x) erfcx(x), x >= 0, in t = (x - c) / (x + c).
+
+    Schonfelder (1978), Math. Comp. 32, 1232-1240, c = 3.75; made here from SciPy's erfcx.
+    """
+
+    def function(t: Any) -> Any:
+        x = _CENTRE * (1.0 + t) / (1.0 - t)
+        return (1.0 + 2.0 * x) * erfcx(x)
+
+    coefficients: FloatArray = chebinterpolate(function, degree)
+    return coefficients
+
+
+_CENTRE = 3.75
+_ERFCX = _erfcx_coefficients(30)
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def tail_ratio(x: FloatArray, ratio: FloatArray) -> None:
+    """Fill ``ratio`` with Phi(-|x|) / exp(-x^2 / 2) = erfcx(|x| / sqrt 2) / 2, to 1e-15.
+
+    Clenshaw's recurrence runs over blocks of numbers, so that the compiler can work on
+    several at once; SciPy goes one branch after another.
+    """
+    size = 256
+    t, b1, b2 = np.empty(size), np.empty(size), np.empty(size)
+    for start in range(0, x.size, size):
+        count = min(size, x.size - start)
+        for i in range(count):
+            u = abs(x[start + i]) * _ROOT_HALF
+            t[i] = 2.0 * (u - _CENTRE) / (u + _CENTRE)
+            b1[i] = 0.0
+            b2[i] = 0.0
+        for k in range(_ERFCX.size - 1, 0, -6):
+            c6, c5, c4 = _ERFCX[k], _ERFCX[k - 1], _ERFCX[k - 2]
+            c3, c2, c1 = _ERFCX[k - 3], _ERFCX[k - 4], _ERFCX[k - 5]
+            for i in range(count):
+                w, p, q = t[i], b1[i], b2[i]
+                q = w * p - q + c6
+                p = w * q - p + c5
+                q = w * p - q + c4
+                p = w * q - p + c3
+                q = w * p - q + c2
+                p = w * q - p + c1
+                b1[i] = p
+                b2[i] = q
+        for i in range(count):
+            value = 0.5 * t[i] * b1[i] - b2[i] + _ERFCX[0]
+            ratio[start + i] = 0.5 * value / (1.0 + 2.0 * abs(x[start + i]) * _ROOT_HALF)
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def bag_sums(
+    offsets: IntArray,
+    first: int,
+    last: int,
     primary: FloatArray,
-    density: FloatArray,
     score: FloatArray,
     mean: FloatArray,
     var: FloatArray,
 ) -> None:
-    """Add one modality's moments to those of bags first..last; see `likelihood.bag_moments`."""
-    width = features.shape[1]
-    at = 0
+    """Add sum p s and sum p (1 - p) s^2 of bags first..last; see `likelihood.bag_moments`."""
+    base = offsets[first]
     for i in range(first, last):
         total, spread = 0.0, 0.0
-        for j in range(offsets[i], offsets[i + 1]):
-            eta, s = gate0, slope0
-            for d in range(width):
-                eta += features[j, d] * gate[d]
-                s += features[j, d] * slope[d]
-            p = 0.5 * math.erfc(-eta * _ROOT_HALF)
-            primary[at] = p
-            density[at] = _DENSITY * math.exp(-0.5 * eta * eta)
-            score[at] = s
-            total += p * s
-            spread += p * (1.0 - p) * s * s
-            at += 1
+        for j in range(offsets[i] - base, offsets[i + 1] - base):
+            part = primary[j] * score[j]
+            total += part
+            spread += part * score[j] * (1.0 - primary[j])
         mean[i - first] += total
         var[i - first] += spread
 
@@ -70,164 +144,112 @@ def bag_jacobian(
 ) -> None:
     """Fill one modality's columns of dz/dt for bags first..last; see `likelihood.bag_jacobian`."""
     width = features.shape[1]
-    at = 0
+    base = offsets[first]
+    u, g = np.empty(4), np.empty(4)
+    sums, gate_sums = np.empty(width), np.empty(width)
     for i in range(first, last):
         row = i - first
         r, c = shrink[row], bend[row]
-        for d in range(width):
-            slopes[row, d] = 0.0
-            gates[row, 1 + d] = 0.0
+        sums[:] = 0.0
+        gate_sums[:] = 0.0
         to_slopes, to_gate = 0.0, 0.0
-        for j in range(offsets[i], offsets[i + 1]):
-            p, s = primary[at], score[at]
-            u = p * (r - 2.0 * c * (1.0 - p) * s)
-            g = density[at] * s * (r - c * (1.0 - 2.0 * p) * s)
-            to_slopes += u
-            to_gate += g
-            for d in range(width):
-                slopes[row, d] += u * features[j, d]
-                gates[row, 1 + d] += g * features[j, d]
-            at += 1
+        # Four instances at a time: the sums are read and written a quarter as often.
+        for j in range(offsets[i], offsets[i + 1], 4):
+            count = min(4, offsets[i + 1] - j)
+            for a in range(4):
+                if a < count:
+                    p, s = primary[j + a - base], score[j + a - base]
+                    u[a] = p * (r - 2.0 * c * (1.0 - p) * s)
+                    g[a] = density[j + a - base] * s * (r - c * (1.0 - 2.0 * p) * s)
+                    to_slopes += u[a]
+                    to_gate += g[a]
+            if count == 4:
+                u0, u1, u2, u3 = u[0], u[1], u[2], u[3]
+                g0, g1, g2, g3 = g[0], g[1], g[2], g[3]
+                for d in range(width):
+                    x0, x1 = features[j, d], features[j + 1, d]
+                    x2, x3 = features[j + 2, d], features[j + 3, d]
+                    sums[d] += u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
+                    gate_sums[d] += g0 * x0 + g1 * x1 + g2 * x2 + g3 * x3
+            else:
+                for a in range(count):
+                    for d in range(width):
+                        sums[d] += u[a] * features[j + a, d]
+                        gate_sums[d] += g[a] * features[j + a, d]
         gates[row, 0] = to_gate
         for d in range(width):
-            slopes[row, d] = (slopes[row, d] - to_slopes * centre[d]) * inverse[d]
-            gates[row, 1 + d] = (gates[row, 1 + d] - to_gate * centre[d]) * inverse[d]
-
-
-@numba.njit(cache=True)
-def _tail(size: float) -> tuple[float, float]:
-    """Return log Phi(-size) and phi/Phi(-size), size >= 0."""
-    if size < 36.0:
-        tail = 0.5 * math.erfc(size * _ROOT_HALF)
-        return math.log(tail), _DENSITY * math.exp(-0.5 * size * size) / tail
-    # The asymptotic series of Mills' ratio: its next term is below rounding here.
-    square = size * size
-    series = (1.0 - 1.0 / square + 3.0 / (square * square)) / size
-    return -0.5 * square + math.log(_DENSITY * series), 1.0 / series
-
-
-@numba.njit(cache=True)
-def _logs(x: float) -> tuple[float, float, float, float]:
-    """Return log Phi(x), log Phi(-x), phi/Phi(x), phi/Phi(-x)."""
-    log_tail, tail_mills = _tail(abs(x))
-    tail = math.exp(log_tail)
-    log_rest, rest_mills = math.log1p(-tail), tail_mills * tail / (1.0 - tail)
-    if x > 0.0:
-        return log_rest, log_tail, rest_mills, tail_mills
-    return log_tail, log_rest, tail_mills, rest_mills
+            slopes[row, d] = (sums[d] - to_slopes * centre[d]) * inverse[d]
+            gates[row, 1 + d] = (gate_sums[d] - to_gate * centre[d]) * inverse[d]
 
 
 @numba.njit(cache=True, fastmath=_REASSOCIATE)
 def sweep(
-    features: tuple[FloatArray, ...],
     offsets: tuple[IntArray, ...],
-    centres: tuple[FloatArray, ...],
-    inverses: tuple[FloatArray, ...],
-    starts: IntArray,
-    own: FloatArray,
-    sign: FloatArray,
-    theta: FloatArray,
-    covariance: FloatArray,
-    gates: tuple[FloatArray, ...],
-    carried: tuple[FloatArray, ...],
-    carry: bool,
-    primary: tuple[FloatArray, ...],
-    centre: FloatArray,
-) -> None:
-    """Update q(y*) and q(delta) of every bag in place; see `local.sweep`."""
-    width = theta.size
-    r, vr, u, phi = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
-    for i in range(sign.size):
-        r[:] = 0.0
-        r[0] = 1.0
-        for f in range(own.shape[1]):
-            r[1 + f] = own[i, f]
-        for k in range(len(features)):
-            x, at = features[k], starts[k]
-            for j in range(offsets[k][i], offsets[k][i + 1]):
-                p = primary[k][j]
-                for d in range(x.shape[1]):
-                    r[at + d] += p * (x[j, d] - centres[k][d]) * inverses[k][d]
-        mu = 0.0
-        vr[:] = 0.0
-        for a in range(width):
-            mu += r[a] * theta[a]
-            for b in range(width):
-                vr[b] += r[a] * covariance[a, b]
-        _, _, up, down = _logs(mu)
-        star = mu + up if sign[i] > 0.0 else mu - down
-        for k in range(len(features)):
-            x, at, gate = features[k], starts[k], gates[k]
-            for j in range(offsets[k][i], offsets[k][i + 1]):
-                eta, s, linear, square = gate[0], 0.0, 0.0, 0.0
-                u[:] = 0.0
-                for d in range(x.shape[1]):
-                    phi[d] = (x[j, d] - centres[k][d]) * inverses[k][d]
-                    for b in range(width):
-                        u[b] += phi[d] * covariance[at + d, b]
-                for d in range(x.shape[1]):
-                    eta += phi[d] * gate[1 + d]
-                    s += phi[d] * theta[at + d]
-                    linear += phi[d] * vr[at + d]
-                    square += phi[d] * u[at + d]
-                p = primary[k][j]
-                up, down, _, _ = _logs(eta)
-                logit = up - down + s * (star - mu) - linear
-                logit += (p - 0.5) * (s * s + square)
-                if carry:
-                    logit += carried[k][j]
-                    carried[k][j] = logit
-                change = 1.0 / (1.0 + math.exp(-logit)) - p
-                primary[k][j] = p + change
-                mu += change * s
-                for b in range(width):
-                    vr[b] += change * u[b]
-        centre[i] = mu
-
-
-@numba.njit(cache=True, fastmath=_REASSOCIATE, error_model="numpy")
-def instance_sums(
-    features: FloatArray,
     first: int,
     last: int,
+    starts: IntArray,
+    odds: tuple[FloatArray, ...],
+    score: tuple[FloatArray, ...],
+    square: tuple[FloatArray, ...],
+    features: tuple[FloatArray, ...],
+    through: tuple[FloatArray, ...],
+    primary: tuple[FloatArray, ...],
+    residual: FloatArray,
     centre: FloatArray,
-    inverse: FloatArray,
-    gate: FloatArray,
-    primary: FloatArray,
-    weighted: FloatArray,
-    latent: FloatArray,
-    printed: FloatArray,
-) -> float:
-    """Add one modality's sums over instances first..last; see `local.instance_sums`."""
-    width = features.shape[1]
-    phi = np.empty(width)
-    total = 0.0
-    for j in range(first, last):
-        e = gate[0]
+    spread: FloatArray,
+) -> None:
+    """Update q(delta) of bags first..last in place; see `local._by_position`."""
+    for i in range(first, last):
+        row = i - first
+        left = residual[row]
+        for k in range(len(features)):
+            base, at = offsets[k][first], starts[k]
+            x, to_all, p = features[k], through[k], primary[k]
+            for j in range(offsets[k][i] - base, offsets[k][i + 1] - base):
+                linear = 0.0
+                for d in range(x.shape[1]):
+                    linear += x[j, d] * spread[row, at + d]
+                s = score[k][j]
+                logit = odds[k][j] + s * left - linear
+                logit += (p[j] - 0.5) * (s * s + square[k][j])
+                odds[k][j] = logit
+                change = 1.0 / (1.0 + math.exp(-logit)) - p[j]
+                p[j] += change
+                left -= change * s
+                for b in range(to_all.shape[1]):
+                    spread[row, b] += change * to_all[j, b]
+        centre[row] += residual[row] - left
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def bag_totals(
+    features: FloatArray,
+    offsets: IntArray,
+    first: int,
+    last: int,
+    weight: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Fill sum_j weight x of bags first..last, [last - first, D]; rows from there."""
+    width, base = features.shape[1], offsets[first]
+    for i in range(first, last):
+        row = i - first
         for d in range(width):
-            phi[d] = (features[j, d] - centre[d]) * inverse[d]
-            e += phi[d] * gate[1 + d]
-        p = primary[j]
-        log_up, log_down, up, down = _logs(e)
-        mean = e + p * up - (1.0 - p) * down
-        total += 0.5 * e * e - mean * e
-        if p > 0.0:
-            total += p * (log_up - math.log(p))
-        if p < 1.0:
-            total += (1.0 - p) * (log_down - math.log(1.0 - p))
-        root = math.sqrt(p * (1.0 - p))
-        latent[0] += mean
-        for d in range(width):
-            weighted[j - first, d] = root * phi[d]
-            latent[1 + d] += mean * phi[d]
-        if printed.size:
-            # (2p - 1) phi(e) / (p Phi(e) + (1 - p) Phi(-e)), with phi divided out.
-            below = (p / up if p > 0.0 else 0.0) + ((1.0 - p) / down if p < 1.0 else 0.0)
-            mean = e + (2.0 * p - 1.0) / below
-            printed[0] += mean
+            totals[row, d] = 0.0
+        begin, end = offsets[i] - base, offsets[i + 1] - base
+        whole = begin + (end - begin) // 4 * 4
+        for j in range(begin, whole, 4):
+            w0, w1, w2, w3 = weight[j], weight[j + 1], weight[j + 2], weight[j + 3]
             for d in range(width):
-                printed[1 + d] += mean * phi[d]
-    return total
+                totals[row, d] += (
+                    w0 * features[j, d]
+                    + w1 * features[j + 1, d]
+                    + w2 * features[j + 2, d]
+                    + w3 * features[j + 3, d]
+                )
+        for j in range(whole, end):
+            for d in range(width):
+                totals[row, d] += weight[j] * features[j, d]
 
 
 @numba.njit(cache=True)

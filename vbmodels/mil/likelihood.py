@@ -36,7 +36,9 @@ except ImportError:
 Terms = tuple[FloatArray, FloatArray, FloatArray]
 """(pi, phi(eta), s) of some instances."""
 
-CHUNK = 16_384
+DENSITY = 1.0 / np.sqrt(2.0 * np.pi)
+
+CHUNK = 8_192
 """Instances that are worked on at once: what they need stays in the cache."""
 
 
@@ -198,22 +200,18 @@ class Likelihood:
             if self.kernels is None:
                 terms.append(bag_moments(part, first, last, w, mean, var))
                 continue
-            count = int(part.offsets[last] - part.offsets[first])
-            out = (np.empty(count), np.empty(count), np.empty(count))
-            self.kernels.bag_moments(
-                part.features,
-                part.offsets,
-                first,
-                last,
-                w.gate,
-                w.gate0,
-                w.slope,
-                w.slope0,
-                *out,
-                mean,
-                var,
+            low, high = part.offsets[first], part.offsets[last]
+            eta, bell, score, primary = np.empty((4, high - low))
+            self.kernels.linear(
+                part.features, low, w.gate, w.gate0, w.slope, w.slope0, eta, bell, score
             )
-            terms.append(out)
+            np.exp(bell, out=bell)
+            self.kernels.tail_ratio(eta, primary)
+            primary *= bell
+            np.subtract(1.0, primary, out=primary, where=eta > 0.0)
+            self.kernels.bag_sums(part.offsets, first, last, primary, score, mean, var)
+            bell *= DENSITY
+            terms.append((primary, bell, score))
         return mean, var, terms
 
     def _jacobian(

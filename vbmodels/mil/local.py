@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
-from scipy.special import entr, expit, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.layout import Scaling
-from vbmodels.mil.likelihood import chunks, compiled
+from vbmodels.mil.likelihood import DENSITY, chunks, compiled
 from vbmodels.special import inverse_mills
-from vbmodels.state import FloatArray, State
+from vbmodels.state import FloatArray, IntArray, State
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,37 @@ class Local(State):
     moved: float
 
 
+@dataclass(frozen=True)
+class Tails:
+    """log Phi(x), log Phi(-x), phi/Phi(x) and phi/Phi(-x), exact in both tails."""
+
+    log_up: FloatArray
+    log_down: FloatArray
+    up: FloatArray
+    down: FloatArray
+
+    @classmethod
+    def of(cls, x: FloatArray, kernels: ModuleType | None) -> Tails:
+        """Take all four from Phi(-|x|) / exp(-x^2 / 2)."""
+        if kernels is None:
+            ratio = 0.5 * erfcx(np.abs(x) * np.sqrt(0.5))
+        else:
+            ratio = np.empty_like(x)
+            kernels.tail_ratio(x, ratio)
+        exponent = -0.5 * x * x
+        bell = np.exp(exponent)
+        tail = bell * ratio
+        log_tail, log_rest = exponent + np.log(ratio), np.log1p(-tail)
+        steep, flat = DENSITY / ratio, DENSITY * bell / (1.0 - tail)
+        right = x > 0.0
+        return cls(
+            np.where(right, log_rest, log_tail),
+            np.where(right, log_tail, log_rest),
+            np.where(right, flat, steep),
+            np.where(right, steep, flat),
+        )
+
+
 def log_odds(eta: FloatArray) -> FloatArray:
     """Return log Phi(eta) - log Phi(-eta)."""
     odds: FloatArray = log_ndtr(eta) - log_ndtr(-eta)
@@ -77,25 +108,44 @@ class Rows:
 
     def features(self, k: int, first: int, last: int) -> FloatArray:
         """Return the scaled features of some instances of modality ``k``."""
-        rows = self.data.modalities[k].features[first:last]
-        scaled: FloatArray = (rows - self.scaling.means[k]) / self.scaling.scales[k]
+        features, centre = self.data.modalities[k].features, self.scaling.means[k]
+        if self.kernels is None:
+            plain: FloatArray = (features[first:last] - centre) / self.scaling.scales[k]
+            return plain
+        scaled = np.empty((last - first, features.shape[1]))
+        self.kernels.scaled(features, first, centre, 1.0 / self.scaling.scales[k], scaled)
         return scaled
 
-    def design(self, primary: tuple[FloatArray, ...]) -> FloatArray:
-        """Return r_i = e_alpha + f_i + sum_j p_ij phi_ij, [B, dim theta]."""
-        layout = self.scaling.layout
-        r = np.zeros((self.data.n_bags, layout.n_theta))
+    def design(
+        self, primary: tuple[FloatArray, ...], first: int = 0, last: int | None = None
+    ) -> FloatArray:
+        """Return r_i = e_alpha + f_i + sum_j p_ij phi_ij of bags first..last, [., dim theta]."""
+        last = self.data.n_bags if last is None else last
+        scaled = []
+        for k, part in enumerate(self.data.modalities):
+            low, high = int(part.offsets[first]), int(part.offsets[last])
+            scaled.append((self.features(k, low, high), primary[k][low:high]))
+        return self.design_of(scaled, first, last)
+
+    def design_of(
+        self, scaled: list[tuple[FloatArray, FloatArray]], first: int, last: int
+    ) -> FloatArray:
+        """Return the same from the bags' scaled features and p, for each modality."""
+        layout, scaling = self.scaling.layout, self.scaling
+        r = np.zeros((last - first, layout.n_theta))
         r[:, 0] = 1.0
-        r[:, layout.own_slopes] = self.scaling.own(self.data)
-        for first, last in chunks(self.data):
-            for k, part in enumerate(self.data.modalities):
-                low, high = int(part.offsets[first]), int(part.offsets[last])
-                starts = part.offsets[first:last] - low
-                filled = part.sizes[first:last] > 0
-                if filled.any():
-                    weighted = primary[k][low:high, None] * self.features(k, low, high)
-                    sums = np.add.reduceat(weighted, starts[filled], axis=0)
-                    r[np.flatnonzero(filled) + first, layout.slopes(k)] = sums
+        own = self.data.bag_features[first:last] - scaling.own_mean
+        r[:, layout.own_slopes] = own / scaling.own_scale
+        for k, (x, p) in enumerate(scaled):
+            offsets = self.data.modalities[k].offsets
+            totals = r[:, layout.slopes(k)]
+            if self.kernels is not None:
+                self.kernels.bag_totals(x, offsets, first, last, p, totals)
+                continue
+            filled = np.flatnonzero(np.diff(offsets[first : last + 1]))
+            if filled.size:
+                starts = offsets[first:last][filled] - offsets[first]
+                totals[filled] = np.add.reduceat(p[:, None] * x, starts, axis=0)
         return r
 
 
@@ -119,84 +169,137 @@ def sweep(
     primary = tuple(p.copy() for p in before.primary)
     carried = tuple(c.copy() for c in before.carried)
     centre = np.empty(data.n_bags)
-    run = _sweep if rows.kernels is None else _sweep_compiled
-    run(rows, theta, covariance, gates, carried, carry, primary, centre)
-    moved = np.abs(_probability(centre) - _probability(before.centre)).sum()
+    for first, last in chunks(data):
+        chunk = _Chunk.of(rows, theta, covariance, gates, primary, carried, first, last)
+        run = _by_position if rows.kernels is None else rows.kernels.sweep
+        run(
+            tuple(m.offsets for m in data.modalities),
+            first,
+            last,
+            np.array([rows.scaling.layout.slopes(k).start for k in range(len(gates))]),
+            chunk.odds,
+            chunk.score,
+            chunk.square,
+            chunk.features,
+            chunk.through,
+            chunk.primary,
+            chunk.residual,
+            chunk.centre,
+            chunk.spread,
+        )
+        centre[first:last] = chunk.centre
+        for k, part in enumerate(data.modalities):
+            if carry:
+                carried[k][part.offsets[first] : part.offsets[last]] = chunk.odds[k]
+    moved = np.abs(ndtr(centre) - ndtr(before.centre)).sum()
     return Local(primary, centre, gates, carried, float(moved))
 
 
-def _probability(score: FloatArray) -> FloatArray:
-    probability: FloatArray = ndtr(score)
-    return probability
+@dataclass(frozen=True)
+class _Chunk:
+    """What the updates of some bags' instances need, one array a modality.
+
+    Attributes
+    ----------
+    odds
+        log Phi(eta) - log Phi(-eta), with the carried log odds.
+    score, square
+        phi.m and phi' V phi.
+    features, through
+        phi and phi' V (all columns).
+    primary
+        p: views of the partition's, changed in place.
+    residual, centre, spread
+        E[y*] - r.m, r.m and r' V of every bag; they follow p.
+    """
+
+    odds: tuple[FloatArray, ...]
+    score: tuple[FloatArray, ...]
+    square: tuple[FloatArray, ...]
+    features: tuple[FloatArray, ...]
+    through: tuple[FloatArray, ...]
+    primary: tuple[FloatArray, ...]
+    residual: FloatArray
+    centre: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        theta: FloatArray,
+        covariance: FloatArray,
+        gates: tuple[FloatArray, ...],
+        primary: tuple[FloatArray, ...],
+        carried: tuple[FloatArray, ...],
+        first: int,
+        last: int,
+    ) -> _Chunk:
+        layout, data = rows.scaling.layout, rows.data
+        features, through, odds, score, square, p = [], [], [], [], [], []
+        for k, part in enumerate(data.modalities):
+            low, high = int(part.offsets[first]), int(part.offsets[last])
+            block, x = layout.slopes(k), rows.features(k, low, high)
+            tails = Tails.of(gates[k][0] + x @ gates[k][1:], rows.kernels)
+            log_ratio = tails.log_up - tails.log_down
+            odds.append(log_ratio + carried[k][low:high] if carried[k].size else log_ratio)
+            features.append(x)
+            score.append(x @ theta[block])
+            through.append(x @ covariance[block])
+            square.append(np.einsum("nd,nd->n", through[-1][:, block], x))
+            p.append(primary[k][low:high])
+        r = rows.design_of(list(zip(features, p, strict=True)), first, last)
+        mu, sign = r @ theta, data.sign[first:last]
+        residual = sign * inverse_mills(sign * mu)
+        return cls(
+            tuple(odds),
+            tuple(score),
+            tuple(square),
+            tuple(features),
+            tuple(through),
+            tuple(p),
+            residual,
+            mu,
+            r @ covariance,
+        )
 
 
-def _sweep_compiled(
-    rows: Rows,
-    theta: FloatArray,
-    covariance: FloatArray,
-    gates: tuple[FloatArray, ...],
-    carried: tuple[FloatArray, ...],
-    carry: bool,
+def _by_position(
+    offsets: tuple[IntArray, ...],
+    first: int,
+    last: int,
+    starts: IntArray,
+    odds: tuple[FloatArray, ...],
+    score: tuple[FloatArray, ...],
+    square: tuple[FloatArray, ...],
+    features: tuple[FloatArray, ...],
+    through: tuple[FloatArray, ...],
     primary: tuple[FloatArray, ...],
+    residual: FloatArray,
     centre: FloatArray,
+    spread: FloatArray,
 ) -> None:
-    data, scaling = rows.data, rows.scaling
-    if rows.kernels is None or not data.n_bags:
-        return
-    rows.kernels.sweep(
-        tuple(m.features for m in data.modalities),
-        tuple(m.offsets for m in data.modalities),
-        scaling.means,
-        tuple(1.0 / s for s in scaling.scales),
-        np.array([scaling.layout.slopes(k).start for k in range(len(gates))]),
-        scaling.own(data),
-        data.sign,
-        theta,
-        covariance,
-        gates,
-        carried,
-        carry,
-        primary,
-        centre,
-    )
+    """Update q(delta) in place, one position of all bags at a time: bags are independent.
 
-
-def _sweep(
-    rows: Rows,
-    theta: FloatArray,
-    covariance: FloatArray,
-    gates: tuple[FloatArray, ...],
-    carried: tuple[FloatArray, ...],
-    carry: bool,
-    primary: tuple[FloatArray, ...],
-    centre: FloatArray,
-) -> None:
-    """Do the same position by position over all bags at once: bags are independent."""
-    data, layout = rows.data, rows.scaling.layout
-    r = rows.design(primary)
-    mu, vr = r @ theta, r @ covariance
-    star = mu + data.sign * inverse_mills(data.sign * mu)
-    for k, part in enumerate(data.modalities):
-        columns = layout.slopes(k)
-        features = rows.features(k, 0, len(part.features))
-        odds = log_odds(gates[k][0] + features @ gates[k][1:])
-        score, through = features @ theta[columns], features @ covariance[columns]
-        square = np.einsum("nd,nd->n", through[:, columns], features)
-        for position in range(int(part.sizes.max(initial=0))):
-            bags = np.flatnonzero(part.sizes > position)
-            at = part.offsets[bags] + position
-            s, p = score[at], primary[k][at]
-            linear = np.einsum("nd,nd->n", features[at], vr[bags, columns])
-            logit = odds[at] + s * (star[bags] - mu[bags]) - linear
-            logit += (p - 0.5) * (s**2 + square[at])
-            if carry:
-                logit += carried[k][at]
-                carried[k][at] = logit
+    ``odds`` becomes the new log odds, ``centre`` the new r.m; the rest as in `_Chunk`.
+    """
+    left = residual.copy()
+    for k, x in enumerate(features):
+        begin = offsets[k][first:last] - offsets[k][first]
+        sizes = np.diff(offsets[k][first : last + 1])
+        columns = slice(starts[k], starts[k] + x.shape[1])
+        for position in range(int(sizes.max(initial=0))):
+            bags = np.flatnonzero(sizes > position)
+            at = begin[bags] + position
+            s, p = score[k][at], primary[k][at]
+            linear = np.einsum("nd,nd->n", x[at], spread[bags, columns])
+            logit = odds[k][at] + s * left[bags] - linear + (p - 0.5) * (s**2 + square[k][at])
+            odds[k][at] = logit
             change = expit(logit) - p
             primary[k][at] = p + change
-            mu[bags] += change * s
-            vr[bags] += change[:, None] * through[at]
-    centre[:] = mu
+            left[bags] -= change * s
+            spread[bags] += change[:, None] * through[k][at]
+    centre += residual - left
 
 
 @dataclass(frozen=True)
@@ -220,45 +323,33 @@ def instance_sums(rows: Rows, k: int, local: Local, printed: bool = False) -> In
     ``printed`` the text's (B.1.9) sum E[U] (1, x), in which p meets Phi(e*) a second time:
     E[U] = e* + (2 p - 1) phi(e*) / (p Phi(e*) + (1 - p) Phi(-e*)); [0] unless it is asked for.
     """
-    part, p, gate = rows.data.modalities[k], local.primary[k], local.gates[k]
+    part, gate = rows.data.modalities[k], local.gates[k]
     width = part.n_features
     total, weighted = 0.0, np.zeros((width, width))
     latent, text = np.zeros(1 + width), np.zeros(1 + width if printed else 0)
     for first, last in chunks(rows.data):
         low, high = int(part.offsets[first]), int(part.offsets[last])
-        if rows.kernels is not None:
-            scaled = np.empty((high - low, width))
-            scaling = rows.scaling
-            total += rows.kernels.instance_sums(
-                part.features,
-                low,
-                high,
-                scaling.means[k],
-                1.0 / scaling.scales[k],
-                gate,
-                p,
-                scaled,
-                latent,
-                text,
-            )
-        else:
-            x = rows.features(k, low, high)
-            terms, mean, other = _terms(gate[0] + x @ gate[1:], p[low:high])
-            total += terms
-            latent += np.concatenate([[mean.sum()], x.T @ mean])
-            if printed:
-                text += np.concatenate([[other.sum()], x.T @ other])
-            scaled = np.sqrt(p[low:high] * (1.0 - p[low:high]))[:, None] * x
-        weighted += scaled.T @ scaled
+        x, p = rows.features(k, low, high), local.primary[k][low:high]
+        e = gate[0] + x @ gate[1:]
+        tails = Tails.of(e, rows.kernels)
+        rest = 1.0 - p
+        mean = e + p * tails.up - rest * tails.down
+        total += float(np.sum(0.5 * e * e - mean * e + p * tails.log_up + rest * tails.log_down))
+        total -= float(np.sum(_x_log_x(p) + _x_log_x(rest)))
+        latent[0] += mean.sum()
+        latent[1:] += mean @ x
+        if printed:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                below = np.where(p > 0.0, p / tails.up, 0.0)
+                below += np.where(rest > 0.0, rest / tails.down, 0.0)
+            mean = e + (2.0 * p - 1.0) / below
+            text[0] += mean.sum()
+            text[1:] += mean @ x
+        x *= np.sqrt(p * rest)[:, None]
+        weighted += x.T @ x
     return InstanceSums(total, weighted, latent, text)
 
 
-def _terms(e: FloatArray, p: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    up, down = inverse_mills(e), inverse_mills(-e)
-    mean = e + p * up - (1.0 - p) * down
-    total = 0.5 * e**2 - mean * e + p * log_ndtr(e) + (1.0 - p) * log_ndtr(-e)
-    total += entr(p) + entr(1.0 - p)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        below = np.where(p > 0.0, p / up, 0.0) + np.where(p < 1.0, (1.0 - p) / down, 0.0)
-    printed = e + (2.0 * p - 1.0) / below
-    return float(total.sum()), mean, printed
+def _x_log_x(x: FloatArray) -> FloatArray:
+    product: FloatArray = x * np.log(np.maximum(x, np.finfo(float).tiny))
+    return product
