@@ -1,0 +1,1 @@
+"""Bayesian mixtures of logistic experts with priors that keep the experts apart."""

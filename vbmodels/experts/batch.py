@@ -1,0 +1,237 @@
+"""One partition's rows: dense or sparse, with labels, weights and noise that belongs to a row.
+
+Everything is laid out [column, row] or [expert, row], rows last, so that sums over the few
+experts run along whole rows of memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array
+from scipy.special import ndtri
+
+from vbmodels.linalg import pack
+from vbmodels.state import FloatArray, IntArray, State, Stats
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Rows(State):
+    """Rows x with labels; the last column is the intercept, all ones.
+
+    Attributes
+    ----------
+    t
+        1 and -1 for the labels 1 and 0; 0 where there is none; [N].
+    weight
+        Weight of each row in the likelihood; [N].
+    key
+        A number of each row's own, from its id; [N].
+    dense
+        [N, p]; None where the rows are sparse.
+    values, indices, indptr
+        The same in compressed sparse rows; None where the rows are dense.
+    n_columns
+        p, with the intercept.
+    """
+
+    t: FloatArray
+    weight: FloatArray
+    key: IntArray
+    dense: FloatArray | None
+    values: FloatArray | None
+    indices: IntArray | None
+    indptr: IntArray | None
+    n_columns: int
+
+    @classmethod
+    def of(
+        cls,
+        x: FloatArray,
+        t: FloatArray,
+        key: IntArray,
+        weight: FloatArray | None = None,
+        sparse: bool = False,
+    ) -> Rows:
+        """Make a batch of columns x [N, p - 1]; the intercept is added here."""
+        full = np.column_stack([x, np.ones(len(x))])
+        weight = np.ones(len(x)) if weight is None else weight
+        if not sparse:
+            return cls(t, weight, key, full, None, None, None, full.shape[1])
+        found = csr_array(full)
+        indices, indptr = found.indices.astype(np.int64), found.indptr.astype(np.int64)
+        return cls(t, weight, key, None, found.data, indices, indptr, full.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return int(self.t.size)
+
+    @cached_property
+    def used(self) -> FloatArray:
+        """Weight of each row in a fit: 0 without a label; [N]."""
+        result: FloatArray = self.weight * np.abs(self.t)
+        return result
+
+    @cached_property
+    def _rows(self) -> csr_array:
+        shape = (self.size, self.n_columns)
+        narrow = (np.asarray(a).astype(np.int32) for a in (self.indices, self.indptr))
+        return csr_array((self.values, *narrow), shape=shape)
+
+    @cached_property
+    def _columns(self) -> csr_array:
+        """The rows transposed, row by row: [p, N]."""
+        return csr_array(self._rows.T)
+
+    @cached_property
+    def _square(self) -> FloatArray | csr_array:
+        return self._rows.power(2) if self.dense is None else self.dense**2
+
+    @cached_property
+    def _square_columns(self) -> csr_array:
+        return self._columns.power(2)
+
+    def project(self, coefficients: FloatArray) -> FloatArray:
+        """Return coefficients [M, p] times every row: [M, N]."""
+        if self.dense is not None:
+            return coefficients @ self.dense.T
+        return np.ascontiguousarray((self._rows @ coefficients.T).T)
+
+    def project_squares(self, variances: FloatArray) -> FloatArray:
+        """Return variances [M, p] times every row's squares: [M, N]."""
+        if self.dense is not None:
+            return variances @ np.asarray(self._square).T
+        return np.ascontiguousarray((self._square @ variances.T).T)
+
+    def collect(self, slopes: FloatArray) -> FloatArray:
+        """Return sum_n slopes[:, n] x_n for slopes [M, N]: [M, p]."""
+        if self.dense is not None:
+            return slopes @ self.dense
+        return np.ascontiguousarray((self._columns @ slopes.T).T)
+
+    def collect_squares(self, slopes: FloatArray) -> FloatArray:
+        """Return sum_n slopes[:, n] x_n^2, column by column: [M, p]."""
+        if self.dense is not None:
+            return slopes @ np.asarray(self._square)
+        return np.ascontiguousarray((self._square_columns @ slopes.T).T)
+
+    # Second moments: all products of two columns, packed as `vbmodels.linalg.pack` does.
+
+    @cached_property
+    def _pairs(self) -> csr_array:
+        """Products of two nonzero entries of a row; [N, p (p + 1) / 2]."""
+        rows, (indptr, indices) = self._rows, (self._rows.indptr, self._rows.indices)
+        counts = np.diff(indptr)
+        size = counts * (counts + 1) // 2
+        first = np.concatenate([[0], np.cumsum(size)])
+        columns, values = np.empty(first[-1], np.int32), np.empty(first[-1])
+        for count in np.unique(counts):
+            i, j = np.tril_indices(int(count))
+            chosen = np.flatnonzero(counts == count)
+            at = indptr[chosen][:, None]
+            high = np.maximum(indices[at + i], indices[at + j]).astype(np.int64)
+            low = np.minimum(indices[at + i], indices[at + j])
+            place = first[chosen][:, None] + np.arange(i.size)
+            columns[place] = high * (high + 1) // 2 + low
+            values[place] = rows.data[at + i] * rows.data[at + j]
+        shape = (self.size, self.n_columns * (self.n_columns + 1) // 2)
+        return csr_array((values, columns, first.astype(np.int32)), shape=shape)
+
+    @cached_property
+    def _pair_columns(self) -> csc_array:
+        return csr_array(self._pairs.T)
+
+    def quadratic(self, matrices: FloatArray) -> FloatArray:
+        """Return x' M x of every row for symmetric matrices [M, p, p]: [M, N]."""
+        if self.dense is not None:
+            return np.array([np.einsum("ni,ni->n", self.dense @ m, self.dense) for m in matrices])
+        twice = 2.0 * matrices
+        diagonal = np.arange(self.n_columns)
+        twice[:, diagonal, diagonal] *= 0.5
+        return np.ascontiguousarray((self._pairs @ pack(twice).T).T)
+
+    def gram(self, weights: FloatArray) -> FloatArray:
+        """Return sum_n weights[m, n] x_n x_n', packed: [M, p (p + 1) / 2]."""
+        if self.dense is None:
+            return np.ascontiguousarray((self._pair_columns @ weights.T).T)
+        found = [(self.dense * np.sqrt(w)[:, None]) for w in weights]
+        return np.array([pack(half.T @ half) for half in found])
+
+    # What belongs to a row whatever partition it is in.
+
+    def uniforms(self, stream: int, count: int) -> FloatArray:
+        """Return ``count`` numbers in (0, 1) for every row, from its key alone; [count, N].
+
+        The splitmix64 hash (Steele, Lea and Flood 2014) of key, stream and index.
+        """
+        with np.errstate(over="ignore"):
+            key = _mixed(self.key.astype(np.uint64) + np.uint64(stream) * _GOLDEN)
+            steps = (np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)[:, None]
+            bits = _mixed(key + steps)
+        result: FloatArray = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        return result
+
+    def noise(self, draws: int, count: int) -> FloatArray:
+        """Return standard normal numbers of every row, each with its opposite; [draws, count, N].
+
+        ``draws`` is even; the second half is the first one negated.
+        """
+        kept: dict[tuple[int, int], FloatArray] = self._noise
+        if (draws, count) not in kept:
+            half = ndtri(self.uniforms(1, draws // 2 * count))
+            half = half.reshape(draws // 2, count, self.size)
+            kept[draws, count] = np.concatenate([half, -half])
+        return kept[draws, count]
+
+    @cached_property
+    def _noise(self) -> dict[tuple[int, int], FloatArray]:
+        return {}
+
+    def fold(self, folds: int) -> IntArray:
+        """Return the number of the part, 0 to folds - 1, that holds each row; [N]."""
+        return np.asarray(np.floor(self.uniforms(2, 1)[0] * folds), np.int64)
+
+
+def _mixed(z: np.ndarray) -> np.ndarray:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class Observed(Stats):
+    """What is known of the labelled rows before a fit.
+
+    Attributes
+    ----------
+    rows, positive
+        Number of labelled rows, and of those with the label 1.
+    squares
+        sum w x^2 of every column; [p].
+    """
+
+    rows: float
+    positive: float
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, batch: Rows) -> Observed:
+        """Count one partition."""
+        return cls(
+            float(np.count_nonzero(batch.t)),
+            float(np.count_nonzero(batch.t > 0)),
+            batch.collect_squares(batch.used[None])[0],
+        )
+
+    def refuse_one_class(self) -> None:
+        """Raise ValueError unless both labels are there."""
+        if not 0.0 < self.positive < self.rows:
+            raise ValueError(
+                "expected rows with the label 1 and rows with the label 0, got "
+                f"{self.positive:.0f} ones among {self.rows:.0f} labelled rows"
+            )

@@ -1,0 +1,206 @@
+"""One prior to try, and a point of its posterior: the objective that a search climbs.
+
+Gates eta_k ~ N(0, 1/tau), experts beta_k ~ N(b0, 1/tau); b0 is 0, or ("shared") has the prior
+N(0, 1) and is fitted as a number: as tau grows, that is logistic regression. All intercepts
+are N(0, 10). A point is the mode, or q = N(m, diag s^2) over gates and experts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log, pi
+
+import numpy as np
+
+from vbmodels.experts.batch import Observed, Rows
+from vbmodels.experts.diversity import log_angles, omega
+from vbmodels.experts.likelihood import at_point, under_gaussian
+from vbmodels.state import FloatArray, IntArray, State, Stats
+
+INTERCEPT_PRECISION = 0.1
+SPIKE = 1e-4
+"""Standard deviation of q, in the bound's trace, while the mode is sought."""
+
+
+@dataclass(frozen=True)
+class Candidate(State):
+    """A prior, and which rows it is fitted to.
+
+    Attributes
+    ----------
+    n_experts
+        K; 1 is Bayesian logistic regression.
+    tau
+        Precision of gates and experts.
+    shared
+        Whether the experts have a common mean b0.
+    kappa
+        Weight of the mutual angular prior of type II on the experts' directions; 0 is none.
+    omega
+        Weight of the angular regulariser Omega on them; 0 is none.
+    fold
+        The part of the rows that is held out; -1 for none.
+    """
+
+    n_experts: int
+    tau: float
+    shared: bool
+    kappa: float = 0.0
+    omega: float = 0.0
+    fold: int = -1
+
+    def precision(self, columns: int) -> FloatArray:
+        """Return the prior precision of one expert's coefficients; [p]."""
+        result = np.full(columns, self.tau)
+        result[-1] = INTERCEPT_PRECISION
+        return result
+
+
+@dataclass(frozen=True)
+class Point(State):
+    """Coordinates of one candidate: mean [2, K, p] (gates, experts), b0 [p - 1], log s.
+
+    ``log_sd`` is None at a mode; it has the shape of ``mean``.
+    """
+
+    candidate: Candidate
+    mean: FloatArray
+    common: FloatArray
+    log_sd: FloatArray | None = None
+
+    @property
+    def vector(self) -> FloatArray:
+        """All coordinates in a row, as `at` takes them."""
+        parts = [self.mean.ravel()]
+        if self.candidate.shared:
+            parts.append(self.common)
+        if self.log_sd is not None:
+            parts.append(self.log_sd.ravel())
+        return np.concatenate(parts)
+
+    def at(self, vector: FloatArray) -> Point:
+        """Return the point with other coordinates."""
+        size = self.mean.size
+        mean = vector[:size].reshape(self.mean.shape)
+        end = size + self.common.size if self.candidate.shared else size
+        common = vector[size:end] if self.candidate.shared else self.common
+        log_sd = None if self.log_sd is None else vector[end:].reshape(self.mean.shape)
+        return replace(self, mean=mean, common=common, log_sd=log_sd)
+
+    @classmethod
+    def random(cls, candidate: Candidate, columns: int, rng: np.random.Generator) -> Point:
+        """Start near nothing, the experts slightly apart."""
+        mean = 0.1 * rng.standard_normal((2, candidate.n_experts, columns))
+        if candidate.n_experts == 1:
+            mean[:] = 0.0
+        return cls(candidate, mean, np.zeros(columns - 1))
+
+    def widened(self, observed: Observed) -> Point:
+        """Begin a Gaussian here, with widths guessed from the columns' sums of squares."""
+        k = self.candidate.n_experts
+        guess = np.full(self.mean.shape, 0.1 / k) * observed.squares
+        if k == 1:
+            guess[0] = 0.0
+        precision = self.candidate.precision(observed.squares.size) + guess
+        return replace(self, log_sd=-0.5 * np.log(precision))
+
+    def likelihood(
+        self, batch: Rows, fold: IntArray | None, draws: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return E log p(y | x) of every row, and the gradient of its sum over the rows fitted.
+
+        The gradient is in the means, then in the log s; the rest are not in the likelihood.
+        """
+        weight = batch.used
+        if fold is not None and self.candidate.fold >= 0:
+            weight = weight * (fold != self.candidate.fold)
+        if self.log_sd is None:
+            value, gradient = at_point(batch, *self.mean, weight)
+            return value, gradient.ravel()
+        variance = np.exp(2.0 * self.log_sd)
+        value, in_mean, in_variance = under_gaussian(batch, self.mean, variance, draws, weight)
+        return value, np.concatenate([in_mean.ravel(), (2.0 * variance * in_variance).ravel()])
+
+    def objective(self, value: float, slopes: FloatArray) -> tuple[float, FloatArray]:
+        """Add the prior (and the entropy of q) to the likelihood and its gradient.
+
+        Returns
+        -------
+        value
+            The log posterior at a mode, plus the entropy of a spike N(m, SPIKE^2); else the
+            bound E log p(y, eta, beta, b0) - E log q.
+        gradient
+            In the coordinates of `vector`.
+        """
+        c, size = self.candidate, self.mean.size
+        columns = self.mean.shape[2]
+        precision = c.precision(columns)
+        centre = np.zeros_like(self.mean)
+        centre[1, :, :-1] = self.common
+        away = self.mean - centre
+        pull = precision * away
+        value += -0.5 * float(np.sum(pull * away) - 2 * c.n_experts * np.sum(np.log(precision)))
+        value -= 0.5 * size * log(2.0 * pi)
+        in_mean = slopes[:size].reshape(self.mean.shape) - pull
+        for weight, measure in ((c.kappa, log_angles), (c.omega, omega)):
+            if weight > 0.0 and c.n_experts > 1:
+                found, slope = measure(self.mean[1, :, :-1], weight)
+                value += found
+                in_mean[1, :, :-1] += slope
+        parts = [in_mean.ravel()]
+        if c.shared:
+            value -= 0.5 * float(self.common @ self.common + self.common.size * log(2.0 * pi))
+            parts.append(pull[1, :, :-1].sum(0) - self.common)
+        if self.log_sd is None:
+            return value + size * (log(SPIKE) + 0.5 * log(2.0 * pi) + 0.5), np.concatenate(parts)
+        variance = np.exp(2.0 * self.log_sd)
+        value += float(np.sum(self.log_sd) + 0.5 * size * (log(2.0 * pi) + 1.0))
+        value -= 0.5 * float(np.sum(precision * variance))
+        parts.append(slopes[size:] + (1.0 - precision * variance).ravel())
+        return value, np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Sums(Stats):
+    """What a partition returns: for each point its log-likelihood, and on held-out rows.
+
+    Attributes
+    ----------
+    value
+        Over the rows fitted, for each point; [R].
+    gradient
+        Of it, in the point's means and log s.
+    held
+        Over the rows held out; [R].
+    held_products
+        Sums of products of two points' log-likelihoods over rows that both hold out; [R, R].
+    held_rows
+        Weight of the rows held out; [R].
+    """
+
+    value: FloatArray
+    gradient: tuple[FloatArray, ...]
+    held: FloatArray
+    held_products: FloatArray
+    held_rows: FloatArray
+
+    @classmethod
+    def at(cls, points: tuple[Point, ...], batch: Rows, folds: int, draws: int) -> Sums:
+        """Evaluate all points on one partition."""
+        fold = batch.fold(folds) if any(p.candidate.fold >= 0 for p in points) else None
+        found = [point.likelihood(batch, fold, draws) for point in points]
+        value = np.empty(len(points))
+        held = np.zeros((len(points), batch.size))
+        weight = np.zeros((len(points), batch.size))
+        for i, (point, (rows, _)) in enumerate(zip(points, found, strict=True)):
+            if fold is not None and point.candidate.fold >= 0:
+                weight[i] = batch.used * (fold == point.candidate.fold)
+                held[i] = np.sqrt(weight[i]) * rows
+            value[i] = (batch.used - weight[i]) @ rows
+        return cls(
+            value,
+            tuple(gradient for _, gradient in found),
+            np.einsum("rn,rn->r", held, np.sqrt(weight)),
+            held @ held.T,
+            weight.sum(1),
+        )

@@ -1,0 +1,309 @@
+"""Mixture of logistic experts with z summed out: hold-out choice, modes, then Gaussians.
+
+The likelihood is that of `likelihood`, exact at a point and averaged over draws that are fixed
+for each row under a Gaussian, so every phase climbs a smooth function that does not change,
+by L-BFGS (`lbfgs`) at the driver. A partition has no state; it returns log-likelihoods and
+gradients at all points at once (restarts and candidates share the pass).
+
+1. Choice: every candidate prior is fitted to the rows but those held out, to its mode; the
+   one with the best log-likelihood of the held-out rows stands. Logistic regression (K = 1)
+   is among them, and a mixture must beat it by one standard error of the paired difference.
+2. Mode: from several starts, on all rows.
+3. Gaussian: q = N(m, diag s^2) from each mode. Predictions average over the starts.
+
+In the trace stands the objective: in phase 3 the bound (its expectation by the fixed draws, the
+mean over starts, which lies below that of their mixture); in phase 2 the bound of a narrow
+spike at the point, below anything in phase 3; in phase 1 the same, averaged over candidates,
+which is not comparable. The fit is judged by its own rises, at ``tolerance``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vbmodels.cavi import Cursor, Reduce, Step
+from vbmodels.experts.batch import Observed, Rows
+from vbmodels.experts.candidate import Candidate, Point, Sums
+from vbmodels.experts.lbfgs import Memory, judge, trial
+from vbmodels.experts.posterior import Component, Posterior
+from vbmodels.state import FloatArray, State
+
+FEW_ROWS = 5000
+"""Below this many rows hold-out takes every row once (five parts), and more draws are used."""
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Search(State):
+    """The points of a phase: "choice", "judged", "mode" or "gaussian".
+
+    Attributes
+    ----------
+    observed
+        Counts of the rows.
+    seed
+        Seed of the starts.
+    chosen
+        The prior after the choice, with its held-out log-likelihood a row; None before.
+    """
+
+    phase: str
+    points: tuple[Point, ...]
+    observed: Observed
+    seed: int
+    chosen: Choice | None = None
+
+
+@dataclass(frozen=True)
+class Choice(State):
+    """What hold-out found: every candidate's mean log-likelihood of held-out rows, and the best.
+
+    Attributes
+    ----------
+    candidates
+        The priors tried.
+    held_out
+        Mean log-likelihood of a held-out row; [C].
+    best
+        Index of the one that stands.
+    gain, error
+        How much better than logistic regression the best mixture was, and the standard error
+        of that; a row.
+    """
+
+    candidates: tuple[Candidate, ...]
+    held_out: FloatArray
+    best: int
+    gain: float
+    error: float
+
+
+@dataclass(frozen=True)
+class SearchCursor(Cursor):
+    """A cursor with the searches' memories."""
+
+    memories: tuple[Memory, ...] = ()
+
+
+@dataclass(frozen=True)
+class MarginalExperts:
+    """Fit a mixture of logistic experts by its marginal likelihood.
+
+    Parameters
+    ----------
+    n_experts
+        K, or the largest K where several are tried.
+    tau
+        Precision of the prior; None to choose by hold-out.
+    shared
+        Whether the experts have a common mean; None to choose by hold-out.
+    counts
+        Numbers of experts to choose from; by default n_experts alone (and 1, which is
+        logistic regression).
+    kappas, omegas
+        Weights of the mutual angular prior and of Omega to choose from.
+    n_restarts
+        Starts whose posteriors are averaged.
+    variational
+        Whether to go on from the modes to Gaussians.
+    draws
+        Fixed draws of each row, even; by default 4, and 32 below 5000 rows.
+    tolerance
+        Relative rise that ends a search.
+    """
+
+    n_experts: int = 5
+    tau: float | None = None
+    shared: bool | None = None
+    counts: tuple[int, ...] = ()
+    kappas: tuple[float, ...] = (0.0,)
+    omegas: tuple[float, ...] = (0.0,)
+    taus: tuple[float, ...] = (0.1, 1.0, 3.0, 10.0)
+    n_restarts: int = 3
+    variational: bool = True
+    draws: int | None = None
+    tolerance: float = 1e-7
+    choice_tolerance: float = 3e-6
+
+    def observe(self, batch: Rows) -> Observed:
+        """Count the rows and the columns' squares."""
+        return Observed.of(batch)
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Search:
+        """Begin the choice, or the modes where there is nothing to choose."""
+        observed.refuse_one_class()
+        seed = int(rng.integers(2**62))
+        candidates = self.candidates()
+        if len(candidates) == 1:
+            return self._modes(observed, seed, candidates[0], None, ())
+        folds = range(1 if observed.rows >= FEW_ROWS else FOLDS)
+        points = tuple(
+            Point.random(
+                replace(c, fold=f), observed.squares.size, np.random.default_rng([seed, 0, f])
+            )
+            for c in candidates
+            for f in folds
+        )
+        return Search("choice", points, observed, seed)
+
+    def candidates(self) -> list[Candidate]:
+        """Return the priors to choose from; those of logistic regression first."""
+        taus = self.taus if self.tau is None else (self.tau,)
+        shared = (False, True) if self.shared is None else (self.shared,)
+        counts = [k for k in (self.counts or (self.n_experts,)) if k > 1]
+        fixed = self.tau is not None and self.shared is not None and not self.counts
+        fixed = fixed and len(self.kappas) == len(self.omegas) == 1
+        grid = itertools.product(counts, taus, shared, self.kappas, self.omegas)
+        mixtures = [Candidate(*one) for one in grid]
+        if fixed and mixtures:
+            return mixtures
+        return [Candidate(1, tau, False) for tau in taus] + mixtures
+
+    def local_step(self, q: Search, batch: Rows, local: None) -> None:
+        """Do nothing: a partition has no parameters of its own."""
+
+    def suff_stats(self, q: Search, batch: Rows, local: None) -> Sums:
+        """Evaluate every point on the partition."""
+        return Sums.at(q.points, batch, FOLDS, self._draws(q.observed))
+
+    def global_step(self, q: Search, stats: Sums) -> Search:
+        """Return the points one step up their gradients; the loop itself remembers more."""
+        return _trials(q, _begun(q, stats))
+
+    def elbo(self, q: Search, stats: Sums) -> float:
+        """Return the mean of the points' objectives; see the module's text."""
+        values = [p.objective(float(v), g)[0] for p, v, g in _evaluated(q, stats)]
+        return sum(values) / len(values)
+
+    def posterior(self, q: Search) -> Posterior:
+        """Return the components whose predictions are averaged."""
+        if q.phase in ("choice", "judged"):
+            raise ValueError("the prior is still being chosen: there is no posterior yet")
+        return Posterior(
+            tuple(
+                Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
+                for p in q.points
+            )
+        )
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Yield the points after each evaluation; the last step is converged."""
+        q: Any = cursor.q
+        stats: Any = cursor.stats
+        if not isinstance(cursor, SearchCursor):
+            cursor = SearchCursor(**vars(cursor), memories=_begun(q, stats))
+        while True:
+            over = all(m.done for m in cursor.memories)
+            last = over and q.phase == ("gaussian" if self.variational else "mode")
+            yield Step(cursor.number, q, cursor.elbo, cursor, last)
+            if last:
+                return
+            cursor = self._next_phase(reduce, cursor) if over else self._climb(reduce, cursor)
+            q = cursor.q
+
+    def _climb(self, reduce: Reduce, cursor: SearchCursor) -> SearchCursor:
+        """Evaluate the trials of all searches that go on, and take or shorten each."""
+        q: Any = cursor.q
+        old: Any = cursor.stats
+        going = [i for i, m in enumerate(cursor.memories) if not m.done]
+        trials = _trials(q, cursor.memories)
+        asked = replace(trials, points=tuple(trials.points[i] for i in going))
+        number = cursor.number + 1
+        new = reduce(asked, number=number, warm=cursor.number)
+        tolerance = self.choice_tolerance if q.phase == "choice" else self.tolerance
+        points, memories = list(q.points), list(cursor.memories)
+        value, gradient = old.value.copy(), list(old.gradient)
+        for j, i in enumerate(going):
+            before = points[i].objective(float(value[i]), gradient[i])
+            after = asked.points[j].objective(float(new.value[j]), new.gradient[j])
+            accepted, memories[i] = judge(memories[i], before, after, tolerance)
+            if accepted:
+                points[i], value[i], gradient[i] = asked.points[j], new.value[j], new.gradient[j]
+        q = replace(q, points=tuple(points))
+        stats = replace(old, value=value, gradient=tuple(gradient))
+        return SearchCursor(q, stats, number, self.elbo(q, stats), tuple(memories))
+
+    def _next_phase(self, reduce: Reduce, cursor: SearchCursor) -> SearchCursor:
+        q: Any = cursor.q
+        if q.phase == "choice":
+            # All points once more, together: their held-out rows are compared in pairs.
+            judged = replace(q, phase="judged")
+            stats = reduce(judged, number=cursor.number + 1, warm=cursor.number)
+            choice = choose(judged.points, stats)
+            best = choice.candidates[choice.best]
+            starts = tuple(p for p in q.points if replace(p.candidate, fold=-1) == best)
+            after = self._modes(q.observed, q.seed, best, choice, starts)
+            number = cursor.number + 2
+        else:
+            wide = tuple(p.widened(q.observed) for p in q.points)
+            after = replace(q, phase="gaussian", points=wide)
+            number = cursor.number + 1
+        stats = reduce(after, number=number, warm=number - 1)
+        return SearchCursor(after, stats, number, self.elbo(after, stats), _begun(after, stats))
+
+    def _modes(
+        self,
+        observed: Observed,
+        seed: int,
+        candidate: Candidate,
+        choice: Choice | None,
+        starts: Sequence[Point],
+    ) -> Search:
+        """Begin at what hold-out found on its parts, and at random for the rest."""
+        points = [replace(p, candidate=candidate) for p in starts]
+        restarts = self.n_restarts if candidate.n_experts > 1 else 1
+        for i in range(len(points), restarts):
+            rng = np.random.default_rng([seed, 1, i])
+            points.append(Point.random(candidate, observed.squares.size, rng))
+        return Search("mode", tuple(points[:restarts]), observed, seed, choice)
+
+    def _draws(self, observed: Observed) -> int:
+        if self.draws is not None:
+            return self.draws
+        return 4 if observed.rows >= FEW_ROWS else 32
+
+
+def choose(points: Sequence[Point], stats: Sums) -> Choice:
+    """Return the candidate with the best held-out log-likelihood; see the module's text."""
+    candidates = list(dict.fromkeys(replace(p.candidate, fold=-1) for p in points))
+    index = np.array([candidates.index(replace(p.candidate, fold=-1)) for p in points])
+    member = (index == np.arange(len(candidates))[:, None]).astype(float)  # [C, R]
+    rows = member @ stats.held_rows
+    total = member @ stats.held
+    # Points of different folds share no held-out row, so their products are 0.
+    products = member @ stats.held_products @ member.T
+    mean = total / rows
+    single = np.array([c.n_experts == 1 for c in candidates])
+    plain = int(np.argmax(np.where(single, mean, -np.inf)))
+    if single.all():
+        return Choice(tuple(candidates), mean, plain, 0.0, 0.0)
+    mixed = int(np.argmax(np.where(single, -np.inf, mean)))
+    gain = float(mean[mixed] - mean[plain])
+    square = products[mixed, mixed] - 2.0 * products[mixed, plain] + products[plain, plain]
+    error = float(np.sqrt(max(square / rows[plain] - gain**2, 0.0) / rows[plain]))
+    best = mixed if gain > error else plain
+    return Choice(tuple(candidates), mean, best, gain, error)
+
+
+def _evaluated(q: Search, stats: Sums) -> Iterator[tuple[Point, float, FloatArray]]:
+    return zip(q.points, stats.value, stats.gradient, strict=True)
+
+
+def _begun(q: Search, stats: Sums) -> tuple[Memory, ...]:
+    return tuple(
+        Memory.first(p.objective(float(value), gradient)[1])
+        for p, value, gradient in _evaluated(q, stats)
+    )
+
+
+def _trials(q: Search, memories: Sequence[Memory]) -> Search:
+    points = [
+        p.at(trial(p.vector, m)) if not m.done else p
+        for p, m in zip(q.points, memories, strict=True)
+    ]
+    return replace(q, points=tuple(points))
