@@ -105,7 +105,8 @@ class Rows(State):
     def project_squares(self, variances: FloatArray) -> FloatArray:
         """Return variances [M, p] times every row's squares: [M, N]."""
         if self.dense is not None:
-            return variances @ np.asarray(self._square).T
+            dense: FloatArray = variances @ np.asarray(self._square).T
+            return dense
         return np.ascontiguousarray((self._square @ variances.T).T)
 
     def collect(self, slopes: FloatArray) -> FloatArray:
@@ -117,7 +118,8 @@ class Rows(State):
     def collect_squares(self, slopes: FloatArray) -> FloatArray:
         """Return sum_n slopes[:, n] x_n^2, column by column: [M, p]."""
         if self.dense is not None:
-            return slopes @ np.asarray(self._square)
+            dense: FloatArray = slopes @ np.asarray(self._square)
+            return dense
         return np.ascontiguousarray((self._square_columns @ slopes.T).T)
 
     # Second moments: all products of two columns, packed as `vbmodels.linalg.pack` does.
@@ -200,7 +202,8 @@ class Rows(State):
 def _mixed(z: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    result: np.ndarray = z ^ (z >> np.uint64(31))
+    return result
 
 
 @dataclass(frozen=True)

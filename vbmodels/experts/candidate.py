@@ -115,7 +115,7 @@ class Point(State):
         if fold is not None and self.candidate.fold >= 0:
             weight = weight * (fold != self.candidate.fold)
         if self.log_sd is None:
-            value, gradient = at_point(batch, *self.mean, weight)
+            value, gradient = at_point(batch, self.mean[0], self.mean[1], weight)
             return value, gradient.ravel()
         variance = np.exp(2.0 * self.log_sd)
         value, in_mean, in_variance = under_gaussian(batch, self.mean, variance, draws, weight)

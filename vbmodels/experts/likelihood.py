@@ -19,18 +19,43 @@ from scipy.special import expit
 from vbmodels.experts.batch import Rows
 from vbmodels.state import FloatArray
 
-CHUNK = 2048
+CHUNK = 512
 """Rows that are worked on at once, so that what they need stays in cache."""
 _LEAST = 1e-30  # of a variance
+_FAR = -300.0
 
 
 def row_terms(
     h: FloatArray, b: FloatArray, t: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return log p(y | x) [..., N] and its slopes in h and b [..., K, N]; t is +1 or -1."""
+    """Return log p(y | x) [..., N] and its slopes in h and b [..., K, N]; t is +1 or -1.
+
+    With e = exp(-|t b|), sigma(t b) is 1 / (1 + e) or e / (1 + e), so two exponentials an
+    expert suffice. Where a sum of them could underflow, logarithms are taken all along.
+    """
     tb = t * b
-    joint = h - np.logaddexp(0.0, -tb)
-    r, log_joint = _softmax(joint)
+    if tb.min(initial=0.0) < _FAR:
+        return _far_row_terms(h, tb, t)
+    e = np.exp(-np.abs(tb))
+    positive = tb > 0.0
+    e1 = 1.0 / (1.0 + e)
+    right = np.where(positive, e1, e * e1)
+    wrong = np.where(positive, e * e1, e1)
+    pi = np.exp(h - h.max(-2)[..., None, :])
+    pi /= pi.sum(-2)[..., None, :]
+    r = pi * right
+    likelihood = r.sum(-2)
+    r /= likelihood[..., None, :]
+    wrong *= r
+    wrong *= t
+    r -= pi
+    return np.log(likelihood), r, wrong
+
+
+def _far_row_terms(
+    h: FloatArray, tb: FloatArray, t: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r, log_joint = _softmax(h - np.logaddexp(0.0, -tb))
     pi, log_gates = _softmax(h)
     return log_joint - log_gates, r - pi, r * t * expit(-tb)
 

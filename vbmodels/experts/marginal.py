@@ -127,7 +127,7 @@ class MarginalExperts:
     n_restarts: int = 3
     variational: bool = True
     draws: int | None = None
-    tolerance: float = 1e-7
+    tolerance: float = 1e-6
     choice_tolerance: float = 3e-6
 
     def observe(self, batch: Rows) -> Observed:
@@ -214,7 +214,7 @@ class MarginalExperts:
         trials = _trials(q, cursor.memories)
         asked = replace(trials, points=tuple(trials.points[i] for i in going))
         number = cursor.number + 1
-        new = reduce(asked, number=number, warm=cursor.number)
+        new = reduce(asked, number=number, warm=None)
         tolerance = self.choice_tolerance if q.phase == "choice" else self.tolerance
         points, memories = list(q.points), list(cursor.memories)
         value, gradient = old.value.copy(), list(old.gradient)
@@ -233,7 +233,7 @@ class MarginalExperts:
         if q.phase == "choice":
             # All points once more, together: their held-out rows are compared in pairs.
             judged = replace(q, phase="judged")
-            stats = reduce(judged, number=cursor.number + 1, warm=cursor.number)
+            stats = reduce(judged, number=cursor.number + 1, warm=None)
             choice = choose(judged.points, stats)
             best = choice.candidates[choice.best]
             starts = tuple(p for p in q.points if replace(p.candidate, fold=-1) == best)
@@ -243,7 +243,7 @@ class MarginalExperts:
             wide = tuple(p.widened(q.observed) for p in q.points)
             after = replace(q, phase="gaussian", points=wide)
             number = cursor.number + 1
-        stats = reduce(after, number=number, warm=number - 1)
+        stats = reduce(after, number=number, warm=None)
         return SearchCursor(after, stats, number, self.elbo(after, stats), _begun(after, stats))
 
     def _modes(
