@@ -108,7 +108,7 @@ class Process:
 class Deployment:
     """A scheduler and workers, each a process."""
 
-    def __init__(self, folder: Path, **more: str) -> None:
+    def __init__(self, folder: Path, protocol: str = "tcp", **more: str) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.workers: list[Process] = []
@@ -116,10 +116,11 @@ class Deployment:
         self.scheduler = Process(
             *("-m", "dask", "scheduler", "--port", "0", "--host", "127.0.0.1"),
             *("--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)),
+            *("--protocol", protocol),
             folder=folder,
             **more,
         )
-        self.scheduler.await_line(r"Scheduler at: +tcp://")
+        self.scheduler.await_line(r"Scheduler at: +t[cl][ps]://")
         deadline = time.monotonic() + 20
         while not file.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
