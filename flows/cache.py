@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,7 @@ class Cache:
     Parameters
     ----------
     memory
-        Largest number of bytes held; by default half of the machine's.
+        Largest number of bytes held; by default half of what this process may use.
     limit
         The memory limit of the whole process in bytes, for messages.
     folder
@@ -60,7 +61,7 @@ class Cache:
     def __init__(
         self, memory: int | None = None, limit: int | None = None, folder: str | None = None
     ) -> None:
-        total = psutil.virtual_memory().total
+        total = available_memory()
         self.memory = total // 2 if memory is None else memory
         self.limit_text = f"limit {(limit or total) / 2**20:.0f} MB"
         self.counts = Counts()
@@ -208,3 +209,12 @@ class Cache:
         with open(path, "wb") as file:
             file.write(to_bytes(local))
         return _Spilled(path)
+
+
+def available_memory() -> int:
+    """Return the bytes that this process may use: the machine's, or its container's limit."""
+    total = int(psutil.virtual_memory().total)
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            total = min(total, int(file.read()))
+    return total

@@ -22,7 +22,6 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -32,7 +31,13 @@ from distributed.system import MEMORY_LIMIT
 
 from flows.block import Job, Order, PartitionMemoryError, joined
 from flows.executor import Executor
-from flows.faults import ComputeError
+from flows.handshake import (
+    ClusterError,
+    check_versions,
+    first_line,
+    refuse_other_environment,
+)
+from flows.placement import Placement
 from flows.storage import delete, join, write_bytes
 from flows.worker import Done, environment, work_on
 
@@ -50,21 +55,11 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
 }
-ANSWER = 30.0  # seconds that a worker may take to load this package
 NO_WORKERS = 60.0  # seconds without any worker until a run gives up
 POLL = 0.5  # seconds between two looks at what is late
-LATE_FACTOR = 4.0  # a block is late after so many times the longest of its kind,
-LATE_FLOOR = 4.0  # and so many seconds more;
-UNKNOWN = 120.0  # or so many seconds when none of its kind was finished yet
 DEATHS = 2  # times that a block may lose all workers until it counts as deadly
-SUSPECT = 60.0  # seconds that a late worker is not preferred
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
-BLOCKS_PER_WORKER = 4
 CALL_RETRIES = 2
-
-
-class ClusterError(ComputeError):
-    """The cluster cannot be used, or was lost; one sentence for the user."""
 
 
 class Cluster:
@@ -164,7 +159,7 @@ def connect(workers: int | None = None, scheduler: str | None = None) -> Iterato
             raise ClusterError(
                 f"{name} has no workers; start some with: dask worker {scheduler or ''}".strip()
             )
-        _check_versions(cluster)
+        check_versions(cluster)
         yield cluster
 
 
@@ -212,7 +207,7 @@ def _running(address: str | None) -> Iterator[Client]:
                 f"{address} needs certificates: name them in Dask's configuration "
                 "(distributed.comm.tls.ca-file, .client.cert and .client.key)"
             ) from error
-        raise ClusterError(f"cannot connect to {address}: {_line(error)}") from error
+        raise ClusterError(f"cannot connect to {address}: {first_line(error)}") from error
     try:
         yield client
     finally:
@@ -268,98 +263,6 @@ def _debugging() -> bool:
     return bool(os.environ.get("VBFLOWS_DEBUG"))
 
 
-def _check_versions(cluster: Cluster) -> None:
-    """Compare every worker's Python, packages and source with this process's."""
-    client, ours = cluster.client, environment()
-    found = client.get_versions()
-    theirs = {f"worker {address}": version for address, version in found["workers"].items()}
-    theirs["the scheduler"] = found["scheduler"]
-    mine = found["client"]
-    for place, version in theirs.items():
-        for part, name in (("host", "python"), ("packages", "dask"), ("packages", "distributed")):
-            here, there = mine[part].get(name), version[part].get(name)
-            if _release(name, here) != _release(name, there):
-                raise ClusterError(_mismatch(cluster, place, name, here, there))
-    # A worker that cannot import what a task names dies of it, so that is asked for first.
-    for address, spec in _asked_of_all(cluster, find_spec, "flows").items():
-        if spec is None or isinstance(spec, ImportError):
-            raise _without_package(cluster, f"worker {address}", "flows")
-    for address, theirs in _asked_of_all(cluster, environment).items():
-        if isinstance(theirs, ImportError):
-            raise _without_package(cluster, f"worker {address}", theirs.name or _line(theirs))
-        refuse_other_environment(cluster, f"worker {address}", ours, theirs)
-
-
-def _asked_of_all(cluster: Cluster, function: Any, *arguments: Any) -> dict[str, Any]:
-    """Return what each worker answers, or the ImportError that it met."""
-    serial = os.urandom(6).hex()
-    futures = {
-        address: cluster.client.submit(
-            function, *arguments, key=f"vbflows-check-{serial}-{i}", workers=[address]
-        )
-        for i, address in enumerate(cluster.workers(fresh=True))
-    }
-    return {address: _answer(cluster, address, future) for address, future in futures.items()}
-
-
-def _answer(cluster: Cluster, address: str, future: Future) -> Any:
-    deadline = time.monotonic() + ANSWER
-    while True:
-        try:
-            return future.result(timeout=1.0)
-        except ImportError as error:
-            return error
-        except (RuntimeError, CancelledError) as error:
-            if isinstance(error.__cause__, ImportError):
-                missing = error.__cause__.name or _line(error.__cause__)
-                raise _without_package(cluster, "the scheduler", missing) from error
-            raise ClusterError(f"{cluster.name} refuses work: {_line(error)}") from error
-        except TimeoutError:
-            if address not in cluster.workers(fresh=True):
-                raise ClusterError(
-                    f"worker {address} of {cluster.name} went away when it was asked to load "
-                    "vbflows; look at its log"
-                ) from None
-            if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"worker {address} of {cluster.name} does not answer; restart or remove it"
-                ) from None
-
-
-def refuse_other_environment(
-    cluster: Cluster, place: str, ours: dict[str, str], theirs: dict[str, str]
-) -> None:
-    """Raise `ClusterError` naming the first package in which a worker differs."""
-    for name, version in ours.items():
-        there = theirs.get(name)
-        if name != "cpu" and _release(name, version) != _release(name, there):
-            raise ClusterError(_mismatch(cluster, place, name, version, there))
-
-
-def _release(name: str, version: str | None) -> str | None:
-    """Python's minor release matters, a package's whole version."""
-    return ".".join(str(version).split(".")[:2]) if name == "python" and version else version
-
-
-def _mismatch(cluster: Cluster, place: str, name: str, here: Any, there: Any) -> str:
-    what = "vbflows of another source" if name == "vbflows" else f"{name} {there}"
-    return (
-        f"{place} of {cluster.name} has {what}, expected {name} {here} as in this process; "
-        "install the same versions everywhere"
-    )
-
-
-def _without_package(cluster: Cluster, place: str, missing: str) -> ClusterError:
-    return ClusterError(
-        f"{place} of {cluster.name} does not have the package {missing!r}; install vbflows on "
-        "the scheduler and on every worker"
-    )
-
-
-def _line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
-
-
 def work(order: Order, url: str, digest: str) -> Done:
     """Run one block in a Dask worker; see `flows.worker.work_on`."""
     worker = get_worker()
@@ -400,9 +303,7 @@ class OnDask(Executor):
         super().__init__(job)
         self.cluster = cluster
         self._pickle: tuple[str, str] | None = None
-        self._home: dict[int, str] = {}
-        self._suspects: dict[str, float] = {}
-        self._longest: dict[str, float] = {}
+        self.placement = Placement(cluster.workers)
         self._said_cpu = False
         self._serial = 0
         self._spent: list[_Asked] = []
@@ -429,18 +330,7 @@ class OnDask(Executor):
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return one to four blocks a worker, the fewest that are best balanced."""
-        n = len(self.job.partitions)
-        slots = max(1, sum(self._slots().values()))
-        size, best = 1, (n + 1, 0, 1)
-        while True:
-            count = -(-n // size)
-            if count <= max(1, BLOCKS_PER_WORKER * slots):
-                best = min(best, (-(-count // slots) * size, count, size))
-            if size >= n:
-                break
-            size *= 2
-        size = best[2]
-        return [(start, min(start + size, n)) for start in range(0, n, size)]
+        return self.placement.blocks(len(self.job.partitions))
 
     def run(self, orders: Sequence[Order]) -> list[Any]:
         """Submit the orders, ask again for what is late or lost, and collect the results."""
@@ -448,9 +338,9 @@ class OnDask(Executor):
         self._done = queue.SimpleQueue()
         asked = [_Asked(i, order) for i, order in enumerate(orders)]
         results: dict[int, Any] = {}
-        rounds = -(-len(orders) // max(1, sum(self._slots().values())))
+        rounds = self.placement.rounds(len(orders))
         spent, self._spent = self._spent, asked
-        self._submit(asked, self._placed(orders))
+        self._submit(asked, self.placement.placed(orders))
         # After the new ones: what the client sends next waits for 10 ms.
         for block in spent:
             self._release(block)
@@ -526,11 +416,15 @@ class OnDask(Executor):
         return joined(parts)
 
     def _alone(self, order: Order) -> list[Any]:
-        outer = self._done
+        """Run one order while those of the sweep go on."""
+        done, spent = self._done, self._spent
+        self._spent = []
         try:
             return self.run([order])
         finally:
-            self._done = outer
+            for block in self._spent:
+                self._release(block)
+            self._done, self._spent = done, spent
 
     def _deadly(self, order: Order) -> ClusterError:
         limits = [int(info.get("memory_limit") or 0) for info in self.cluster.workers().values()]
@@ -553,12 +447,7 @@ class OnDask(Executor):
             )
         for level, line in done.lines:
             log.log(level, f"{done.worker}: {line}")
-        order = block.order
-        for index in range(order.start, order.stop):
-            self._home[index] = done.worker
-        self._suspects.pop(done.worker, None)
-        kind = order.action.__name__
-        self._longest[kind] = max(done.seconds, 0.8 * self._longest.get(kind, 0.0))
+        self.placement.done(block.order, done.worker, done.seconds)
         return done.value
 
     def _submit(self, blocks: Sequence[_Asked], workers: Sequence[str | None]) -> None:
@@ -607,15 +496,10 @@ class OnDask(Executor):
             else:
                 self._submit([block], [None])
             return
-        longest = self._longest.get(block.order.action.__name__)
-        allowed = UNKNOWN if longest is None else LATE_FLOOR + LATE_FACTOR * longest * rounds
         waited = time.monotonic() - block.since
-        if waited < allowed * 2 ** (block.tries - 1):
+        if waited < self.placement.patience(block.order, rounds) * 2 ** (block.tries - 1):
             return
-        if block.worker is not None:
-            self._suspects[block.worker] = time.monotonic()
-        others = [address for address in self._slots() if address != block.worker]
-        other = others[(block.position + block.tries) % len(others)] if others else None
+        other = self.placement.instead(block.worker, block.position + block.tries)
         log.warning(
             f"partitions {block.order.start} to {block.order.stop - 1} are late after "
             f"{waited:.1f} s on {block.worker or 'a worker'}; asking for them again"
@@ -632,30 +516,3 @@ class OnDask(Executor):
                     "and go on with --resume"
                 )
             time.sleep(1.0)
-
-    def _slots(self) -> dict[str, int]:
-        """Return the threads of the workers that are not late, or of all if all are."""
-        now = time.monotonic()
-        self._suspects = {a: t for a, t in self._suspects.items() if now - t < SUSPECT}
-        slots = {a: int(info["nthreads"]) for a, info in self.cluster.workers().items()}
-        prompt = {a: threads for a, threads in slots.items() if a not in self._suspects}
-        return prompt or slots
-
-    def _placed(self, orders: Sequence[Order]) -> list[str | None]:
-        """Give each block the worker that has its data, without overloading any."""
-        slots = self._slots()
-        if not slots:
-            return [None] * len(orders)
-        share = -(-len(orders) // sum(slots.values()))
-        free = {address: share * threads for address, threads in slots.items()}
-        placed: list[str | None] = [None] * len(orders)
-        for i, order in enumerate(orders):
-            home = self._home.get(order.start)
-            if home is not None and free.get(home, 0) > 0:
-                placed[i] = home
-                free[home] -= 1
-        for i, worker in enumerate(placed):
-            if worker is None:
-                placed[i] = max(free, key=lambda address: free[address])
-                free[str(placed[i])] -= 1
-        return placed

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import scipy
 
 import vbmodels
 from flows.block import Job, Order, run_block
-from flows.cache import Cache
+from flows.cache import Cache, available_memory
 from flows.storage import StorageError, read_bytes
 
 CACHE_SHARE = 0.4  # of a worker's memory limit
@@ -85,7 +84,7 @@ def work_on(
 @once
 def process_cache(memory: int | None, folder: str) -> Cache:
     """Return this process's cache: a fixed share of the worker's memory limit."""
-    limit = memory or int(psutil.virtual_memory().total)
+    limit = memory or available_memory()
     return Cache(int(limit * CACHE_SHARE), limit, folder)
 
 

@@ -87,9 +87,11 @@ def certificate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
     made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-        + ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-        + ["-keyout", key, "-out", cert],
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
+            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", key, "-out", cert),
+        ],
         capture_output=True,
         check=False,
     )

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from distributed import Client
 
 from flows.cluster import ClusterError, connect
 from flows.fit import run_fit
@@ -119,6 +120,19 @@ def test_a_worker_with_another_python(with_worker, tmp_path):
     address = with_worker(PYTHONPATH=site(tmp_path / "site", code))
     here = ".".join(str(n) for n in sys.version_info[:2])
     refused(address, rf"has python 3\.99\.1, expected python {here}")
+
+
+def test_a_busy_worker_is_not_waited_for(with_worker, monkeypatch):
+    monkeypatch.setattr("flows.handshake.ANSWER", 1.0)
+    address = with_worker()
+    with Client(address, set_as_default=False) as client:
+        other = client.submit(time.sleep, 8)
+        deadline = time.monotonic() + 10
+        while not any(client.processing().values()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with connect(scheduler=address) as cluster:
+            assert cluster.workers()
+            assert not other.done()
 
 
 def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, urls):

@@ -40,7 +40,7 @@ def test_one_two_and_three_workers_give_the_bits_of_one_process(tmp_path, fit_on
             used = set()
 
             def who(cluster, executor, result, used=used):
-                used.update(executor._home.values())
+                used.update(executor.placement.home.values())
 
             assert fit_on(deployment.address, f"run{count}", check=who) == expected
             assert len(used) == count
@@ -96,7 +96,7 @@ def test_a_worker_added_and_one_retired_in_mid_run(shared, fit_on, expected):
                 timers.append(soon(retire))
 
         def who(cluster, executor, result):
-            used.update(executor._home.values())
+            used.update(executor.placement.home.values())
 
         found = fit_on(shared.address, on_step=step, pause=PAUSE, check=who)
     assert timers

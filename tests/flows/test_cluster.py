@@ -64,7 +64,7 @@ def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):
 def test_blocks_are_few_and_balanced(cluster, tmp_path, partitions, slots, expected, monkeypatch):
     job = replace(toy_job(tmp_path, partitions=1), partitions=("x",) * partitions)
     executor = cluster.executor(job)
-    monkeypatch.setattr(executor, "_slots", lambda: {str(i): 1 for i in range(slots)})
+    monkeypatch.setattr(executor.placement, "slots", lambda: {str(i): 1 for i in range(slots)})
     blocks = executor.blocks()
     assert len(blocks) == expected
     assert [a for a, _ in blocks] == [0, *(b for _, b in blocks[:-1])]
