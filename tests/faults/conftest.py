@@ -27,7 +27,7 @@ def urls(corpus):
 @pytest.fixture(scope="session")
 def expected(urls, tmp_path_factory):
     """The bits of the uninterrupted fit in one process."""
-    task = job(urls, tmp_path_factory.mktemp("alone"), "alone", model=Paced(document_precision=4.0))
+    task = job(urls, tmp_path_factory.mktemp("alone"), "alone", model=Paced())
     executor = InProcess(task)
     result = run_fit(task, executor)
     assert result.converged
@@ -56,7 +56,7 @@ def fit_on(urls, tmp_path):
     """Fit the corpus on a cluster and return the bits."""
 
     def fit(address, run_id="run", on_step=None, pause=0.0, check=None):
-        task = job(urls, tmp_path, run_id, model=Paced(document_precision=4.0, pause=pause))
+        task = job(urls, tmp_path, run_id, model=Paced(pause=pause))
         with connect(scheduler=address) as cluster:
             executor = cluster.executor(task)
             result = run_fit(task, executor, on_step=on_step)

@@ -42,7 +42,7 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("flows").setLevel(logging.INFO)
     urls = tuple(sorted(str(path) for path in given.corpus.iterdir()))
-    model = Paced(document_precision=4.0, pause=given.pause)
+    model = Paced(pause=given.pause)
     task = job(urls, given.target, given.run_id, model=model)
     elsewhere = given.scheduler or given.workers
     place = connect(given.workers, given.scheduler) if elsewhere else nullcontext()

@@ -62,12 +62,12 @@ def store_corpus(folder: Path, partitions: int = PARTITIONS, seed: int = 5) -> t
 def job(urls: tuple[str, ...], folder: Path | str, run_id: str, **changes: Any) -> Job:
     """Return the job of the fault tests."""
     given: dict[str, Any] = {
-        "model": PooledVBSS(document_precision=4.0),
+        "model": PooledVBSS(),
         "batch": KeywordBatch,
         "partitions": urls,
         "store": storage.join(str(folder), "runs", run_id),
         "run_id": run_id,
-        "tol": 1e-9,
+        "tol": 1e-11,
         "max_iter": 40,
         "checkpoint_every": 4,
     }

@@ -130,6 +130,7 @@ class Averaging:
         return stats.bound
 
 
+@pytest.mark.slow
 def test_data_larger_than_a_workers_memory(tmp_path):
     """192 MB of data in 24 partitions, on one worker that may have 400 MB in all.
 

@@ -122,6 +122,7 @@ def test_a_worker_with_another_python(with_worker, tmp_path):
     refused(address, rf"has python 3\.99\.1, expected python {here}")
 
 
+@pytest.mark.slow
 def test_a_busy_worker_is_not_waited_for(with_worker, monkeypatch):
     monkeypatch.setattr("flows.handshake.ANSWER", 1.0)
     address = with_worker()
@@ -135,6 +136,7 @@ def test_a_busy_worker_is_not_waited_for(with_worker, monkeypatch):
             assert not other.done()
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, urls):
     made = Deployment(tmp_path / "cluster").start(1)
     for package in ("flows", "vbmodels"):
@@ -164,7 +166,7 @@ def test_a_partition_that_kills_workers_is_named(tmp_path):
     documents = [from_bytes(Path(url).read_bytes(), KeywordBatch).n_documents for url in urls]
     assert documents.count(max(documents)) == 1
     guilty = documents.index(max(documents))
-    model = Greedy(document_precision=4.0, documents=max(documents), nbytes=4 << 30)
+    model = Greedy(documents=max(documents), nbytes=4 << 30)
     task = job(urls, tmp_path, "run", model=model)
     made = Deployment(tmp_path / "cluster", DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1")
     try:

@@ -105,6 +105,7 @@ def test_a_worker_added_and_one_retired_in_mid_run(shared, fit_on, expected):
     assert before[0] not in used
 
 
+@pytest.mark.slow
 def test_every_worker_killed_and_restarted(shared, fit_on, expected):
     timers = []
     pids = list(shared.pids().values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ def toy_job(folder: Path | str, partitions: int = 11, run_id: str = "run", **cha
         "loop": "cavi",
     }
     return Job(**{**given, **changes})
+
+
+@dataclass(frozen=True)
+class Overshooting(Toy):
+    """The toy with a coordinate map that spoils every extrapolation: squarem rejects them."""
+
+    def from_vector(self, q: Any, vector: Any) -> Any:
+        return replace(super().from_vector(q, vector), mean=float(vector[0]) + 3.0)
 
 
 def rates(model: Any, q: Any, batch: Any, local: Any, index: int) -> tuple[int, Any]:

@@ -15,7 +15,7 @@ from flows.cluster import ClusterError, connect
 from flows.executor import InProcess
 from flows.fit import run_fit
 from tests.contract.toy import Toy
-from tests.flows.jobs import rates, toy_job
+from tests.flows.jobs import Overshooting, rates, toy_job
 from vbmodels.state import same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -47,6 +47,13 @@ def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
     assert [(i, m.tobytes()) for i, m in mapped] == [(i, m.tobytes()) for i, m in local]
     executor.close()
     assert not (Path(job.store) / "work").exists()
+
+
+def test_rejected_extrapolations_on_a_cluster(cluster, tmp_path):
+    job = toy_job(tmp_path, model=Overshooting(), loop="squarem", tol=1e-12)
+    expected, _ = in_process(job)
+    assert expected.iterations > len(expected.trace.elbo)
+    assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
 
 
 def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):

@@ -16,7 +16,7 @@ from flows.cache import Cache
 from flows.executor import InProcess
 from flows.fit import run_fit
 from tests.contract.toy import Groups, Local
-from tests.flows.jobs import Killed, kill_at, rates, toy_job
+from tests.flows.jobs import Killed, Overshooting, kill_at, rates, toy_job
 from vbmodels.cavi import NotConverged, cavi, fit, squarem, tree_sum
 from vbmodels.state import State, from_bytes, same_bits, to_bytes
 
@@ -179,6 +179,20 @@ def test_replay_after_a_miss_gives_the_same_bits(tmp_path, loop, every, caplog):
     again = run_fit(other, kept)
     for (_, a), (_, b) in zip(lost, kept.map(rates, again.q, again.number), strict=True):
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("stop", [2, 4, 6])
+def test_rejected_extrapolations_are_resumed_and_replayed(tmp_path, stop):
+    job = toy_job(tmp_path, model=Overshooting(), loop="squarem", tol=1e-12)
+    expected = uninterrupted(job)
+    skipped = expected.iterations - len(expected.trace.elbo)
+    assert skipped >= 2
+    assert same_bits(expected.q, plain(job).q)
+    with pytest.raises(Killed):
+        run_fit(job, Logged(job, forget=range(2, 60, 2)), on_step=kill_at(stop))
+    result = run_fit(job, Logged(job, forget=range(1, 60, 3)), resume=True)
+    assert same_bits(result.q, expected.q)
+    assert result.trace.iteration.tolist() == expected.trace.iteration.tolist()
 
 
 def test_logged_globals_do_not_pile_up(tmp_path):
