@@ -34,7 +34,7 @@ from vbmodels.state import FloatArray, State, Stats
 BLOCK = 512
 TRACED = ("log_likelihood", "alpha", "weight_variance", "features_per_row", "features_in_use")
 """What is followed of each chain; none of it depends on the features' labels."""
-_FEATURES, _OMEGA = 1, 2
+_FEATURES, _OMEGA, _NEW = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,10 @@ class GibbsGlobal(State):
         [C, T, 5] the quantities `TRACED` at every iteration, 0 ahead.
     kept_weights, kept_log_odds
         [C, S, J, K + 1] and [C, S, K] thinned draws, for new rows.
+    share
+        [C, K] mean share of the rows with each feature over the draws that count.
+    n_rows
+        N.
     """
 
     chains: tuple[Chain, ...]
@@ -89,6 +93,8 @@ class GibbsGlobal(State):
     trace: FloatArray
     kept_weights: FloatArray
     kept_log_odds: FloatArray
+    share: FloatArray
+    n_rows: float
 
 
 @dataclass(frozen=True)
@@ -180,9 +186,15 @@ class GibbsIBP:
             chains.append(Chain(weights, v, self.alpha, self.weight_variance))
         size = (self.chains, self.keep)
         return GibbsGlobal(
-            tuple(chains), 0, seed, np.zeros((self.chains, self.last, len(TRACED))),
-            np.zeros((*size, units, k + 1)), np.zeros((*size, k)),
-        )  # fmt: skip
+            chains=tuple(chains),
+            iteration=0,
+            seed=seed,
+            trace=np.zeros((self.chains, self.last, len(TRACED))),
+            kept_weights=np.zeros((*size, units, k + 1)),
+            kept_log_odds=np.zeros((*size, k)),
+            share=np.zeros((self.chains, k)),
+            n_rows=observed.n_rows,
+        )
 
     @property
     def last(self) -> int:
@@ -196,7 +208,7 @@ class GibbsIBP:
         sign = batch.sign[batch.row_of]
         if local is None:
             local = _empty(batch, self.chains, self.n_features)
-        keeping = q.iteration >= self.warmup
+        keeping = self.warmup <= q.iteration < self.last
         rows, columns = missing_cells(batch)
         cells = local.cells.copy()
         moved = []
@@ -221,18 +233,28 @@ class GibbsIBP:
 
     def global_step(self, q: GibbsGlobal, stats: GibbsStats) -> GibbsGlobal:
         """Draw weights, sticks and hyperparameters of every chain."""
-        trace = q.trace.copy()
+        trace, share = q.trace.copy(), q.share.copy()
         weights, log_odds = q.kept_weights.copy(), q.kept_log_odds.copy()
         slot = self._slot(q.iteration)
         chains = []
         for c, (chain, sums) in enumerate(zip(q.chains, stats.chains, strict=True)):
             if q.iteration < self.last:
                 trace[c, q.iteration] = _traced(chain, sums)
+            if self.warmup <= q.iteration < self.last:
+                share[c] += sums.on / (sums.n_rows * self.draws)
             if slot is not None:
                 weights[c, slot], log_odds[c, slot] = chain.weights, chain.log_odds
             rng = np.random.default_rng([q.seed, c, q.iteration + 1])
             chains.append(self._draw(chain, sums, rng))
-        return GibbsGlobal(tuple(chains), q.iteration + 1, q.seed, trace, weights, log_odds)
+        return replace(
+            q,
+            chains=tuple(chains),
+            iteration=q.iteration + 1,
+            trace=trace,
+            kept_weights=weights,
+            kept_log_odds=log_odds,
+            share=share,
+        )
 
     def _slot(self, iteration: int) -> int | None:
         """Return where an iteration's draw is kept: the last of each of S equal stretches."""
@@ -274,6 +296,34 @@ class GibbsIBP:
         done = q.trace[:, self.warmup : max(q.iteration, self.warmup)]
         moving = np.flatnonzero(np.ptp(done, axis=(0, 1)) > 0)
         return [TRACED[i] for i in moving], diagnose(done[:, :, moving])
+
+
+def leading_chain(q: GibbsGlobal, warmup: int) -> int:
+    """Return the chain with the highest mean log likelihood over the draws that count."""
+    return int(np.argmax(q.trace[:, warmup:, 0].mean(1)))
+
+
+def score_rows(model: GibbsIBP, q: GibbsGlobal, batch: FeatureBatch, sweeps: int = 5) -> GibbsLocal:
+    """Return what the fit's kept draws say about new rows, in a local state of the same form.
+
+    Through each chain's kept draws in turn, features are drawn ``sweeps`` times a draw.
+    """
+    sign = batch.sign[batch.row_of]
+    local = _empty(batch, model.chains, model.n_features)
+    rows, columns = missing_cells(batch)
+    cells, chains = local.cells, []
+    for c in range(model.chains):
+        z, chance = local.chains[c].z.copy(), local.chains[c].chance.copy()
+        for s in range(model.keep):
+            weights, log_odds = q.kept_weights[c, s], q.kept_log_odds[c, s]
+            for repeat in range(sweeps):
+                keys = row_keys(batch.row_id, q.seed, s * sweeps + repeat, c, _NEW)
+                now = draw_features(sign, weights, log_odds, z, keys)
+            chance += now
+            psi = weights[:, 0] + z[rows] @ weights[:, 1:].T
+            cells = cells + category_probabilities(psi, batch.levels, columns)
+        chains.append(ChainLocal(z, chance))
+    return GibbsLocal(tuple(chains), cells)
 
 
 def missing_cells(batch: FeatureBatch) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

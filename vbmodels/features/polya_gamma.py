@@ -58,6 +58,10 @@ class FeatureGlobal(State):
         Concentration of the IBP.
     variance
         Prior variance of the weights.
+    share
+        [K] share of the rows with each feature, as of the sweep before.
+    n_rows
+        N.
     sweep
         Global steps so far: what the annealing goes by.
     """
@@ -67,6 +71,8 @@ class FeatureGlobal(State):
     tau: FloatArray
     alpha: float
     variance: float
+    share: FloatArray
+    n_rows: float
     sweep: int
 
 
@@ -146,7 +152,16 @@ class PolyaGammaIBP:
         tau = np.stack([np.full(k, self.alpha), np.ones(k)], axis=1)
         tau, _ = fit_sticks(share, observed.n_rows, self.alpha, tau, learn_alpha=False)
         covariance = np.broadcast_to(0.01 * np.eye(k + 1), (units, k + 1, k + 1)).copy()
-        return FeatureGlobal(mean, covariance, tau, self.alpha, self.weight_variance, 0)
+        return FeatureGlobal(
+            mean=mean,
+            covariance=covariance,
+            tau=tau,
+            alpha=self.alpha,
+            variance=self.weight_variance,
+            share=np.full(k, START_SHARE),
+            n_rows=observed.n_rows,
+            sweep=0,
+        )
 
     def beta(self, sweep: int) -> float:
         """Return the inverse temperature of a sweep."""
@@ -200,7 +215,28 @@ class PolyaGammaIBP:
         prior = (self.bias_variance, q.variance)
         weights, variance = fit_weights(stats.linear, stats.quadratic, prior, learn=learn)
         tau, alpha = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=learn)
-        return FeatureGlobal(weights.mean, weights.covariance, tau, alpha, variance, q.sweep + 1)
+        return FeatureGlobal(
+            mean=weights.mean,
+            covariance=weights.covariance,
+            tau=tau,
+            alpha=alpha,
+            variance=variance,
+            share=stats.on / stats.n_rows,
+            n_rows=stats.n_rows,
+            sweep=q.sweep + 1,
+        )
+
+    def features(
+        self, q: FeatureGlobal, batch: FeatureBatch, tol: float = 1e-8, most: int = 500
+    ) -> FeatureLocal:
+        """Return q(z) of new rows at fixed ``q``, from a cold start to convergence."""
+        q = replace(q, sweep=max(q.sweep, self.anneal))
+        local = self.local_step(q, batch, None)
+        for _ in range(most):
+            before, local = local, self.local_step(q, batch, local)
+            if np.max(np.abs(local.nu - before.nu), initial=0.0) < tol:
+                break
+        return local
 
     def elbo(self, q: FeatureGlobal, stats: FeatureStats) -> float:
         """Return the bound at ``q`` and the local states behind ``stats``."""

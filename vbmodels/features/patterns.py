@@ -1,0 +1,199 @@
+"""What a fit says about a table: which features stay, how often each and together, what they do.
+
+Section 5.2 of the text: features that most rows have are turned into their complements, those
+that few rows have are left out, and tables count what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbmodels.features.batch import unit_offsets
+from vbmodels.features.predict import mean_sigmoid
+from vbmodels.state import BoolArray, FloatArray, IntArray, State
+
+
+@dataclass(frozen=True)
+class Selection(State):
+    """The features that are reported, most common first.
+
+    Parameters
+    ----------
+    index
+        [F] number of each in the fit.
+    flipped
+        [F] whether it is reported as its complement.
+    absorbed
+        [A] features that nearly every row has: they belong to the biases.
+    unused
+        [B] features that nearly no row has.
+    """
+
+    index: NDArray[np.intp]
+    flipped: BoolArray
+    absorbed: NDArray[np.intp]
+    unused: NDArray[np.intp]
+
+
+def select_features(
+    share: FloatArray, n_rows: float, *, flip_above: float = 0.8, least_rows: float = 50.0
+) -> Selection:
+    """Choose the features to report, as in section 5.2 of the text.
+
+    Parameters
+    ----------
+    share
+        [K] share of the rows that have each feature.
+    n_rows
+        N.
+    flip_above
+        Features above this share are reported as their complements.
+    least_rows
+        Features that fewer rows have, after that, are not reported.
+    """
+    flipped = share > flip_above
+    rows = np.where(flipped, 1.0 - share, share) * n_rows
+    seen = rows >= least_rows
+    order = np.argsort(-rows, kind="stable")
+    index = order[seen[order]]
+    return Selection(
+        index=index,
+        flipped=flipped[index],
+        absorbed=np.flatnonzero(~seen & flipped),
+        unused=np.flatnonzero(~seen & ~flipped),
+    )
+
+
+def selected(nu: FloatArray, chosen: Selection) -> FloatArray:
+    """Return the probabilities of the reported features; [N, F]."""
+    picked = nu[:, chosen.index]
+    return np.where(chosen.flipped, 1.0 - picked, picked)
+
+
+def selected_weights(
+    mean: FloatArray, covariance: FloatArray, chosen: Selection
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of the reported features: [J, F + 1] and [J, F + 1, F + 1].
+
+    psi = b0 + z'B with z = 1 - z~ for a flipped feature is b0 + B_k - z~ B_k; absorbed features
+    add to the bias.
+    """
+    k = mean.shape[1] - 1
+    change = np.zeros((len(chosen.index) + 1, k + 1))
+    change[0, 0] = 1.0
+    change[0, 1 + chosen.absorbed] = 1.0
+    for place, (index, flipped) in enumerate(zip(chosen.index, chosen.flipped, strict=True)):
+        change[place + 1, 1 + index] = -1.0 if flipped else 1.0
+        if flipped:
+            change[0, 1 + index] = 1.0
+    return mean @ change.T, change @ covariance @ change.T
+
+
+@dataclass(frozen=True)
+class Patterns(State):
+    """Distinct patterns of features [P, F] and how many rows have each [P]."""
+
+    patterns: BoolArray
+    counts: IntArray
+
+
+def count_patterns(z: BoolArray) -> Patterns:
+    """Count the patterns of rows [N, F]."""
+    found, counts = np.unique(z, axis=0, return_counts=True)
+    return Patterns(found, counts.astype(np.int64))
+
+
+def merge_patterns(parts: Sequence[Patterns]) -> Patterns:
+    """Add the counts of partitions."""
+    stacked = np.concatenate([p.patterns for p in parts])
+    found, back = np.unique(stacked, axis=0, return_inverse=True)
+    counts = np.zeros(len(found), dtype=np.int64)
+    np.add.at(counts, back.reshape(-1), np.concatenate([p.counts for p in parts]))
+    return Patterns(found, counts)
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Tables 1 to 5 of the text, as shares of the rows.
+
+    Attributes
+    ----------
+    total
+        [F] rows with each feature.
+    single
+        [F] rows with that feature and no other.
+    none
+        Rows without any.
+    joint
+        [F, F] rows with both.
+    product
+        [F, F] what that would be if features were independent.
+    conditional
+        [F, F] of the rows with the first, those with the second; NaN where none has the first.
+    frequent
+        The most frequent patterns with their numbers of rows.
+    """
+
+    total: FloatArray
+    single: FloatArray
+    none: float
+    joint: FloatArray
+    product: FloatArray
+    conditional: FloatArray
+    frequent: list[tuple[tuple[int, ...], int]]
+
+
+def occurrence(found: Patterns, most: int = 20) -> Occurrence:
+    """Tabulate how often features occur alone and together."""
+    z, counts = found.patterns.astype(np.float64), found.counts.astype(np.float64)
+    n = counts.sum()
+    size = z.sum(1)
+    joint = (z * counts[:, None]).T @ z / n
+    total = np.diagonal(joint).copy()
+    conditional = np.full_like(joint, np.nan)
+    np.divide(joint, total[:, None], out=conditional, where=total[:, None] > 0)
+    order = np.argsort(-found.counts, kind="stable")[:most]
+    return Occurrence(
+        total=total,
+        single=counts @ (z * (size == 1)[:, None]) / n,
+        none=float(counts @ (size == 0) / n),
+        joint=joint,
+        product=np.outer(total, total),
+        conditional=conditional,
+        frequent=[
+            (tuple(np.flatnonzero(found.patterns[i]).tolist()), int(found.counts[i])) for i in order
+        ],
+    )
+
+
+def profile(
+    mean: FloatArray, covariance: FloatArray, levels: IntArray, on: Sequence[int]
+) -> list[FloatArray]:
+    """Return P(category) of each column when just the features ``on`` are active; figures 7, 8.
+
+    The expectation over the weights; the text takes their modes.
+
+    Parameters
+    ----------
+    mean, covariance
+        [J, F + 1] and [J, F + 1, F + 1] as from `selected_weights`.
+    levels
+        [D] categories of each column.
+    on
+        Numbers of the active features, from 0.
+    """
+    z = np.zeros(mean.shape[1])
+    z[0] = 1.0
+    z[[i + 1 for i in on]] = 1.0
+    go_on = mean_sigmoid(mean @ z, np.einsum("jkl,k,l->j", covariance, z, z))
+    first = unit_offsets(levels)
+    result = []
+    for d in range(len(levels)):
+        p = go_on[first[d] : first[d + 1]]
+        reach = np.concatenate([[1.0], np.cumprod(p)])
+        result.append(reach * np.concatenate([1.0 - p, [1.0]]))
+    return result
