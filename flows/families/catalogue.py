@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.faults import Fault, InputError
-from flows.settings import BagSettings, KeywordSettings, RunSettings
+from flows.settings import BagSettings, FeatureSettings, KeywordSettings, RunSettings
 
 if TYPE_CHECKING:
     from flows.families.base import Family
@@ -28,6 +28,11 @@ PIPELINES: dict[str, Entry] = {
         "Which bags are positive, and which of their instances make them so?",
         BagSettings,
         "flows.families.bags",
+    ),
+    "features": Entry(
+        "Which hidden features explain a table of categories, and who has them?",
+        FeatureSettings,
+        "flows.families.features",
     ),
     "keywords": Entry(
         "Which words of each document are its keywords, given a few that are known?",

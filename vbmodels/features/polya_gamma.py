@@ -59,7 +59,7 @@ class FeatureGlobal(State):
     variance
         Prior variance of the weights.
     share
-        [K] share of the rows with each feature, as of the sweep before.
+        [K] share of the rows with nu > 1/2, as of the sweep before.
     n_rows
         N.
     sweep
@@ -93,6 +93,8 @@ class FeatureStats(Stats):
         N.
     on
         [K] sum_n nu_nk.
+    likely
+        [K] rows with nu_nk > 1/2.
     linear
         [J, K + 1] sum_n s_nj E[z_n].
     quadratic
@@ -103,6 +105,7 @@ class FeatureStats(Stats):
 
     n_rows: float
     on: FloatArray
+    likely: FloatArray
     linear: FloatArray
     quadratic: FloatArray
     bound: float
@@ -207,7 +210,14 @@ class PolyaGammaIBP:
             bound += float((half * (z @ q.mean.T)).sum())
             bound -= float(count @ (_log_two_cosh(tilt) * np.abs(sign)).sum(1))
         packed = linalg.pack(quadratic.reshape(units, size, size))
-        return FeatureStats(float(batch.count.sum()), batch.count @ nu, linear, packed, bound)
+        return FeatureStats(
+            n_rows=float(batch.count.sum()),
+            on=batch.count @ nu,
+            likely=batch.count @ (nu > 0.5),
+            linear=linear,
+            quadratic=packed,
+            bound=bound,
+        )
 
     def global_step(self, q: FeatureGlobal, stats: FeatureStats) -> FeatureGlobal:
         """Set the weights, the sticks and, after the ramp, the hyperparameters."""
@@ -221,7 +231,7 @@ class PolyaGammaIBP:
             tau=tau,
             alpha=alpha,
             variance=variance,
-            share=stats.on / stats.n_rows,
+            share=stats.likely / stats.n_rows,
             n_rows=stats.n_rows,
             sweep=q.sweep + 1,
         )

@@ -50,3 +50,45 @@ def mean_sigmoid(mean: FloatArray, variance: FloatArray) -> FloatArray:
     at = mean[..., None] + np.sqrt(variance)[..., None] * x
     result: FloatArray = expit(at) @ (w / w.sum())
     return result
+
+
+def unit_moments(
+    nu: FloatArray, mean: FloatArray, covariance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of psi under q(z) q(weights), rows by units; [M, J] each.
+
+    Parameters
+    ----------
+    nu
+        [M, K] probabilities of the features.
+    mean, covariance
+        [J, K + 1] and [J, K + 1, K + 1] of the weights, bias first.
+    """
+    z = np.concatenate([np.ones((len(nu), 1)), nu], axis=1)
+    centre = z @ mean.T
+    spread = np.einsum("nk,jkl,nl->nj", z, covariance, z, optimize=True)
+    diagonal = np.diagonal(covariance, axis1=1, axis2=2)[:, 1:] + mean[:, 1:] ** 2
+    return centre, spread + (nu * (1.0 - nu)) @ diagonal.T
+
+
+def impute(
+    nu: FloatArray,
+    mean: FloatArray,
+    covariance: FloatArray,
+    levels: IntArray,
+    columns: NDArray[np.intp],
+) -> FloatArray:
+    """Return P(category) of one cell for each row of ``nu``; [M, R], 0 beyond R_d.
+
+    psi is taken as normal with its mean and variance under q, so each E[sigma(psi)] is an
+    integral in one dimension; units of one column are independent under q given z.
+    """
+    result = np.zeros((len(nu), int(np.max(levels))))
+    first = unit_offsets(levels)
+    for d in np.unique(columns):
+        rows, units = np.flatnonzero(columns == d), slice(first[d], first[d + 1])
+        go_on = mean_sigmoid(*unit_moments(nu[rows], mean[units], covariance[units]))
+        reach = np.concatenate([np.ones((len(rows), 1)), np.cumprod(go_on, axis=1)], axis=1)
+        stop = np.concatenate([1.0 - go_on, np.ones((len(rows), 1))], axis=1)
+        result[rows, : levels[d]] = reach * stop
+    return result

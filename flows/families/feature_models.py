@@ -1,0 +1,136 @@
+"""The models of the features pipeline behind one face: made, read, and applied to rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.settings import FeatureSettings
+from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.gibbs import GibbsIBP, leading_chain, missing_cells, score_rows
+from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
+from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.predict import impute
+from vbmodels.features.restarts import Restarts, leader, leading
+from vbmodels.state import FloatArray
+
+RACE = 30  # sweeps after the ramp in which the starts compete
+_LEAST = 5
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A fit as it is reported: the features that stay, with their weights.
+
+    Attributes
+    ----------
+    chosen
+        Which features, and which of them as complements.
+    mean, covariance
+        [J, F + 1] and [J, F + 1, F + 1] of biases and weights.
+    alpha, sigma2
+        Concentration and sigma_B^2.
+    n_rows
+        Rows of the fit.
+    """
+
+    chosen: Selection
+    mean: FloatArray
+    covariance: FloatArray
+    alpha: float
+    sigma2: float
+    n_rows: float
+
+
+@dataclass(frozen=True)
+class RowFindings:
+    """What a model says of a partition's rows.
+
+    Attributes
+    ----------
+    features
+        [N, F] probabilities of the reported features.
+    rows, columns
+        [M] place of every missing cell.
+    cells
+        [M, R] probability of each category in it.
+    """
+
+    features: FloatArray
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    cells: FloatArray
+
+
+def make(settings: FeatureSettings) -> Any:
+    """Return the model that the settings ask for."""
+    variance = 2.0 * settings.sigma2
+    if settings.inference == "gibbs":
+        return GibbsIBP(
+            settings.n_features,
+            alpha=settings.alpha,
+            weight_variance=variance,
+            learn=settings.learn,
+            chains=settings.chains,
+            warmup=settings.warmup,
+            draws=settings.draws,
+            keep=min(20, settings.draws),
+        )
+    single = PolyaGammaIBP(
+        settings.n_features,
+        alpha=settings.alpha,
+        weight_variance=variance,
+        learn=settings.learn,
+        anneal=settings.anneal,
+    )
+    return Restarts(single, settings.starts, race=settings.anneal + RACE)
+
+
+def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
+    """Return a fit as it is reported."""
+    if isinstance(model, GibbsIBP):
+        c = leading_chain(q, model.warmup)
+        kept = q.kept_weights[c]
+        mean = kept.mean(0)
+        away = kept - mean
+        covariance = np.einsum("sjk,sjl->jkl", away, away) / max(len(kept) - 1, 1)
+        share, chain = q.share[c], q.chains[c]
+        alpha, variance = chain.alpha, chain.variance
+    else:
+        at = leader(q)
+        mean, covariance, share, alpha, variance = (
+            at.mean, at.covariance, at.share, at.alpha, at.variance,
+        )  # fmt: skip
+        q = at
+    least = settings.least_rows
+    chosen = select_features(
+        share,
+        q.n_rows,
+        flip_above=settings.flip_above,
+        least_rows=max(_LEAST, q.n_rows / 1000.0) if least is None else least,
+    )
+    mean, covariance = selected_weights(mean, covariance, chosen)
+    return Reported(chosen, mean, covariance, alpha, 0.5 * variance, q.n_rows)
+
+
+def apply(
+    model: Any, q: Any, batch: FeatureBatch, local: Any, settings: FeatureSettings
+) -> RowFindings:
+    """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
+    chosen = read(model, q, settings).chosen
+    rows, columns = missing_cells(batch)
+    if isinstance(model, GibbsIBP):
+        counted = model.keep if local is None else min(q.iteration - model.warmup + 1, model.draws)
+        local = score_rows(model, q, batch) if local is None else local
+        chance = local.chains[leading_chain(q, model.warmup)].chance / counted
+        return RowFindings(
+            selected(chance, chosen), rows, columns, local.cells / (counted * model.chains)
+        )
+    at = leader(q)
+    own = model.model.features(at, batch) if local is None else leading(q, local)
+    nu = own.nu[batch.row_of]
+    cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
+    return RowFindings(selected(nu, chosen), rows, columns, cells)
