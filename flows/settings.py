@@ -184,13 +184,18 @@ class BagSettings(RunSettings):
         lt=1.0,
         description="Share of labelled bags whose label is kept from the fit, to test it.",
     )
+    show_bags: tuple[str, ...] = Field(
+        (), description="Bags that the report shows whatever their probability, such as [a, b]."
+    )
     standardise: bool = Field(
         True, description="Whether features are brought to mean 0 and standard deviation 1."
     )
     precision: Literal["float64", "float32"] = Field(
         "float64", description="Type in which features are stored; sums are float64 always."
     )
+    intercept_mean: float = Field(0.0, description="Prior mean of intercepts.")
     intercept_variance: float = Field(16.0, gt=0.0, description="Prior variance of intercepts.")
+    slope_mean: float = Field(0.0, description="Prior mean of slopes.")
     slope_variance: float = Field(
         4.0, gt=0.0, description="Prior variance of slopes where it is not learned."
     )

@@ -46,7 +46,9 @@ def make(settings: BagSettings) -> Any:
     """Return the model that the settings ask for."""
     learn = settings.inference == "collapsed" and settings.learn_slopes
     priors = Priors(
+        intercept_mean=settings.intercept_mean,
         intercept_variance=settings.intercept_variance,
+        slope_mean=settings.slope_mean,
         slope_variance=settings.slope_variance,
         learn=learn,
         rate=settings.slope_length,

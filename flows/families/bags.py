@@ -137,7 +137,14 @@ class BagsFamily:
         instances = _instance_table(found, told, rows["bag_id"], about, form)
         storage.write_table(place.table("bags", index), bags)
         storage.write_table(place.table("instances", index), instances)
-        return summarise(bags, instances, told, tuple(form["modalities"]), fitted is not None)
+        return summarise(
+            bags,
+            instances,
+            told,
+            tuple(form["modalities"]),
+            new=fitted is not None,
+            show=settings.show_bags,
+        )
 
     def keep(self, q: Any, settings: BagSettings, place: RunPlace, fitted: RunPlace | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
@@ -162,7 +169,7 @@ class BagsFamily:
         blocks = [
             Block(c.name, c.modality, c.mean, c.sd) for c in bag_models.coefficients(model, q)
         ]
-        return report(summaries, blocks, numbers, warnings)
+        return report(summaries, blocks, numbers, warnings, settings.show_bags)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""

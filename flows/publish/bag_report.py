@@ -67,15 +67,33 @@ class BagSummary:
 
 
 def summarise(
-    bags: pa.Table, instances: pa.Table, told: pa.Table, modalities: tuple[str, ...], new: bool
+    bags: pa.Table,
+    instances: pa.Table,
+    told: pa.Table,
+    modalities: tuple[str, ...],
+    *,
+    new: bool,
+    show: tuple[str, ...] = (),
 ) -> BagSummary:
-    """Summarise one partition's tables; ``told`` has each instance's bag and its truth.
+    """Summarise one partition's tables.
 
-    ``new`` says that the posterior comes from other data.
+    Parameters
+    ----------
+    bags, instances
+        Rows of the tables of these names.
+    told
+        Each instance's bag, by number, and its truth.
+    modalities
+        Their names.
+    new
+        Whether the posterior comes from other data.
+    show
+        Bags that the report shows in any case.
     """
     probability = bags["probability"].to_numpy()
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
-    chosen = _extreme(probability, EXAMPLES)
+    asked = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
+    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, asked)})
     bag = told["bag"].to_numpy()
     primary = instances["probability"].to_numpy()
     known = told["primary"].is_valid().to_numpy()
@@ -131,6 +149,7 @@ def report(
     blocks: Sequence[Block],
     results: dict[str, Any],
     warnings: tuple[str, ...],
+    show: tuple[str, ...] = (),
 ) -> Findings:
     """Say what was found in all partitions."""
     label = np.concatenate([s.label for s in summaries])
@@ -141,7 +160,7 @@ def report(
     results = dict(results)
     sections = _coefficients(blocks, summaries[0].modalities)
     examples = [e for s in summaries for e in s.examples]
-    sections[:0] = _examples(examples)
+    sections[:0] = _examples(examples, show)
     which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
     sections += _accuracy(label[tested], probability[tested], which, results)
     sections += _instance_truth(summaries, results)
@@ -165,11 +184,13 @@ def _listed(example: Example) -> str:
     return ", ".join(f"{name} {p:.2f}" for name, _, p, _ in example.instances[:4])
 
 
-def _examples(examples: Sequence[Example]) -> list[Section]:
+def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Section]:
     """Show the surest and the least sure bags over all partitions, with their instances."""
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
+    asked = [e for name in show for e in examples if e.bag_id == name]
     sorts = (
+        ("Bags that were asked for", asked),
         ("Bags that are surely positive", ordered[:EXAMPLES]),
         ("Bags that are surely negative", ordered[::-1][:EXAMPLES]),
         ("Bags that the model is least sure of", unsure),
@@ -181,6 +202,8 @@ def _examples(examples: Sequence[Example]) -> list[Section]:
     columns = ("instance", "modality", "P(primary)", "contribution")
     sections = []
     for title, chosen in sorts:
+        if not chosen:
+            continue
         grids = [
             Grid(
                 columns,

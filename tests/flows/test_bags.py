@@ -124,8 +124,12 @@ def test_probabilities_belong_to_their_bags_and_instances(fitted, simulated):
 
 
 def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys):
-    options = ("--partitions", "1", "--set", "held_out=0.25", *PLAIN)
+    asked = ("--set", "show_bags=[bag-000007]")
+    options = ("--partitions", "1", "--set", "held_out=0.25", *asked, *PLAIN)
     assert run(capsys, "bags", simulated, tmp_path / "t", *options)[0] == 0
+    page = storage.read_bytes(open_run(str(tmp_path / "t"))[0].file("report.html")).decode()
+    assert "asked for" in page
+    assert "bag-000007: P(positive)" in page
     one, four = (
         table_of(t, "bags").sort_by("bag_id")["probability"].to_numpy()
         for t in (tmp_path / "t", fitted)

@@ -176,13 +176,16 @@ class Likelihood:
             mean, var, terms = self.moments(t, data, first, last)
             shrink = 1.0 / np.sqrt(1.0 + var)
             z, s = mean * shrink, sign[first:last]
+            # dz is linear in r and c, so J comes out with its weights: sqrt(w) J. The floor
+            # keeps the gradient where w underflows.
+            root = np.sqrt(np.maximum(inverse_mills(z) * inverse_mills(-z), 1e-200))
+            r = root * shrink
             jacobian = np.empty((last - first, layout.dim))
-            jacobian[:, 0] = shrink
-            jacobian[:, layout.own_slopes] = shrink[:, None] * own[first:last]
-            self._jacobian(data, first, last, terms, shrink, 0.5 * z * shrink**2, jacobian)
+            jacobian[:, 0] = r
+            jacobian[:, layout.own_slopes] = r[:, None] * own[first:last]
+            self._jacobian(data, first, last, terms, r, 0.5 * z * r * shrink, jacobian)
             value += float(log_ndtr(s * z).sum())
-            gradient += jacobian.T @ (s * inverse_mills(s * z))
-            jacobian *= np.sqrt(inverse_mills(z) * inverse_mills(-z))[:, None]
+            gradient += jacobian.T @ (s * inverse_mills(s * z) / root)
             information += jacobian.T @ jacobian
         return Evaluation(value, gradient, information)
 

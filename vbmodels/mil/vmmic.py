@@ -134,19 +134,20 @@ class MeanFieldVMMIC:
         return Moments.of(batch)
 
     def init(self, observed: Moments, rng: np.random.Generator) -> MeanField:
-        """Start at the mode of the collapsed posterior, or near zero, with prior variances."""
+        """Start at the mode of the collapsed posterior, or near zero."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
         refuse_hopeless(observed, layout)
         search = None
         if self.start == "mode":
             search = ModeSearch.start(scaling, self._search_priors(), 0, keep_first=False)
-        t = self.start_sd * rng.standard_normal(layout.dim)
+        t, prior = self.start_sd * rng.standard_normal(layout.dim), self.priors.precision(layout)
         maps = [scaling.map(k) for k in range(len(layout.features))]
         grams = tuple(m @ g @ m.T for m, g in zip(maps, observed.instances, strict=True))
         return replace(
             self._at(scaling, grams, t),
-            covariance=np.diag(1.0 / self.priors.precision(layout)[: layout.n_theta]),
+            # As narrow as so many bags make it: a wide one would drive every p to 0 at first.
+            covariance=np.diag(1.0 / (prior[: layout.n_theta] + observed.bags)),
             search=search,
         )
 
