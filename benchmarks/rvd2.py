@@ -279,7 +279,9 @@ def run_data() -> str:
     for split in range(10):
         six = np.random.default_rng(split).choice(names, 6, replace=False)
         part = tp53[tp53["sample"].isin(six)].copy()
-        counts, index = read_counts(part, list(part["chrom"].unique()), list(six), ["1"], set(six[:3]))
+        counts, index = read_counts(
+            part, list(part["chrom"].unique()), list(six), ["1"], set(six[:3])
+        )
         found = two_groups(counts)
         of = found["units"]
         share = of.alt_reads / np.maximum(of.depth, 1)

@@ -125,3 +125,14 @@ class ChecksToFit(Protocol):
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what is missing for a fit in files that are each right."""
+
+
+@runtime_checkable
+class Concluding(Protocol):
+    """A family whose results are decided over all partitions at once, after scoring."""
+
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: Any, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> Sequence[Any]:  # fmt: skip
+        """Write what depends on all summaries; return the summaries for the report."""

@@ -8,7 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.faults import Fault, InputError
-from flows.settings import BagSettings, FeatureSettings, KeywordSettings, RunSettings
+from flows.settings import (
+    BagSettings,
+    FeatureSettings,
+    KeywordSettings,
+    RunSettings,
+    VariantSettings,
+)
 
 if TYPE_CHECKING:
     from flows.families.base import Family
@@ -38,6 +44,11 @@ PIPELINES: dict[str, Entry] = {
         "Which words of each document are its keywords, given a few that are known?",
         KeywordSettings,
         "flows.families.keywords",
+    ),
+    "variants": Entry(
+        "Which alleles are in the case's reads beyond errors, compared with a control?",
+        VariantSettings,
+        "flows.families.variants",
     ),
 }
 

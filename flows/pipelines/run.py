@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from flows import storage, watch
 from flows.block import Job
-from flows.families.base import Checked, ChecksToFit, Family, Ingested, Prepared
+from flows.families.base import Checked, ChecksToFit, Concluding, Family, Ingested, Prepared
 from flows.families.catalogue import pipeline_named
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.fit import FitResult, Progress, run_fit
@@ -312,6 +312,16 @@ def _publish(
     fitted: FitResult | None,
     summaries: Sequence[Any],
 ) -> dict[str, Any]:
+    if isinstance(run.family, Concluding):
+        summaries = run.family.conclude(
+            model,
+            q,
+            summaries,
+            settings=run.settings,
+            place=run.place,
+            fitted=run.fitted,
+            each=each_of(run.compute),
+        )
     findings = run.family.report(model, q, summaries, ingested, run.settings)
     warnings = [*prepared.warnings, *findings.warnings]
     if fitted is not None and not fitted.converged:

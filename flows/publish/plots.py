@@ -135,3 +135,45 @@ def _plain(label: str) -> str:
     """Keep a label from being read as a formula, and short."""
     text = label.replace("$", r"\$")
     return text if len(text) <= 28 else text[:27] + "…"
+
+
+def paired_intervals(
+    labels: Sequence[str],
+    series: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
+    x_label: str,
+) -> str:
+    """Plot (value, low, high) of one or two series on a log axis, the first label on top."""
+    figure, axes = _canvas(x_label, "", height=0.7 + 0.3 * max(len(labels), 1))
+    for k, (name, points) in enumerate(series):
+        value, low, high = np.maximum(np.array(points, float).T, 1e-7)
+        axes.errorbar(
+            value,
+            np.arange(len(labels)) + 0.18 * (2 * k - len(series) + 1),
+            xerr=np.maximum([value - low, high - value], 0.0),
+            fmt="o",
+            color=_ACCENT if k == 0 else _INK,
+            markerfacecolor=_ACCENT if k == 0 else "none",
+            elinewidth=1,
+            markersize=4,
+            label=name,
+        )
+    axes.set_xscale("log")
+    axes.set_yticks(np.arange(len(labels)), [_plain(label) for label in labels])
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    return _svg(figure, x_label)
+
+
+def lines(
+    x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str
+) -> str:
+    """Plot one line a series: the first in the accent colour, the second dashed in ink."""
+    figure, axes = _canvas(_plain(x_label), y_label)
+    for k, (name, y) in enumerate(series):
+        style = {"color": _ACCENT} if k == 0 else {"color": _INK, "linestyle": "--"}
+        axes.plot(np.asarray(x), np.asarray(y), linewidth=1.0, label=name, **style)
+    axes.set_ylim(bottom=0.0)
+    axes.ticklabel_format(axis="x", useOffset=False, style="plain")
+    legend = axes.legend(frameon=False, fontsize="small")
+    for text in legend.get_texts():
+        text.set_color(_INK)
+    return _svg(figure, title)

@@ -28,11 +28,14 @@ class Counts(State):
         [J] index of the reference base in ``ACGT``; -1 where the reference is not a base.
     case
         [R] True for the replicates of the case, False for those of the control.
+    fitted
+        [J] locations that the two-groups hyperparameters are fitted on; None for all.
     """
 
     counts: NDArray[np.int32]
     ref: NDArray[np.int8]
     case: BoolArray
+    fitted: BoolArray | None = None
 
     def __post_init__(self) -> None:
         j, r = self.counts.shape[:2]
@@ -53,6 +56,10 @@ class Counts(State):
     def take(self, index: Any) -> Counts:
         """Return the locations at ``index``."""
         return Counts(self.counts[index], self.ref[index], self.case)
+
+    def sample(self) -> Counts:
+        """Return the locations that hyperparameters are fitted on."""
+        return self if self.fitted is None else self.take(self.fitted)
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,25 @@ def local_fdr(log_bf: FloatArray, pi: float) -> FloatArray:
     return np.asarray(np.exp(-np.logaddexp(0.0, log_odds)))
 
 
-def q_values(lfdr: FloatArray) -> FloatArray:
+def q_values(lfdr: FloatArray, weight: FloatArray | None = None) -> FloatArray:
     """Return the running mean of the sorted local fdr, made monotone from the top, [U].
 
     Calling all units with q <= .05 calls the longest prefix whose expected share of false
     calls is at most .05.
 
+    Parameters
+    ----------
+    lfdr
+        [U] local false discovery rates.
+    weight
+        [U] how many units each stands for; one by default.
+
     >>> q_values(np.array([0.2, 0.0, 0.1])).round(3).tolist()
     [0.1, 0.0, 0.05]
     """
     order = np.argsort(lfdr, kind="stable")
-    running = np.cumsum(lfdr[order]) / np.arange(1, len(lfdr) + 1)
+    w = np.ones(len(lfdr)) if weight is None else weight[order]
+    running = np.cumsum(lfdr[order] * w) / np.maximum(np.cumsum(w), 1e-300)
     q = np.empty(len(lfdr))
     q[order] = np.minimum.accumulate(running[::-1])[::-1]
     return q
@@ -56,17 +64,36 @@ def benjamini_hochberg(p: FloatArray) -> FloatArray:
 
 
 def prior_from_bayes_factors(
-    log_bf: FloatArray, start: float = 0.01, tol: float = 1e-10, max_iter: int = 1000
+    log_bf: FloatArray,
+    weight: FloatArray | None = None,
+    start: float = 0.01,
+    tol: float = 1e-10,
+    max_iter: int = 1000,
 ) -> float:
     """Return pi by EM on all units' Bayes factors: pi <- (sum z + .5) / (U + 1).
 
     For jobs whose other hyperparameters were fitted on a sample of the units. The EM is a
     scalar fixed point; Aitken's extrapolation takes it to ``tol`` in a few passes.
+
+    Parameters
+    ----------
+    log_bf
+        [U] log Bayes factors.
+    weight
+        [U] how many units each stands for; one by default.
+    start, tol, max_iter
+        First value, relative tolerance, and most passes.
     """
+    w = np.ones(len(log_bf)) if weight is None else weight
+    total = float(w.sum())
+
+    def step(pi: float) -> float:
+        return (float(w @ (1.0 - local_fdr(log_bf, pi))) + 0.5) / (total + 1.0)
+
     pi = start
     for _ in range(max_iter):
-        first = _prior_step(log_bf, pi)
-        second = _prior_step(log_bf, first)
+        first = step(pi)
+        second = step(first)
         bend = (second - first) - (first - pi)
         jump = pi - (first - pi) ** 2 / bend if bend != 0.0 else second
         moved = jump if 0.0 < jump < 1.0 else second
@@ -74,8 +101,3 @@ def prior_from_bayes_factors(
             return float(moved)
         pi = moved
     return float(pi)
-
-
-def _prior_step(log_bf: FloatArray, pi: float) -> float:
-    z = 1.0 - local_fdr(log_bf, pi)
-    return float((z.sum() + 0.5) / (len(log_bf) + 1.0))

@@ -149,7 +149,7 @@ class TwoGroups:
 
     def observe(self, batch: Counts) -> Observed:
         """Return the reads behind the first guess of the error rates."""
-        of = units(batch)
+        of = units(batch.sample())
         r, n = of.alt_reads.sum(axis=1), of.depth.sum(axis=1)
         errors = (r < 0.1 * n) & (n > 0)
         kind = of.kind[errors]
@@ -183,7 +183,9 @@ class TwoGroups:
 
     def local_step(self, q: Global, batch: Counts, local: Table | None) -> Table:
         """Return the partition's table; it depends on the anchor only, so it is made once."""
-        return local if local is not None else tabulate(units(batch), q.anchor, self.compiled)
+        return (
+            local if local is not None else tabulate(units(batch.sample()), q.anchor, self.compiled)
+        )
 
     def suff_stats(self, q: Global, batch: Counts, local: Table) -> Sums:
         """Return the sums of the E-step."""

@@ -156,7 +156,7 @@ class RVD2:
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Global:
         """Return the start: a Beta with A0 = 1 at the mean rate, M = 2000; no randomness."""
-        mean = observed.log_rate / max(observed.locations, 1.0)
+        mean = observed.log_rate / observed.locations if observed.locations else np.log(1e-3)
         rate = float(np.clip(np.exp(mean), 1e-6, 0.5))
         return Global(a0=1.0, b0=(1.0 - rate) / rate, log_m=float(np.log(2000.0)))
 

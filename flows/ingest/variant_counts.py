@@ -1,0 +1,237 @@
+"""Base counts in Parquet: checks, the shuffle from rows to locations, the arrays of a partition.
+
+Rows may come in any order. Every slice of rows is sorted by location and stored with a
+sample of its locations; these say where to cut, and then each partition is put together
+from the slices that reach into it. No step holds more than one slice or partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows import storage
+from flows.faults import Fault, InputError
+from flows.ingest.variants import BASES, Region
+from flows.schemas import COUNTS
+from vbmodels.state import IntArray, State
+from vbmodels.variants.batch import Counts
+
+MAX_ROWS = 20
+EVERY = 50
+_BATCH = 500_000
+Column = tuple[str, str]  # sample and replicate
+Key = tuple[str, int]  # contig and position
+
+
+@dataclass(frozen=True)
+class Loci(State):
+    """Where a partition's locations are, and their reads by strand.
+
+    Attributes
+    ----------
+    chrom
+        [J] contigs, fixed-width text.
+    pos
+        [J] positions, from 1.
+    forward
+        [J, R, 4] counts of reads on the forward strand; None where strands are not known.
+    """
+
+    chrom: np.ndarray
+    pos: IntArray
+    forward: np.ndarray | None
+
+
+def check_counts(url: str) -> tuple[int, set[str], list[Fault]]:
+    """Read one file batch by batch; return its rows, its samples and every fault."""
+    file = storage.parquet_file(url)
+    faults = COUNTS.faults(file.schema_arrow, url)
+    if faults:
+        return 0, set(), faults
+    rows, samples = 0, set()
+    names = [c.name for c in COUNTS.columns if c.name in file.schema_arrow.names]
+    for batch in storage.read_batches(url, _BATCH):
+        table = pa.table(batch.select(names))
+        samples |= set(table["sample"].cast(pa.string()).unique().to_pylist())
+        faults += _row_faults(table, url, rows)
+        rows += table.num_rows
+    if not rows:
+        faults.append(Fault(file=url, expected="at least one row", found="none"))
+    return rows, {s for s in samples if s is not None}, faults[:MAX_ROWS]
+
+
+def _row_faults(table: pa.Table, url: str, before: int) -> list[Fault]:
+    faults = []
+
+    def tell(mask: pa.ChunkedArray, column: str | None, expected: str, found: str) -> None:
+        for row in np.flatnonzero(np.asarray(pc.fill_null(mask, False)))[:MAX_ROWS]:
+            value = found or repr(table[column][int(row)].as_py())
+            faults.append(
+                Fault(file=url, column=column, row=before + int(row) + 1, expected=expected,
+                      found=value)
+            )  # fmt: skip
+
+    for name in ("chrom", "pos", "ref", "sample", "replicate", *BASES):
+        tell(pc.is_null(table[name]), name, "a value", "null")
+    for name in BASES:
+        tell(pc.less(table[name], 0), name, "a count of 0 or more", "")
+        tell(pc.greater(table[name], 2**31 - 1), name, "a count below 2^31", "")
+    tell(pc.less(table["pos"], 1), "pos", "a position from 1", "")
+    length = pc.utf8_length(table["ref"].cast(pa.string()))
+    tell(pc.not_equal(length, 1), "ref", "one reference base", "")
+    if "depth" in table.column_names:
+        total = sum(np.asarray(pc.fill_null(table[b], 0)).astype(np.int64) for b in BASES)
+        tell(
+            pc.less(table["depth"], pa.array(total)), "depth", "at least the sum of the counts", ""
+        )
+    return faults
+
+
+def read_sorted(
+    table: pa.Table, wanted: Sequence[Region] | None
+) -> tuple[pa.Table, list[Key], set[Column]]:
+    """Return a slice sorted by location, every 50th location and the last, and its replicates."""
+    table = table.select([c.name for c in COUNTS.columns if c.name != "depth"])
+    columns = [
+        table[c.name].cast(pa.string() if c.type == pa.string() else pa.int64())
+        for c in COUNTS.columns
+        if c.name != "depth"
+    ]
+    table = pa.table(columns, names=table.column_names)
+    if wanted is not None:
+        mask = np.zeros(len(table), bool)
+        chrom, pos = table["chrom"].to_numpy(), table["pos"].to_numpy()
+        for region in wanted:
+            inside = (pos > region.start) & (pos <= region.stop)
+            mask |= inside & (chrom == region.contig)
+        table = table.filter(pa.array(mask))
+    table = table.sort_by([("chrom", "ascending"), ("pos", "ascending")])
+    pairs = table.select(["sample", "replicate"]).group_by(["sample", "replicate"]).aggregate([])
+    found = set(zip(pairs["sample"].to_pylist(), pairs["replicate"].to_pylist(), strict=True))
+    if not len(table):
+        return table, [], found
+    keys = list(zip(table["chrom"].to_pylist(), table["pos"].to_pylist(), strict=True))
+    distinct = [k for i, k in enumerate(keys) if i == 0 or k != keys[i - 1]]
+    return table, [*distinct[::EVERY], distinct[-1]], found
+
+
+def boundaries(samples: Sequence[Sequence[Key]], partitions: int) -> list[Key]:
+    """Return the first location of every partition but the first."""
+    keys = sorted({key for sample in samples for key in sample})
+    picked = [keys[len(keys) * i // partitions] for i in range(1, partitions)] if keys else []
+    return sorted(set(picked))
+
+
+def assemble(
+    tables: Sequence[pa.Table], columns: Sequence[Column], case: str, source: str
+) -> tuple[Counts, Loci, int, int]:
+    """Put the rows of a partition's locations into arrays.
+
+    Locations without a read, and those whose reference is not A, C, G or T, are left out.
+
+    Parameters
+    ----------
+    tables
+        Rows of the partition.
+    columns
+        The replicates, in the order of the arrays.
+    case
+        Name of the case's sample.
+    source
+        For messages.
+
+    Returns
+    -------
+    counts, loci
+        The arrays.
+    without_reads, without_reference
+        Locations left out.
+
+    Raises
+    ------
+    InputError
+        If a location comes twice in a replicate, or has two reference bases.
+    """
+    table = pa.concat_tables(tables)
+    place = {column: i for i, column in enumerate(columns)}
+    of = [place.get(k, -1) for k in zip(table["sample"].to_pylist(),
+                                        table["replicate"].to_pylist(), strict=True)]  # fmt: skip
+    replicate = np.array(of, np.int64)
+    keep = replicate >= 0
+    chrom = table["chrom"].to_numpy().astype(str)[keep]
+    pos = table["pos"].to_numpy()[keep]
+    reads = np.stack([table[b].to_numpy() for b in BASES], axis=1)[keep]
+    ref_code = np.array([BASES.find(b) for b in pc.utf8_upper(table["ref"]).to_pylist()],
+                        np.int8)[keep]  # fmt: skip
+    replicate = replicate[keep]
+    names, code = np.unique(chrom, return_inverse=True)
+    key = np.stack([code, pos], axis=1)
+    unique, at = np.unique(key, axis=0, return_inverse=True)
+    at = at.ravel()
+    seen = np.bincount(at * len(columns) + replicate, minlength=len(unique) * len(columns))
+    faults = []
+    for twice in np.flatnonzero(seen > 1)[:MAX_ROWS]:
+        j, c = divmod(int(twice), len(columns))
+        faults.append(_location_fault(source, names, unique[j], f"{' '.join(columns[c])} twice"))
+    ref = np.full(len(unique), -1, np.int8)
+    ref[at] = ref_code
+    for j in np.unique(at[ref[at] != ref_code])[:MAX_ROWS]:
+        faults.append(_location_fault(source, names, unique[j], "two reference bases"))
+    if faults:
+        raise InputError(faults)
+    counts = np.zeros((len(unique), len(columns), 4), np.int32)
+    counts[at, replicate] = reads
+    member = np.array([sample == case for sample, _ in columns])
+    return clean(counts, ref, member, names[unique[:, 0]], unique[:, 1], None)
+
+
+def clean(
+    counts: np.ndarray,
+    ref: np.ndarray,
+    case: np.ndarray,
+    chrom: np.ndarray,
+    pos: IntArray,
+    forward: np.ndarray | None,
+) -> tuple[Counts, Loci, int, int]:
+    """Leave out locations without a read or without a reference base, and count them."""
+    read = counts.any(axis=(1, 2))
+    known = ref >= 0
+    keep = read & known
+    loci = Loci(
+        np.asarray(chrom, dtype=np.str_)[keep],
+        pos[keep].astype(np.int64),
+        None if forward is None else forward[keep],
+    )
+    without = int((~read).sum()), int((read & ~known).sum())
+    return Counts(counts[keep], ref[keep], case), loci, *without
+
+
+def _location_fault(source: str, names: np.ndarray, key: np.ndarray, found: str) -> Fault:
+    return Fault(
+        file=source,
+        expected="one row a location and replicate, with one reference base",
+        found=f"{names[key[0]]}:{key[1]} {found}",
+    )
+
+
+def to_table(
+    counts: np.ndarray, ref: np.ndarray, chrom: str, start: int, columns: Sequence[Column]
+) -> pa.Table:
+    """Return counts [J, R, 4] of consecutive positions as rows of the counts table."""
+    j, r = counts.shape[:2]
+    letters = np.array([*BASES, "N"])
+    data = {
+        "chrom": pa.array([chrom] * (j * r)),
+        "pos": np.repeat(np.arange(start + 1, start + j + 1), r),
+        "ref": pa.array(letters[np.repeat(ref, r)]),
+        "sample": pa.array([s for s, _ in columns] * j),
+        "replicate": pa.array([name for _, name in columns] * j),
+    }
+    data |= {b: counts[:, :, i].ravel().astype(np.int64) for i, b in enumerate(BASES)}
+    schema = pa.schema([f for f in COUNTS.arrow if f.name != "depth"])
+    return pa.table(data, schema=schema)

@@ -1,0 +1,125 @@
+"""What the variants report says, from the calls of the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flows.publish import plots
+from flows.publish.report import Findings, Grid, Section
+from flows.settings import VariantSettings
+
+if TYPE_CHECKING:
+    from flows.families.variant_calls import PartCalls
+
+MOST_CALLS = 200
+MOST_PLOTTED = 30
+
+
+def report(
+    parts: Sequence[PartCalls],
+    hyperparameters: Sequence[tuple[Any, ...]],
+    caps: Sequence[str],
+    settings: VariantSettings,
+) -> Findings:
+    """Say what was found in all partitions."""
+    calls = sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
+    passed = [c for c in calls if not c["filters"]]
+    locations = sum(p.locations for p in parts)
+    level = (
+        f"at a false discovery rate of {settings.fdr:g}"
+        if settings.test == "two_groups"
+        else f"by P(difference > {settings.tau:g}) > {1 - settings.alpha:g}"
+    )
+    headline = f"{len(passed):,} variants in {locations:,} locations {level}"
+    sections = [_calls(calls, settings)]
+    if calls:
+        sections.append(_rates(calls, settings))
+    sections += [_depth(parts), _q_values(parts), _hyperparameters(hyperparameters)]
+    warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
+    if settings.test == "posterior_difference" and settings.tau == 0.0 and settings.control:
+        warnings.append(
+            "At tau = 0 the papers' rule has no point null: its specificity is only "
+            f"{1 - settings.alpha:g}, so among few variants many calls are false; set tau=5e-4, "
+            "or go by q_value."
+        )
+    results = {
+        "locations": locations,
+        "units": sum(p.units for p in parts),
+        "calls": len(calls),
+        "passed": len(passed),
+    }
+    top = [
+        {"variant": _name(c), "P": round(c["P"], 4), "q": float(f"{c['QV']:.2g}"),
+         "rate": float(f"{c['MU']:.3g}")}
+        for c in calls[:20]
+    ]  # fmt: skip
+    return Findings(headline, sections, results, tuple(warnings), top)
+
+
+def _name(call: dict[str, Any]) -> str:
+    return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
+
+
+def _counts(call: dict[str, Any], sample: str) -> str:
+    return ", ".join(f"{a}/{n}" for a, n in call["replicates"].get(sample, ()))
+
+
+def _calls(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:
+    rows = [
+        (
+            _name(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
+            f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _counts(c, "case"),
+            _counts(c, "control"),
+        )
+        for c in calls[:MOST_CALLS]
+    ]  # fmt: skip
+    columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
+               f"{settings.case}: reads/depth by replicate",
+               f"{settings.control or 'no control'}: the same")  # fmt: skip
+    more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
+    text = "Calls, best first, with their reads in every replicate. All locations stand in the "
+    return Section("Calls", f"{text}table loci/, the calls in variants.vcf.gz.{more}", (),
+                   (Grid(columns, rows),))  # fmt: skip
+
+
+def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:
+    shown = calls[:MOST_PLOTTED]
+    series = [("case", [(c["MU"], *c["MUCI"]) for c in shown])]
+    if settings.control:
+        series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
+    plot = plots.paired_intervals([_name(c) for c in shown], series, "rate of the allele")
+    return Section(
+        "Rates of the called alleles",
+        "Posterior means and 95 % intervals in case (filled) and control (open), on a log scale.",
+        (plot,),
+    )
+
+
+def _depth(parts: Sequence[PartCalls]) -> Section:
+    points = [point for part in parts for point in part.depth]
+    contigs = list(dict.fromkeys(p[0] for p in points))
+    drawn = []
+    for contig in contigs[:4]:
+        own = sorted(p[1:] for p in points if p[0] == contig)
+        step = max(1, len(own) // 2000)
+        pos, case, control = (np.array(v) for v in zip(*own[::step], strict=True))
+        drawn.append(
+            plots.lines(pos, [("case", case), ("control", control)], contig, "mean depth",
+                        f"Depth along {contig}")
+        )  # fmt: skip
+    note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
+    return Section("Depth", f"Mean reads of a replicate along the region.{note}", drawn)
+
+
+def _q_values(parts: Sequence[PartCalls]) -> Section:
+    counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
+    centres = np.repeat((np.arange(40) + 0.5) / 40, np.minimum(counts, 10**6))
+    return Section("q-values", "", (plots.histogram(centres, "q-value", "alleles", "q-values"),))
+
+
+def _hyperparameters(rows: Sequence[tuple[Any, ...]]) -> Section:
+    grid = Grid(("name", "of", "value"), [(n, i or "", m) for n, i, m, _ in rows])
+    return Section("Hyperparameters", "Estimated from the data of both samples.", (), (grid,))
