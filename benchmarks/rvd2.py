@@ -47,7 +47,7 @@ def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict:
     """Fit and call; return the units, their q-values and what the fit took."""
     model = model or TwoGroups()
     begun = time.process_time()
-    done = fit(model, [counts], tol=1e-6)
+    done = fit(model, [counts], tol=1e-5)
     q = model.anchored(done.q)
     of = units(counts)
     tabulated = table.tabulate(of, q.anchor)
@@ -64,7 +64,7 @@ def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict:
 
 
 def papers(counts: Counts) -> dict[float, np.ndarray]:
-    """Return the locations that the papers' rule calls, by tau (collapsed, M_j with a prior)."""
+    """Return the locations that the papers' rule calls, by tau (collapsed, one M)."""
     r, n = totals(counts)
     states = []
     for member in (counts.case, ~counts.case):

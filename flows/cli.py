@@ -158,6 +158,28 @@ def check(
 
 
 @app.command()
+def count(
+    source: Annotated[str, typer.Argument(help="Sample sheet: CSV of sample, replicate, path.")],
+    target: Annotated[str, typer.Argument(help="Folder or URL for the Parquet counts.")],
+    config: Config = None,
+    assign: Assign = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    partitions: Annotated[int | None, typer.Option(help="Number of files.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Count the bases of BAM or CRAM files once, for the variants pipeline (its settings)."""
+    family = pipeline_named("variants")
+    chosen = settings_of.load(family.settings, config, assign or [], partitions=partitions)
+    compute = settings_of.ComputeSettings(workers=workers, scheduler=scheduler)
+    from flows.pipelines.count import count as count_reads
+
+    with _watched(json_output):
+        outcome = count_reads(source, target, chosen, compute)
+    _print_outcome(outcome, json_output)
+
+
+@app.command()
 def show(
     run: Annotated[str, typer.Argument(help="A finished run: TARGET or TARGET/runs/RUN_ID.")],
     open_report: Annotated[

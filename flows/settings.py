@@ -353,9 +353,10 @@ class VariantSettings(RunSettings):
         description="posterior_difference: collapsed integrates theta out; mean_field is the "
         "text's, whose sd is too small by about sqrt(1 + M/n).",
     )
-    dispersion: Literal["per_location", "shared"] = Field(
-        "per_location",
-        description="posterior_difference: log M_j with a normal prior, or one M for all.",
+    dispersion: Literal["shared", "per_location"] = Field(
+        "shared",
+        description="posterior_difference: one M for all locations, or log M_j with a normal "
+        "prior, which strong variants can drive into a useless optimum.",
     )
     fit_units: int = Field(
         6000,

@@ -191,8 +191,7 @@ class Variants:
         settings: VariantSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        caps = model.caps_hit(q) if isinstance(model, TwoGroups) else []
-        return report(summaries, self.posterior(model, q), caps, settings)
+        return report(summaries, self.posterior(model, q), model.caps_hit(q), settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw counts with their truth."""
@@ -271,6 +270,19 @@ def count_positions(
         )
         for piece in pieces
     ]
+
+
+def write_part_counts(part: Part, settings: VariantSettings, target: str) -> int:
+    """Count the reads of a partition and write them as rows of the counts table."""
+    tables = [
+        variant_counts.to_table(
+            by_strand.sum(axis=2, dtype=np.int32), ref, region.contig, region.start, columns
+        )
+        for region, by_strand, ref, columns in count_positions(part, settings)
+    ]
+    table = pa.concat_tables(tables)
+    storage.write_table(storage.join(target, f"part-{part.index:05d}.parquet"), table)
+    return int(table.num_rows)
 
 
 def _count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:

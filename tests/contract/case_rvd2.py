@@ -167,7 +167,12 @@ def case_of(model: RVD2, name: str, **items) -> Case:
 
 CASES = [
     case_of(
-        RVD2(), "rvd2-collapsed", gap=0.02, mean_tolerance=0.1, sd_ratio=(0.85, 1.1), recovery=1.0
+        RVD2(dispersion="per_location"),
+        "rvd2-collapsed",
+        gap=0.02,
+        mean_tolerance=0.1,
+        sd_ratio=(0.85, 1.1),
+        recovery=1.0,
     ),
     case_of(
         RVD2(dispersion="shared"),
@@ -178,7 +183,7 @@ CASES = [
         recovery=1.0,
     ),
     case_of(
-        RVD2(inference="mean_field"),
+        RVD2(inference="mean_field", dispersion="per_location"),
         "rvd2-mean-field",
         gap=5.0,
         mean_tolerance=1.0,

@@ -137,7 +137,10 @@ def test_a_missing_replicate_is_as_if_it_were_not_there():
 
 def test_free_m_hides_variants_so_its_prior_matters():
     data = reads(locations=200)
-    tight, loose = (fit(RVD2(log_m_sd=sd), [data], tol=1e-7, max_iter=5000) for sd in (0.5, 3.0))
+    tight, loose = (
+        fit(RVD2(dispersion="per_location", log_m_sd=sd), [data], tol=1e-7, max_iter=5000)
+        for sd in (0.5, 3.0)
+    )
     m_of = [f.reduce.local_states(f.iterations - 1)[0].log_m[0] for f in (tight, loose)]
     assert m_of[1] < m_of[0] - 1.0
 

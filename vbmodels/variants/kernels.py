@@ -13,14 +13,14 @@ _BROAD = 0.1
 _WIDTH = 0.7
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _stirling(z):
     """Return lgamma(z) - (z - 1/2) log z + z - log(2 pi)/2, for z >= 10 to 1e-15."""
     w = 1.0 / (z * z)
     return (1 / 12.0 - w * (1 / 360.0 - w * (1 / 1260.0 - w * (1 / 1680.0 - w / 1188.0)))) / z
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_gamma(z):
     """Return lgamma(z) - log(2 pi)/2 for z > 0."""
     product = 1.0
@@ -31,7 +31,7 @@ def log_gamma(z):
     return value if product == 1.0 else value - math.log(product)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _log_rising(a, log_gamma_a, r):
     """Return lgamma(a + r) - lgamma(a) for a > 0 and a whole r >= 0, given `log_gamma` (a)."""
     if r == 0:
@@ -44,13 +44,13 @@ def _log_rising(a, log_gamma_a, r):
     return log_gamma(a + r) - log_gamma_a
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_rising(a, r):
     """Return lgamma(a + r) - lgamma(a) for a > 0 and a whole r >= 0."""
     return _log_rising(a, log_gamma(a) if r > 12 else 0.0, r)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def polygammas(z):
     """Return psi(z) and psi'(z) for z > 0, by recurrence to z >= 8 and asymptotic series."""
     psi = 0.0
@@ -82,7 +82,7 @@ def polygammas(z):
     return psi, tri + v * (1.0 + 0.5 * v + w * series)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _centre(r, n, member, m, start):
     """Return mode and scale in x of one sample's likelihood times sqrt(mu (1-mu))."""
     x = start
@@ -117,7 +117,7 @@ def _centre(r, n, member, m, start):
     return x, 1.0 / math.sqrt(max(-curvature, 0.1))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _stretch(x, centres, scales):
     """Return t(x), dt/dx and d2t/dx2 of `quadrature.stretch`, with one logarithm."""
     product = 1.0
@@ -135,7 +135,7 @@ def _stretch(x, centres, scales):
     return math.log(product), density, bend
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _nodes(centres, scales, low, high, x, log_weight):
     size = x.shape[0]
     t_low = _stretch(low, centres, scales)[0]
@@ -168,7 +168,7 @@ def _nodes(centres, scales, low, high, x, log_weight):
         log_weight[k] = math.log(step / density)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_case, log_control):
     """Fill nodes, log weights and log likelihoods; see `two_groups.tabulate_reference`.
 
@@ -250,7 +250,7 @@ def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_cas
                 log_control[u, q, k] = total_control
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _log_survival(x, table):
     """Cubic Hermite interpolation in u = asinh(x / 2); ``table`` is [2, n]: value, slope."""
     n = table.shape[1]
@@ -269,7 +269,7 @@ def _log_survival(x, table):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def reweigh(
     x,
     log_weight,
@@ -419,7 +419,7 @@ def reweigh(
                 sums[first_kind + 3 * t + v] += w0 * part[q, 0, source] + w1 * part[q, 1, source]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _mixture_cdf(at, x, cdf, density):
     total = 0.0
     n_m, size = x.shape
@@ -450,7 +450,7 @@ def _mixture_cdf(at, x, cdf, density):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def mixture_quantiles(x, cdf, density, levels, result):
     """Fill quantiles [U, L] of x from CDFs on nodes; see `posterior.mixture_quantiles`."""
     n_units = x.shape[0]

@@ -15,7 +15,7 @@ _LOW = 0.0
 _HIGH = math.log(1e7)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _tetragamma(z):
     """Return psi''(z) for z > 0, by recurrence to z >= 10 and the asymptotic series."""
     total = 0.0
@@ -27,13 +27,13 @@ def _tetragamma(z):
     return total - w * (1.0 + 1.0 / z + w * series)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _log_beta(a, b):
     half_log_two_pi = 0.9189385332046727
     return log_gamma(a) + log_gamma(b) - log_gamma(a + b) + half_log_two_pi
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _bound(r, n, point, prior, mean_field, size, order, nodes, gradient, hessian):
     """Fill gradient and Hessian (if ``order`` is 2) and return the value at one location.
 
@@ -184,7 +184,7 @@ def _bound(r, n, point, prior, mean_field, size, order, nodes, gradient, hessian
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _ascent(gradient, hessian, step):
     """Solve (-H + shift) step = gradient, the shift raised until Cholesky succeeds."""
     shift = 0.0
@@ -225,7 +225,7 @@ def _ascent(gradient, hessian, step):
             step[i] *= 1.5 / longest
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def newton(r, n, start, prior, mean_field, shared, size):
     """Return [J, 3] (log delta, log gamma, log M); see `model.newton_reference`."""
     found = start.copy()
@@ -270,7 +270,7 @@ def newton(r, n, start, prior, mean_field, shared, size):
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def values(r, n, points, prior, mean_field, size):
     """Return the bound [J] at given points [J, 3], without derivatives."""
     result = np.empty(len(points))

@@ -99,6 +99,13 @@ class Pair:
             self.model.from_vector(q.control, vector[3:]),
         )
 
+    def caps_hit(self, q: Global) -> list[str]:
+        """Name the global parameters that stand at a limit of their range."""
+        found = []
+        for name, of in (("case", q.case), ("control", q.control)):
+            found += [f"{cap} in the {name}" for cap in self.model.caps_hit(of)]
+        return found
+
 
 def samples(batch: Counts) -> tuple[Errors, Errors]:
     """Return the reads of the case and of the control."""
