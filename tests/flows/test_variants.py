@@ -413,7 +413,8 @@ def test_tp53_reads_end_to_end(capsys, shared_data, tmp_path):
     fasta.write_text(">17\n" + "N" * 7_571_999 + text + "N" * (81_195_210 - 7_571_999 - len(text)))
     names = ("NA06986", "NA11918", "NA12842", "NA12878")
     rows = [(("case", "control")[i % 2], i, folder / f"{n}.bam") for i, n in enumerate(names)]
-    code, out, err = run(capsys, "variants", sheet(tmp_path, rows), tmp_path / "out", "--no-record",
-                         "--set", f"fasta={fasta}", "--set", "region=17:7572000-7590999", "--json")  # fmt: skip
+    options = ("--set", f"fasta={fasta}", "--set", "region=17:7572000-7590999", "--json")
+    source = sheet(tmp_path, rows)
+    code, out, err = run(capsys, "variants", source, tmp_path / "out", "--no-record", *options)
     assert code == 0, err
     assert json.loads(out)["results"]["locations"] > 5000
