@@ -171,7 +171,7 @@ def count(
     """Count the bases of BAM or CRAM files once, for the variants pipeline (its settings)."""
     family = pipeline_named("variants")
     chosen = settings_of.load(family.settings, config, assign or [], partitions=partitions)
-    compute = settings_of.ComputeSettings(workers=workers, scheduler=scheduler)
+    compute = settings_of.compute_settings(workers, scheduler)
     from flows.pipelines.count import count as count_reads
 
     with _watched(json_output):
