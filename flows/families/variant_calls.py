@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from scipy.special import betaincinv
 
 from flows.ingest.variant_counts import Loci
+from flows.publish.variant_report import PartCalls
 from flows.schemas import LOCI
 from flows.settings import VariantSettings
 from vbmodels.expfam.beta import Beta
@@ -94,18 +95,6 @@ class Decision:
         """Return the q-value of scores."""
         at = np.clip(np.searchsorted(self.score, score, side="left"), 0, len(self.score) - 1)
         return self.q_value[at]
-
-
-@dataclass(frozen=True)
-class PartCalls:
-    """What one partition adds to the VCF and the report."""
-
-    locations: int
-    units: int
-    contigs: tuple[str, ...]
-    calls: tuple[dict[str, Any], ...]
-    q_histogram: IntArray
-    depth: tuple[tuple[str, int, float, float], ...] = field(default=())
 
 
 def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:

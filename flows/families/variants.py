@@ -14,13 +14,13 @@ import pyarrow as pa
 from flows import partition, storage
 from flows.families import variant_calls
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
-from flows.families.variant_calls import Decision, PartCalls, Scored
+from flows.families.variant_calls import Decision, Scored
 from flows.faults import Fault, InputError
 from flows.ingest import variant_counts, variants
 from flows.ingest.variant_counts import Column, Loci
 from flows.partition import Part
 from flows.publish.run import Dropped, RunPlace
-from flows.publish.variant_report import report
+from flows.publish.variant_report import PartCalls, report
 from flows.publish.vcf import write_vcf
 from flows.schemas import COUNTS
 from flows.settings import VariantSettings

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from flows.publish import plots
 from flows.publish.report import Findings, Grid, Section
 from flows.settings import VariantSettings
-
-if TYPE_CHECKING:
-    from flows.families.variant_calls import PartCalls
+from vbmodels.state import IntArray
 
 MOST_CALLS = 200
 MOST_PLOTTED = 30
+
+
+@dataclass(frozen=True)
+class PartCalls:
+    """What one partition adds to the VCF and the report."""
+
+    locations: int
+    units: int
+    contigs: tuple[str, ...]
+    calls: tuple[dict[str, Any], ...]
+    q_histogram: IntArray
+    depth: tuple[tuple[str, int, float, float], ...] = field(default=())
 
 
 def report(
