@@ -211,6 +211,12 @@ BAGS = Table(
         Column("label", pa.int8(), "its label as given", nullable=True),
         Column("probability", pa.float64(), "probability that the label is 1"),
         Column("held_out", pa.bool_(), "whether its label was kept from the fit, for testing"),
+        Column(
+            "bald",
+            pa.float64(),
+            "what its label is expected to tell the model, in nats; null where the model has none",
+            nullable=True,
+        ),
     ),
 )
 
@@ -227,6 +233,12 @@ INSTANCES = Table(
             "contribution",
             pa.float64(),
             "what it is expected to add to its bag's probit score; null where the model has none",
+            nullable=True,
+        ),
+        Column(
+            "bald",
+            pa.float64(),
+            "what its own label would tell the model, in nats; null where the model has none",
             nullable=True,
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,37 @@ from vbmodels.diagnostics import diagnose
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.gibbs import Chains, GibbsVMMIC
+from vbmodels.mil.gp_features import KernelOptions
+from vbmodels.mil.gp_gibbs import Chains as GPChains
+from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.mil.gp_logistic import LogisticGP, predict_logistic
+from vbmodels.mil.gp_predict import predict as predict_gp
+from vbmodels.mil.gp_probit import PRINTED, CollapsedGP, DirectGP, PrintedGP
 from vbmodels.mil.posterior import predict
 from vbmodels.mil.printed import PrintedVMMIC
 from vbmodels.mil.priors import Priors
 from vbmodels.mil.vmmic import MeanFieldVMMIC
 from vbmodels.state import FloatArray
 
+GPModel = CollapsedGP | GibbsGP | LogisticGP
+HEURISTIC_AMPLITUDE = 3.0
+"""The middle of the grid; the heuristic length scale is 1, in features scaled by sqrt(D)."""
+
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model says of bags: P(y = 1) [B]; of their instances, [N_k] for each modality."""
+    """What a model says of bags: P(y = 1) [B]; of their instances, [N_k] for each modality.
+
+    ``bald`` and ``bag_bald`` are what a label is expected to tell, in nats, where a model
+    knows it.
+    """
 
     bags: FloatArray
     probability: tuple[FloatArray, ...]
     score: tuple[FloatArray, ...]
     contribution: tuple[FloatArray, ...] | None
+    bald: tuple[FloatArray, ...] | None = None
+    bag_bald: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +60,10 @@ class Coefficients:
 
 def make(settings: BagSettings) -> Any:
     """Return the model that the settings ask for."""
-    learn = settings.inference == "collapsed" and settings.learn_slopes
+    if settings.model != "vmmic":
+        return _make_gp(settings)
+    form, standardise = settings.form, settings.standardise is not False
+    learn = form == "collapsed" and settings.learn_slopes
     priors = Priors(
         intercept_mean=settings.intercept_mean,
         intercept_variance=settings.intercept_variance,
@@ -53,15 +72,15 @@ def make(settings: BagSettings) -> Any:
         learn=learn,
         rate=settings.slope_length,
     )
-    if settings.inference == "collapsed":
-        return CollapsedVMMIC(priors, settings.standardise)
-    if settings.inference == "mean_field":
-        return MeanFieldVMMIC(priors, settings.standardise)
-    if settings.inference == "as_printed":
-        return PrintedVMMIC(priors, settings.standardise)
+    if form == "collapsed":
+        return CollapsedVMMIC(priors, standardise)
+    if form == "mean_field":
+        return MeanFieldVMMIC(priors, standardise)
+    if form == "as_printed":
+        return PrintedVMMIC(priors, standardise)
     return GibbsVMMIC(
         priors,
-        settings.standardise,
+        standardise,
         chains=settings.chains,
         burn_in=settings.burn_in,
         kept=settings.draws,
@@ -71,12 +90,16 @@ def make(settings: BagSettings) -> Any:
 
 def apply(model: Any, q: Any, data: Bags) -> Scores:
     """Predict bags and instances with the uncertainty of the parameters."""
+    if isinstance(model, GPModel):
+        return _apply_gp(model, q, data)
     found = predict(model.posterior(q).draws(), q.scaling, data)
     return Scores(found.bag, found.instances, found.instances, found.contributions)
 
 
 def coefficients(model: Any, q: Any) -> list[Coefficients]:
     """Return the posterior of every global parameter, in blocks."""
+    if isinstance(model, GPModel):
+        return _gp_coefficients(model, q)
     layout = q.scaling.layout
     mean, sd = model.posterior(q).moments()
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
@@ -94,9 +117,10 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
 
 def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return a sampler's diagnostics and what they warn of; nothing for the other forms."""
-    if not isinstance(q, Chains) or q.kept.shape[1] < 4:
+    kept = _kept_draws(q)
+    if kept is None or kept.shape[1] < 4:
         return {}, ()
-    seen = diagnose(q.kept)
+    seen = diagnose(kept)
     numbers = {
         "largest_r_hat": float(np.max(seen.r_hat)),
         "smallest_effective_draws": float(np.min(seen.ess_bulk)),
@@ -107,3 +131,87 @@ def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:
         f"The chains have not mixed: R-hat is {numbers['largest_r_hat']:.2f} and a parameter has "
         f"{numbers['smallest_effective_draws']:.0f} effective draws; draw more, or thin.",
     )
+
+
+def _kept_draws(q: Any) -> FloatArray | None:
+    """Return a sampler's draws [chain, draw, K]; None for the other forms."""
+    if isinstance(q, Chains):
+        return q.kept
+    if isinstance(q, GPChains):
+        return q.draws.reshape(*q.draws.shape[:2], -1)
+    return None
+
+
+def _make_gp(settings: BagSettings) -> GPModel:
+    options = KernelOptions(
+        kernel=settings.kernel,
+        n_inducing=settings.n_inducing,
+        standardise=settings.standardise,
+        sample_seed=settings.seed,
+    )
+    one_value = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
+    if settings.form == "as_printed":
+        name = "rbf" if settings.kernel == "auto" else settings.kernel
+        printed = replace(
+            PRINTED,
+            kernel=name,
+            n_inducing=settings.n_inducing,
+            standardise=settings.standardise is not False,
+            sample_seed=settings.seed,
+        )
+        return LogisticGP(printed) if settings.model == "gp_logistic" else PrintedGP(printed)
+    if settings.form == "direct":
+        return DirectGP(options if settings.kernel_params == "optimise" else one_value)
+    if settings.form == "collapsed":
+        return CollapsedGP(one_value)
+    return GibbsGP(
+        one_value,
+        chains=settings.chains,
+        warmup=settings.burn_in,
+        draws=settings.draws,
+        thin=settings.thin,
+    )
+
+
+def _apply_gp(model: GPModel, q: Any, data: Bags) -> Scores:
+    if isinstance(model, LogisticGP):
+        score, probability, bag = predict_logistic(q, data)[0]
+        return Scores(bag, (probability,), (score,), None)
+    if isinstance(model, GibbsGP):
+        found = predict_from_draws(q, data)[0]
+    else:
+        found = predict_gp(model.posterior(q), data)[0]
+    return Scores(
+        found.bag_probability,
+        (found.probability,),
+        (found.score,),
+        None,
+        (found.bald,),
+        found.bag_bald,
+    )
+
+
+def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
+    """Return the kernel value in use, the constant c0 + sqrt(v_c) w, and linear weights."""
+    features, kernel = q.features, 0
+    if isinstance(model, GibbsGP):
+        flat = q.draws[:, :, 0].reshape(-1, q.draws.shape[-1])
+        mean, sd = flat.mean(axis=0), flat.std(axis=0)
+    else:
+        post = q if isinstance(model, LogisticGP) else model.posterior(q)
+        kernel = 0 if isinstance(model, LogisticGP) else int(post.kernel[0])
+        half = np.linalg.inv(post.factor[0])
+        mean, sd = post.mean[0], np.sqrt((half**2).sum(axis=0))
+    weights = features.weights[kernel]
+    mean, sd = mean * weights, sd * weights
+    blocks = [Coefficients("constant", None, features.offset + mean[-1:], sd[-1:])]
+    if features.linear:
+        width = features.mean.size
+        blocks.append(Coefficients("linear", 0, mean[:width], sd[:width]))
+    if features.kinds:
+        for name, value in (
+            ("length scale", features.lengths[features.which[kernel]]),
+            ("amplitude", features.amplitude[kernel]),
+        ):
+            blocks.append(Coefficients(name, None, np.array([value]), np.zeros(1)))
+    return blocks

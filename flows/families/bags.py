@@ -110,6 +110,8 @@ class BagsFamily:
         """Bring all partitions to the same modalities."""
         about = [_read_json(_work(place, "about", p.index, "json")) for p in parts]
         form = _form(about) if fitted is None else _kept_form(fitted, about)
+        if settings.model != "vmmic" and len(form["modalities"]) > 1:
+            raise InputError([_one_modality(settings.model, form["modalities"])])
         storage.write_bytes(_form_url(place), json.dumps(form).encode())
         built = each(_build, [part.index for part in parts], settings, place, form)
         warnings = [] if fitted is not None else _warnings(about, form, built)
@@ -130,8 +132,10 @@ class BagsFamily:
         rows = storage.read_table(_work(place, "bag_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
+        bald = _or_nulls(found.bag_bald, rows.num_rows)
         bags = pa.table(
-            [rows["bag_id"], rows["label"], pa.array(found.bags), held_out], schema=BAGS.arrow
+            [rows["bag_id"], rows["label"], pa.array(found.bags), held_out, bald],
+            schema=BAGS.arrow,
         )
         told = storage.read_table(_work(place, "instance_rows", index))
         instances = _instance_table(found, told, rows["bag_id"], about, form)
@@ -176,6 +180,20 @@ class BagsFamily:
         from flows.families.bag_simulation import write_bags
 
         return write_bags(target, rows, seed)
+
+
+def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
+    return pa.nulls(size, pa.float64()) if values is None else pa.array(values)
+
+
+def _one_modality(model: str, names: Sequence[str]) -> Fault:
+    return Fault(
+        file="settings",
+        column="model",
+        expected=f"instances of one modality with model={model}",
+        found=f"{len(names)}: {', '.join(name or 'one without a name' for name in names)}",
+        remedy="give it the instances of one modality, or take model=vmmic",
+    )
 
 
 def _runs(checked: Sequence[Any]) -> list[bags_check.Runs]:
@@ -350,10 +368,9 @@ def _instance_table(
         return pa.array(values)
 
     names = pa.array([name or None for name in form["modalities"]], pa.string())
-    contribution = (
-        pa.nulls(kind.size, pa.float64())
-        if found.contribution is None
-        else gathered(found.contribution)
+    contribution, bald = (
+        pa.nulls(kind.size, pa.float64()) if columns is None else gathered(columns)
+        for columns in (found.contribution, found.bald)
     )
     return pa.table(
         [
@@ -363,6 +380,7 @@ def _instance_table(
             gathered(found.probability),
             gathered(found.score),
             contribution,
+            bald,
         ],
         schema=INSTANCES.arrow,
     )

@@ -84,9 +84,9 @@ def test_a_run_leaves_what_it_promises(fitted, simulated):
     assert (record.rows_read, record.rows_kept, record.partitions) == (3000, 3000, 4)
     assert record.converged
     bags, found = table_of(fitted, "bags"), table_of(fitted, "instances")
-    assert bags.column_names == ["bag_id", "label", "probability", "held_out"]
+    assert bags.column_names == ["bag_id", "label", "probability", "held_out", "bald"]
     assert found.column_names == [
-        "bag_id", "instance_id", "modality", "probability", "score", "contribution",
+        "bag_id", "instance_id", "modality", "probability", "score", "contribution", "bald",
     ]  # fmt: skip
     source = storage.read_table(str(simulated / "bags.parquet"))
     given = dict(zip(source["bag_id"].to_pylist(), source["label"].to_pylist(), strict=True))
@@ -329,3 +329,67 @@ def test_workers_give_the_same_bits(simulated, tmp_path, capsys):
         assert run(capsys, "bags", simulated, tmp_path / name, *options)[0] == 0
         tables.append(table_of(tmp_path / name, "bags"))
     assert tables[0].equals(tables[1])
+
+
+# The probit Gaussian process.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("kernel=linear+matern32", "kernel_params=heuristic", "n_inducing=7"),
+        ("inference=collapsed",),
+        ("inference=as_printed",),
+        ("inference=gibbs", "chains=2", "burn_in=10", "draws=20"),
+        ("model=gp_logistic",),
+    ],
+    ids=["direct", "sum", "collapsed", "as_printed", "gibbs", "logistic"],
+)
+def test_every_form_of_the_gaussian_process_runs(tmp_path, capsys, options):
+    path = written(tmp_path, instances(60, primary=pa.array(np.tile([True, False, True], 60))))
+    settings = [p for o in ("model=gp_probit", "held_out=0.3", *options) for p in ("--set", o)]
+    target = tmp_path / "t"
+    code, out, _ = run(capsys, "bags", path, target, "--partitions", "3", *settings, *PLAIN)
+    assert code == 0
+    assert json.loads(out)["results"]["auroc"] > 0.6
+    bags, found = table_of(target, "bags"), table_of(target, "instances")
+    logistic = "model=gp_logistic" in options
+    for column in (bags["bald"], found["bald"]):
+        assert column.null_count == (len(column) if logistic else 0)
+    assert np.all(np.isfinite(found["score"].to_numpy()))
+    assert bags["probability"].to_numpy().min() > 0
+
+
+def test_the_gaussian_process_scores_new_bags_as_in_the_fit(tmp_path, capsys):
+    path = written(tmp_path, instances(50))
+    place = tmp_path / "t"
+    assert run(capsys, "bags", path, place, "--set", "model=gp_probit", *PLAIN)[0] == 0
+    _, record = open_run(str(place))
+    fitted_run = tmp_path / "t" / "runs" / record.run_id
+    assert run(capsys, "score", fitted_run, path, tmp_path / "s", *PLAIN)[0] == 0
+    for name in ("bags", "instances"):
+        one, two = (table_of(t, name)["probability"].to_numpy() for t in (place, tmp_path / "s"))
+        np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("model=gp_probit", "inference=mean_field"), "direct or collapsed or as_printed or gibbs"),
+        (("inference=direct",), "collapsed or mean_field or as_printed or gibbs"),
+        (("model=gp_probit", "kernel=cubic"), "expected a kernel out of linear"),
+    ],
+)
+def test_models_refuse_what_they_do_not_have(tmp_path, capsys, options, said):
+    path = written(tmp_path, instances())
+    settings = [p for o in options for p in ("--set", o)]
+    code, _, err = run(capsys, "bags", path, tmp_path / "t", *settings, *PLAIN)
+    assert code == 2
+    assert said in err
+
+
+def test_the_gaussian_process_refuses_two_modalities(simulated, tmp_path, capsys):
+    code, _, err = run(capsys, "bags", simulated, tmp_path, "--set", "model=gp_probit", *PLAIN)
+    assert code == 2
+    assert "instances of one modality" in err

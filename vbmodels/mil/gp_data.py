@@ -184,32 +184,37 @@ class Observed(Stats):
     positive, negative
         Bags with each label, [C].
     samples
-        Of instances of bags positive in some class, and of bags positive in none.
+        Of instances of bags positive in none of the classes, and of each class's positive bags.
     """
 
     spread: Spread
     unit: float
     positive: IntArray
     negative: IntArray
-    samples: tuple[Sample, Sample]
+    samples: tuple[Sample, ...]
 
     @classmethod
     def of(cls, batch: Batch, limit: int, seed: int) -> Observed:
-        """Summarise one partition; samples have at most ``limit`` rows each."""
+        """Summarise one partition; samples have at most ``limit`` rows of each label.
+
+        With several classes, each one's sample is smaller, so that all have 2 ``limit`` rows
+        or some 100 each.
+        """
         labels = labels_of(batch)
-        some = (labels == 1).any(axis=1)
+        groups = np.column_stack([(labels != 1).all(axis=1), labels == 1])
+        limit = max(2 * limit // groups.shape[1], min(limit, 100))
         total: Observed | None = None
         for part in blocks_of(batch):
             rows = rows_of(batch, part)
             length = np.linalg.norm(rows, axis=1)
             unit = ((np.abs(length - 1.0) < 1e-3) | (length == 0.0)) & (rows >= 0.0).all(axis=1)
-            own = np.repeat(some[part], instances_of(batch).sizes[part])
+            own = np.repeat(groups[part], instances_of(batch).sizes[part], axis=0)
             found = cls(
                 spread=Spread.of(rows),
                 unit=float(unit.sum()),
                 positive=(labels[part] == 1).sum(axis=0),
                 negative=(labels[part] == 0).sum(axis=0),
-                samples=(Sample.of(rows[own], limit, seed), Sample.of(rows[~own], limit, seed)),
+                samples=tuple(Sample.of(rows[chosen], limit, seed) for chosen in own.T),
             )
             total = found if total is None else total + found
         if total is None:

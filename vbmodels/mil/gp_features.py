@@ -50,7 +50,8 @@ class KernelOptions:
     offset
         c0, the mean of f before the constant is fitted.
     n_inducing
-        R, at most the number of distinct rows in the sample.
+        R, at most the number of distinct rows in the sample; by default 50, and 10 more for
+        each further class up to 200, because classes share them.
     standardise
         Whether features become z-scores; None: unless the rows have unit length.
     clip
@@ -67,7 +68,7 @@ class KernelOptions:
     linear_variance: float = 2.0
     constant_variance: float = 4.0
     offset: float = -1.0
-    n_inducing: int = 50
+    n_inducing: int | None = None
     standardise: bool | None = None
     clip: float = 3.0
     sample: int = 1000
@@ -83,7 +84,7 @@ class KernelOptions:
         positive = (*self.length_scales, *self.amplitudes, self.linear_variance, self.clip)
         if min(positive, default=0.0) <= 0.0 or not self.length_scales or not self.amplitudes:
             raise ValueError("length scales, amplitudes, variances and the clip must be positive")
-        if self.n_inducing < 1 or self.sample < 1:
+        if (self.n_inducing is not None and self.n_inducing < 1) or self.sample < 1:
             raise ValueError("expected at least one inducing point and one row in the sample")
 
     @property
@@ -241,7 +242,8 @@ def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Gener
         weights=np.empty((1, 0)),
     )
     samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
-    points = inducing_points(samples, options.n_inducing, rng) if kinds else blank.points
+    count = options.n_inducing or min(40 + 10 * observed.positive.size, 200)
+    points = inducing_points(samples, count, rng) if kinds else blank.points
     return _with_grid(blank, points, options)
 
 

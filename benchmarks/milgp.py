@@ -1,0 +1,255 @@
+"""The probit GP for bags beside its rivals, on real instances with known labels; and its speed.
+
+Run with the folder of the real data: ``python -m benchmarks.milgp ../shared/data/bags``. Two
+folds of bags; fitted on one, judged on the instances of the other. Writes Markdown.
+
+``--speed N`` measures one sweep at N instances and 50 inducing points instead, beside two
+matrix-vector products with the same array and one pass of log_ndtr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy.special import log_ndtr
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from vbmodels.cavi import fit
+from vbmodels.mil.batch import Instances, bags
+from vbmodels.mil.gp_data import MultiLabelBags
+from vbmodels.mil.gp_features import KernelOptions
+from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.mil.gp_likelihood import evaluate
+from vbmodels.mil.gp_logistic import LogisticGP, predict_logistic
+from vbmodels.mil.gp_predict import predict
+from vbmodels.mil.gp_probit import CollapsedGP, DirectGP, PrintedGP
+from vbmodels.mil.gp_simulate import simulate_gp
+from vbmodels.state import FloatArray
+
+NEWSGROUPS = ("alt.atheism", "comp.graphics", "rec.sport.hockey", "sci.med")
+HEURISTIC = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Instances [N, D], bag of each, labels of bags [B, C] and of instances [N, C]."""
+
+    name: str
+    rows: FloatArray
+    bag: np.ndarray
+    labels: np.ndarray
+    truth: np.ndarray
+
+    def of_bags(self, chosen: np.ndarray) -> Data:
+        """Return some bags, renumbered."""
+        rows = np.isin(self.bag, chosen)
+        _, bag = np.unique(self.bag[rows], return_inverse=True)
+        return Data(self.name, self.rows[rows], bag, self.labels[chosen], self.truth[rows])
+
+    def batch(self) -> MultiLabelBags:
+        """Return the data as the models take them."""
+        instances = Instances.from_rows(self.bag, self.rows, len(self.labels))
+        return MultiLabelBags(bags([instances], self.labels[:, 0]), self.labels)
+
+
+def read(folder: Path, name: str) -> Data:
+    """Read one set; birdsong has a class a bit of its mask."""
+    table = pq.read_table(folder / f"{name}.parquet")
+    rows = np.array(table["features"].combine_chunks().flatten(), dtype=float)
+    rows = rows.reshape(table.num_rows, -1)
+    _, first, bag = np.unique(table["bag_id"].to_numpy(), return_index=True, return_inverse=True)
+    own = table["instance_label"].to_numpy()
+    if "bag_label_mask" in table.column_names:
+        classes = np.arange(own.max() + 1)
+        labels = (table["bag_label_mask"].to_numpy()[first][:, None] >> classes) & 1
+        truth = own[:, None] == classes
+    else:
+        labels, truth = table["label"].to_numpy()[first][:, None], own[:, None] == 1
+    order = np.argsort(bag, kind="stable")
+    return Data(name, rows[order], bag[order], labels.astype(np.int8), truth[order])
+
+
+Scored = list[tuple[FloatArray, FloatArray]]
+
+
+def trivial(train: Data, test: Data) -> Scored:
+    """Copy the bag's label to each instance; logistic regression."""
+    return [
+        (p, p)
+        for y in train.labels.T
+        for p in [_regression(train).fit(train.rows, y[train.bag]).predict_proba(test.rows)[:, 1]]
+    ]
+
+
+def _regression(data: Data) -> LogisticRegression:
+    text = (np.abs(np.linalg.norm(data.rows, axis=1) - 1) < 1e-3).mean() > 0.9
+    model = LogisticRegression(max_iter=2000)
+    return model if text else make_pipeline(StandardScaler(), model)
+
+
+def probit(model: CollapsedGP, max_iter: int = 1000) -> Callable[[Data, Data], Scored]:
+    """Fit one of the probit's forms."""
+
+    def run(train: Data, test: Data) -> Scored:
+        q = fit(model, [train.batch()], max_iter=max_iter, tol=1e-7).q
+        found = predict(model.posterior(q), test.batch(), points=8)
+        return [(p.score, p.probability) for p in found]
+
+    return run
+
+
+def with_extra(train: Data, test: Data) -> Scored:
+    """The recipe with the trivial baseline's score out of bag as one more feature."""
+    found: Scored = []
+    for c, y in enumerate(train.labels.T):
+        copied, model = y[train.bag], _regression(train)
+        own = cross_val_predict(
+            model, train.rows, copied, groups=train.bag, cv=GroupKFold(5),
+            method="decision_function",
+        )  # fmt: skip
+        other = model.fit(train.rows, copied).decision_function(test.rows)
+        parts = [
+            Data(d.name, np.column_stack([d.rows, extra]), d.bag, d.labels[:, [c]], d.truth)
+            for d, extra in ((train, own), (test, other))
+        ]
+        found += probit(DirectGP())(*parts)
+    return found
+
+
+def logistic(sweeps: int | None) -> Callable[[Data, Data], Scored]:
+    """Fit the logistic rival."""
+
+    def run(train: Data, test: Data) -> Scored:
+        q = fit(LogisticGP(sweeps=sweeps), [train.batch()], max_iter=2000, tol=1e-7).q
+        return [(score, p) for score, p, _ in predict_logistic(q, test.batch())]
+
+    return run
+
+
+def gibbs(train: Data, test: Data) -> Scored:
+    """Sample at the heuristic kernel value."""
+    model = GibbsGP(HEURISTIC, chains=2, warmup=150, draws=100, thin=4)
+    q = fit(model, [train.batch()], max_iter=10_000).q
+    return [(p.score, p.probability) for p in predict_from_draws(q, test.batch())]
+
+
+METHODS: dict[str, Callable[[Data, Data], Scored]] = {
+    "trivial baseline": trivial,
+    "recipe (direct)": probit(DirectGP()),
+    "recipe, extra feature": with_extra,
+    "collapsed ascent, heuristic kernel": probit(CollapsedGP(HEURISTIC), 5000),
+    "text, 25 sweeps": probit(PrintedGP()),
+    "text, converged": probit(PrintedGP(sweeps=None), 5000),
+    "logistic, 25 sweeps": logistic(25),
+    "logistic, converged": logistic(None),
+    "Gibbs, heuristic kernel": gibbs,
+}
+
+
+def judged(found: Scored, test: Data) -> Iterator[tuple[float, float, float]]:
+    """Yield AUC, log-likelihood and average precision of each class that has both kinds."""
+    for (score, probability), truth in zip(found, test.truth.T, strict=True):
+        if 0 < truth.sum() < truth.size:
+            p = np.clip(probability, 1e-12, 1 - 1e-12)
+            yield (
+                float(roc_auc_score(truth, score)),
+                float(np.where(truth, np.log(p), np.log1p(-p)).mean()),
+                float(average_precision_score(truth, score)),
+            )
+
+
+def compare(folder: Path, names: list[str], methods: list[str]) -> None:
+    """Write one table a set: every method on the same folds."""
+    for name in names:
+        data = read(folder, name)
+        order = np.random.default_rng(0).permutation(len(data.labels))
+        halves = [np.sort(half) for half in np.array_split(order, 2)]
+        write(f"\n### {name}: {len(data.labels)} bags, {len(data.rows)} instances, "
+              f"{data.labels.shape[1]} classes, 2 folds\n")  # fmt: skip
+        write(
+            "| method | AUC | log-likelihood | average precision | CPU s |\n|---|---|---|---|---|"
+        )
+        for method in methods:
+            begin = time.process_time()
+            rows: list[tuple[float, float, float]] = []
+            for a, b in (halves, halves[::-1]):
+                test = data.of_bags(b)
+                rows += judged(METHODS[method](data.of_bags(a), test), test)
+            auc, likelihood, precision = np.mean(rows, axis=0)
+            spent = time.process_time() - begin
+            write(f"| {method} | {auc:.3f} | {likelihood:.3f} | {precision:.3f} | {spent:.1f} |")
+
+
+def speed(n: int) -> None:
+    """Time a sweep with columns kept, and its floor on the same array."""
+    data, _ = simulate_gp(np.random.default_rng(0), n // 40, 40, n_features=20)
+    model = CollapsedGP(HEURISTIC)
+    q = model.init(model.observe(data), np.random.default_rng(0))
+    q = model.global_step(q, model.suff_stats(q, data, None))
+
+    def sweep() -> None:
+        evaluate(q.features, q.points, data, wanted="gradient", collapsed=True, keep=True)
+
+    columns = q.features.base(data.modalities[0].features)[0][0]
+    m, v = q.points[0, 0], np.ones(len(columns))
+    sweep()
+    parts = {
+        "sweep": best(sweep),
+        "A m": best(lambda: columns @ m),
+        "A'v": best(lambda: v @ columns),
+        "log_ndtr": best(lambda: log_ndtr(v)),
+    }
+    floor = parts["A m"] + parts["A'v"] + parts["log_ndtr"]
+    told = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in parts.items())
+    write(f"N = {len(columns)}, {columns.shape[1]} columns: {told}; "
+          f"sweep / floor = {parts['sweep'] / floor:.2f}")  # fmt: skip
+
+
+def best(function: Callable[[], object], repeats: int = 5) -> float:
+    """Return the least CPU seconds of several runs."""
+    least = np.inf
+    for _ in range(repeats):
+        begin = time.process_time()
+        function()
+        least = min(least, time.process_time() - begin)
+    return float(least)
+
+
+def write(line: str) -> None:
+    """Write a line at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--sets", nargs="*", default=[*(f"newsgroups_{n}" for n in NEWSGROUPS),
+                                                      "birdsong"])  # fmt: skip
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--speed", type=int)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.speed:
+        speed(options.speed)
+    elif options.folder is not None:
+        compare(options.folder, options.sets, options.methods)
+    else:
+        parser.error("expected the folder of the data, or --speed N")
+
+
+if __name__ == "__main__":
+    main()
