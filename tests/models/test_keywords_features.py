@@ -1,6 +1,7 @@
-"""The 25 features against their definitions, written out word by word."""
+"""The 26 features against their definitions, written out word by word."""
 
 import math
+from statistics import pstdev
 
 import numpy as np
 import pytest
@@ -71,10 +72,10 @@ def column(b, name):
     return b.x[:, FEATURE_NAMES.index(name)]
 
 
-def test_there_are_25_finite_features():
+def test_there_are_26_finite_features():
     x = batch(tokens()).x
-    assert x.shape == (10, 25)
-    assert len(set(FEATURE_NAMES)) == 25
+    assert x.shape == (10, 26)
+    assert len(set(FEATURE_NAMES)) == 26
     assert np.isfinite(x).all()
     assert_array_equal(x[:, 0], 1.0)
 
@@ -95,7 +96,7 @@ def test_text_features_by_their_definitions():
                 idf,
                 math.log(len(where) * idf),
                 math.log(1 + min(places)),
-                (max(places) - min(places)) / t.n_tokens[d],
+                pstdev(map(float, places)) / t.n_tokens[d],
                 math.log(t.length[row]),
                 float(t.hyphen[row]),
                 math.log(t.offsets[d + 1] - t.offsets[d]),
@@ -133,6 +134,9 @@ def test_graph_features_by_their_definitions(options):
         if len(observed) < 2:
             continue
         m = n * (1 - damping) * np.linalg.inv(system_matrix(a, damping))
+        # The walk is D^-1 A with the damping d: one equation for each word, no symmetric root.
+        walk = a / a.sum(axis=1, keepdims=True)
+        visits = n * (1 - damping) * np.linalg.inv(np.eye(n) - damping * walk)
         aside = a - np.diag(np.diag(a))
         neighbours = aside / np.maximum(aside.sum(axis=1), 1)[:, None]
         for i in range(n):
@@ -140,6 +144,8 @@ def test_graph_features_by_their_definitions(options):
             others = [[j for j in observed if j != out] for out in left_out]
             level = np.mean([math.log(0.05 + np.mean(m[i, o])) for o in others])
             assert_allclose(column(b, "affinity")[rows][i], level)
+            reach = np.mean([math.log(0.05 + np.mean(visits[i, o])) for o in others])
+            assert_allclose(column(b, "reach")[rows][i], reach)
             share = np.mean([np.mean(neighbours[i, o]) for o in others])
             assert_allclose(column(b, "observed_neighbours")[rows][i], share)
 
@@ -226,6 +232,6 @@ def test_a_partition_without_documents():
         if isinstance(value, np.ndarray)
     }
     b = batch(DocumentTokens(**(empty | {"offsets": np.zeros(1, np.int64)})))
-    assert b.x.shape == (0, 25)
+    assert b.x.shape == (0, 26)
     assert b.n_documents == 0
     assert list(b.documents()) == []

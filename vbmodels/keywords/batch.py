@@ -27,7 +27,7 @@ class KeywordBatch(State):
     x
         [W, P] raw features in the order of ``features.FEATURE_NAMES``, neither centred nor
         scaled; the first column is 1. Always finite. A feature that the input cannot give
-        (no part of speech, no sentences) is constant. The two features that compare with the
+        (no part of speech, no sentences) is constant. The features that compare with the
         document's observed words have a neutral value where it has fewer than two.
     y
         [W] whether the word is an observed keyword.
