@@ -50,8 +50,9 @@ AFFINITY_FLOOR = 0.05
 
 NEUTRAL_AFFINITY = float(np.log(AFFINITY_FLOOR + 1.0))
 NEUTRAL_NEIGHBOURS = 0.0
-"""Values of the graph features that use labels in a document with fewer than two observed words, where
-they are not defined (a word's own label would be the only one, or there is none)."""
+"""Values of the three graph features that use labels in a document with fewer than two
+observed words, where they are not defined (a word's own label would be the only one, or
+there is none)."""
 
 SMOOTHING = 3.0
 """Documents that a word's label rate is shrunk by."""
