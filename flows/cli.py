@@ -54,6 +54,9 @@ Workers = Annotated[
 Scheduler = Annotated[
     str | None, typer.Option("--scheduler", help="Address of a running Dask scheduler.")
 ]
+MemoryLimit = Annotated[
+    str | None, typer.Option("--memory-limit", help="Memory of one local worker, such as 4GiB.")
+]
 Record = Annotated[
     bool, typer.Option("--record/--no-record", help="Whether Prefect records the run.")
 ]
@@ -89,6 +92,7 @@ def _add_pipeline(name: str) -> None:
         assign: Assign = None,
         workers: Workers = None,
         scheduler: Scheduler = None,
+        memory_limit: MemoryLimit = None,
         partitions: Annotated[int | None, typer.Option(help="Number of partitions.")] = None,
         seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
         max_iter: Annotated[int | None, typer.Option(help="Most sweeps.")] = None,
@@ -110,7 +114,7 @@ def _add_pipeline(name: str) -> None:
             max_iter=max_iter,
             checkpoint_every=checkpoint_every,
         )
-        compute = settings_of.compute_settings(workers, scheduler)
+        compute = settings_of.compute_settings(workers, scheduler, memory_limit)
         from flows.pipelines.launch import launch
 
         with _watched(json_output):
@@ -125,13 +129,14 @@ def score(
     target: Target,
     workers: Workers = None,
     scheduler: Scheduler = None,
+    memory_limit: MemoryLimit = None,
     recorded: Record = True,
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
     from flows.pipelines.launch import launch_score
 
-    compute = settings_of.compute_settings(workers, scheduler)
+    compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with _watched(json_output):
         outcome = launch_score(run, source, target, compute, recorded)
     _print_outcome(outcome, json_output)

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 import cloudpickle
 import dask
+from dask.utils import parse_bytes
 from distributed import Client, Future, KilledWorker, LocalCluster, get_worker
 from distributed.system import MEMORY_LIMIT
 
@@ -60,6 +61,7 @@ POLL = 0.5  # seconds between two looks at what is late
 DEATHS = 2  # times that a block may lose all workers until it counts as deadly
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 CALL_RETRIES = 2
+SEND_INTERVAL = 0.001  # seconds between two messages of the client
 
 
 class Cluster:
@@ -134,7 +136,9 @@ class Cluster:
 
 
 @contextmanager
-def connect(workers: int | None = None, scheduler: str | None = None) -> Iterator[Cluster]:
+def connect(
+    workers: int | None = None, scheduler: str | None = None, memory_limit: str | None = None
+) -> Iterator[Cluster]:
     """Start local worker processes, or connect to a running cluster and check it.
 
     Parameters
@@ -144,6 +148,8 @@ def connect(workers: int | None = None, scheduler: str | None = None) -> Iterato
     scheduler
         ``tcp://host:port`` or ``tls://host:port``; the certificates of TLS come from Dask's
         configuration.
+    memory_limit
+        Memory of one local worker, such as ``4 GiB``; by default its share of the machine's.
 
     Raises
     ------
@@ -152,7 +158,10 @@ def connect(workers: int | None = None, scheduler: str | None = None) -> Iterato
     """
     if (workers is None) == (scheduler is None):
         raise ClusterError("expected either a number of workers or a scheduler's address")
-    with _quiet(), _started(workers) if workers is not None else _running(scheduler) as client:
+    started = _started(workers, memory_limit) if workers is not None else _running(scheduler)
+    with _quiet(), started as client:
+        # A sweep waits for its orders to be sent, and a client sends at most once in 10 ms.
+        client.scheduler_comm.interval = SEND_INTERVAL
         name = f"{workers} local workers" if workers is not None else f"the cluster at {scheduler}"
         cluster = Cluster(client, name)
         if not cluster.workers(fresh=True):
@@ -164,10 +173,17 @@ def connect(workers: int | None = None, scheduler: str | None = None) -> Iterato
 
 
 @contextmanager
-def _started(workers: int) -> Iterator[Client]:
+def _started(workers: int, memory_limit: str | None) -> Iterator[Client]:
     if workers < 1:
         raise ClusterError(f"expected at least one worker, got {workers}")
     limit = int(MEMORY_LIMIT * MEMORY_SHARE / workers)
+    if memory_limit is not None:
+        try:
+            limit = parse_bytes(memory_limit)
+        except ValueError as error:
+            raise ClusterError(
+                f"the memory limit {memory_limit!r} is no size; write one such as 4 GiB"
+            ) from error
     with dask.config.set(LOCAL):
         cluster = LocalCluster(
             n_workers=workers,

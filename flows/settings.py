@@ -327,7 +327,9 @@ class FeatureSettings(RunSettings):
         return self
 
 
-def compute_settings(workers: int | None, scheduler: str | None) -> ComputeSettings:
+def compute_settings(
+    workers: int | None, scheduler: str | None, memory_limit: str | None = None
+) -> ComputeSettings:
     """Make compute settings from options.
 
     Raises
@@ -336,7 +338,7 @@ def compute_settings(workers: int | None, scheduler: str | None) -> ComputeSetti
         If they do not go together.
     """
     try:
-        return ComputeSettings(workers=workers, scheduler=scheduler)
+        return ComputeSettings(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
     except ValidationError as error:
         faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
         raise InputError(faults) from error

@@ -43,7 +43,7 @@ def computing(settings: ComputeSettings) -> Iterator[Compute]:
         return
     from flows import cluster
 
-    with cluster.connect(settings.workers, settings.scheduler) as found:
+    with cluster.connect(settings.workers, settings.scheduler, settings.memory_limit) as found:
         yield found
 
 
