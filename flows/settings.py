@@ -287,6 +287,16 @@ class FeatureSettings(RunSettings):
         description="variational: features and their number, fast; gibbs: draws from the "
         "posterior, better at predicting missing cells.",
     )
+    bound: Literal["polya_gamma", "text"] = Field(
+        "polya_gamma",
+        description="polya_gamma: closed form, from several annealed starts; text: the bound of "
+        "Ruiz et al. first, then Polya-Gamma from its features (variational).",
+    )
+    gauge: Literal["pinned", "free"] = Field(
+        "pinned",
+        description="text: whether each column's most frequent category is held at 0, or all "
+        "categories are free as in the text.",
+    )
     alpha: float = Field(
         1.0, gt=0.0, description="Concentration of the Indian buffet process (start, if learned)."
     )
@@ -299,7 +309,7 @@ class FeatureSettings(RunSettings):
         60, ge=0, le=1000, description="Sweeps of the annealed start (variational)."
     )
     starts: int = Field(
-        2, ge=1, le=20, description="Starts side by side; the best bound goes on (variational)."
+        2, ge=1, le=20, description="Starts side by side; the best bound goes on (polya_gamma)."
     )
     chains: int = Field(3, ge=1, le=20, description="Chains (gibbs).")
     warmup: int = Field(200, ge=0, description="Draws of each chain that are thrown away (gibbs).")

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.faults import RunError
 from flows.settings import FeatureSettings
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs import GibbsIBP, leading_chain, missing_cells, score_rows
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
-from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.polish import HeldGlobal, Polished
+from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
 from vbmodels.features.predict import impute
-from vbmodels.features.restarts import Restarts, leader, leading
+from vbmodels.features.restarts import Restarts, StartsGlobal, leader, leading
+from vbmodels.features.text_bound import TextGlobal, TextIBP
 from vbmodels.state import FloatArray
 
 RACE = 30  # sweeps after the ramp in which the starts compete
@@ -79,13 +82,22 @@ def make(settings: FeatureSettings) -> Any:
             draws=settings.draws,
             keep=min(20, settings.draws),
         )
+    text = settings.bound == "text"
     single = PolyaGammaIBP(
         settings.n_features,
         alpha=settings.alpha,
         weight_variance=variance,
         learn=settings.learn,
-        anneal=settings.anneal,
+        anneal=0 if text else settings.anneal,
     )
+    if text:
+        first = TextIBP(
+            settings.n_features,
+            alpha=settings.alpha,
+            sigma2=settings.sigma2,
+            gauge=settings.gauge,
+        )
+        return Polished(first, single)
     return Restarts(single, settings.starts, race=settings.anneal + RACE)
 
 
@@ -100,7 +112,7 @@ def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
         share, chain = q.share[c], q.chains[c]
         alpha, variance = chain.alpha, chain.variance
     else:
-        at = leader(q)
+        at = _best(q)
         mean, covariance, share, alpha, variance = (
             at.mean, at.covariance, at.share, at.alpha, at.variance,
         )  # fmt: skip
@@ -116,6 +128,28 @@ def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
     return Reported(chosen, mean, covariance, alpha, 0.5 * variance, q.n_rows)
 
 
+def _best(q: Any) -> FeatureGlobal:
+    """Return the Polya-Gamma parameters of a variational fit."""
+    if isinstance(q, StartsGlobal):
+        found: FeatureGlobal = leader(q)
+        return found
+    if isinstance(q, TextGlobal):
+        raise RunError(
+            "max_iter ended the fit before the text's bound gave way to Polya-Gamma: raise "
+            "max_iter to 150 at least"
+        )
+    return q.inner if isinstance(q, HeldGlobal) else q
+
+
+def hyperparameters(model: Any, q: Any) -> list[tuple[str, Any, FloatArray]]:
+    """Return (prefix, alpha and variance, share of the rows with each fitted feature)."""
+    if isinstance(model, GibbsIBP):
+        pairs = enumerate(zip(q.chains, q.share, strict=True))
+        return [(f"chain {c + 1}, ", chain, share) for c, (chain, share) in pairs]
+    at = _best(q)
+    return [("", at, at.share)]
+
+
 def apply(
     model: Any, q: Any, batch: FeatureBatch, local: Any, settings: FeatureSettings
 ) -> RowFindings:
@@ -129,8 +163,12 @@ def apply(
         return RowFindings(
             selected(chance, chosen), rows, columns, local.cells / (counted * model.chains)
         )
-    at = leader(q)
-    own = model.model.features(at, batch) if local is None else leading(q, local)
+    at = _best(q)
+    if local is None:
+        single = model.polya if isinstance(model, Polished) else model.model
+        own = single.features(at, batch)
+    else:
+        own = leading(q, local) if isinstance(q, StartsGlobal) else local
     nu = own.nu[batch.row_of]
     cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
     return RowFindings(selected(nu, chosen), rows, columns, cells)

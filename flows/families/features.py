@@ -24,7 +24,6 @@ from flows.schemas import FEATURE_WEIGHTS, IMPUTED, feature_rows
 from flows.settings import FeatureSettings
 from flows.storage import InputFile
 from vbmodels.features.batch import FeatureBatch, feature_batch
-from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.patterns import count_patterns
 from vbmodels.state import to_bytes
 
@@ -181,14 +180,11 @@ class FeaturesFamily:
 
     def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
-        if isinstance(model, GibbsIBP):
-            return [
-                row
-                for c, (chain, share) in enumerate(zip(q.chains, q.share, strict=True))
-                for row in _global_rows(chain, share, f"chain {c + 1}, ")
-            ]
-        at = feature_models.leader(q)
-        return _global_rows(at, at.share, "")
+        return [
+            row
+            for prefix, at, share in feature_models.hyperparameters(model, q)
+            for row in _global_rows(at, share, prefix)
+        ]
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[FeatureSummary],

@@ -20,6 +20,7 @@ from vbmodels.features.patterns import (
     occurrence,
     profile,
 )
+from vbmodels.features.restarts import StartsGlobal
 from vbmodels.state import FloatArray
 
 MOST_COLUMNS = 12  # of the input, shown for each feature
@@ -125,7 +126,7 @@ def report(
         section, told = _chains(model, q, results)
         sections.append(section)
         warnings += told
-    elif len(q.bounds) > 1:
+    elif isinstance(q, StartsGlobal) and len(q.bounds) > 1:
         sections.append(_starts(q, results))
     sections.append(_column_section(columns))
     headline = f"{n} features in {rows:,} rows and {len(columns)} columns" + (

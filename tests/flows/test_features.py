@@ -137,6 +137,21 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
     assert code == 0, said
 
 
+@pytest.mark.parametrize("gauge", ["pinned", "free"])
+def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge):
+    options = ["--set", "bound=text", "--set", f"gauge={gauge}", "--set", "tol=1e-5"]
+    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
+    assert code == 0, said
+    folder, record = latest(tmp_path)
+    # The free gauge is known to be slow and loose: it may find little in its sweeps.
+    assert record["results"]["features"] >= (3 if gauge == "pinned" else 1)
+    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
+    assert code == 0, said
+    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options, "--max-iter", "20")
+    assert code == 1
+    assert "raise max_iter" in said
+
+
 def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path, capsys):
     rng = np.random.default_rng(0)
     code = rng.integers(0, 3, 60)
