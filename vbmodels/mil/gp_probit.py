@@ -25,7 +25,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -96,9 +96,9 @@ class Search(State):
     kernel
         Kernel value chosen for each class, [C]; [0] until it is.
     precision
-        Factor of Gauss-Newton's precision, [C, P, P]; [0] until it is known.
+        Factor of the precision of q(w), [C, P, P]; [0] until it is known.
     evidence
-        Its approximation to log p(Y), [K, C]; [0] until it is known.
+        Gauss-Newton's approximation to log p(Y), [K, C]; [0] until it is known.
     """
 
     features: FeatureMap
@@ -257,9 +257,15 @@ class DirectGP(CollapsedGP):
     ----------
     tolerance
         Rise of the bound still promised, in nats, at which a search ends.
+    covariance
+        "gauss_newton", or "bound" for (I + G)^-1; "auto" takes the latter where the kernel is
+        linear on unscaled rows: with one column a word, many of them rare, Gauss-Newton's is
+        too wide (log-likelihood of newsgroup instances -.100 against -.081), elsewhere the
+        bound's is too narrow (birdsong -.27 against -.19).
     """
 
     tolerance: float = 1e-6
+    covariance: Literal["auto", "gauss_newton", "bound"] = "auto"
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Yield one step an evaluation, at the best points so far; the last has the curvature."""
@@ -315,7 +321,11 @@ class DirectGP(CollapsedGP):
         square = 0.5 * (q.points**2).sum(axis=-1)
         evidence = stats.value - square - 0.5 * log_det(factor)
         kernel = evidence.argmax(axis=0)
-        chosen = factor[kernel, np.arange(kernel.size)]
+        text = not q.features.kinds and not np.isfinite(q.features.clip)
+        if self.covariance == "bound" or (self.covariance == "auto" and text):
+            chosen = q.factor[kernel]
+        else:
+            chosen = factor[kernel, np.arange(kernel.size)]
         q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
         stats = replace(stats, matrix=np.empty(0))
         return DirectCursor(aligned(q), stats, at.number + 1, self.elbo(q, stats), at.ascent)
