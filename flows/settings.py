@@ -282,6 +282,11 @@ class FeatureSettings(RunSettings):
         le=200,
         description="Most features; those that the data do not ask for stay empty.",
     )
+    form: Literal["table", "nesarc_criteria", "nesarc_diagnoses"] = Field(
+        "table",
+        description="table: id and columns of categories; nesarc_criteria, nesarc_diagnoses: the "
+        "public file of NESARC wave 1, read as 52 criteria or 20 diagnoses.",
+    )
     inference: Literal["variational", "gibbs"] = Field(
         "variational",
         description="variational: features and their number, fast; gibbs: draws from the "

@@ -46,7 +46,10 @@ class FeaturesFamily:
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""
-        table = tables_of.read_file(file.url)
+        try:
+            table = tables_of.read_file(file.url, form=settings.form)
+        except InputError as error:
+            return CheckedTable(0, error.faults)
         faults, columns, ids = tables_of.check_table(
             table, file.url, settings.max_levels, settings.missing
         )
@@ -101,7 +104,9 @@ class FeaturesFamily:
 
     def ingest(self, part: Part, settings: FeatureSettings, place: RunPlace) -> Ingested:
         """Turn a partition's cells to text, leave empty rows out, count categories."""
-        ids, columns = tables_of.read_pieces([(s.url, s.start, s.stop) for s in part.slices])
+        ids, columns = tables_of.read_pieces(
+            [(s.url, s.start, s.stop) for s in part.slices], settings.form
+        )
         columns = {n: tables_of.without(c, settings.missing) for n, c in columns.items()}
         given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)
         table = pa.table({tables_of.ID: ids, **{f"c.{n}": c for n, c in columns.items()}})

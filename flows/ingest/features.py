@@ -14,6 +14,7 @@ import pyarrow.csv
 
 from flows import storage
 from flows.faults import Fault
+from flows.ingest.nesarc import Form, read_nesarc
 from vbmodels.state import IntArray
 
 ID = "id"
@@ -39,8 +40,13 @@ class Column:
     missing: int
 
 
-def read_file(url: str, start: int = 0, stop: int | None = None) -> pa.Table:
+def read_file(url: str, start: int = 0, stop: int | None = None, form: Form = "table") -> pa.Table:
     """Read rows of one file; a CSV file as text, with its usual marks of missing cells."""
+    table = _read_rows(url, start, stop)
+    return table if form == "table" else read_nesarc(table, form, url).combine_chunks()
+
+
+def _read_rows(url: str, start: int, stop: int | None) -> pa.Table:
     if not url.endswith(".csv"):
         table = storage.read_table(url) if stop is None else storage.read_rows(url, start, stop)
         return table.combine_chunks()
@@ -64,11 +70,13 @@ def _header(url: str) -> list[str]:
     return list(table.schema.names)
 
 
-def read_pieces(pieces: Sequence[tuple[str, int, int]]) -> tuple[pa.Array, dict[str, pa.Array]]:
+def read_pieces(
+    pieces: Sequence[tuple[str, int, int]], form: Form
+) -> tuple[pa.Array, dict[str, pa.Array]]:
     """Return the names of rows and their columns, from (URL, first row, end) of some files."""
     ids, columns = [], []
     for url, start, stop in pieces:
-        table = read_file(url, start, stop)
+        table = read_file(url, start, stop, form)
         ids.append(row_names(table, url, start))
         columns.append({name: table[name] for name in table.column_names if name != ID})
     first = columns[0]
