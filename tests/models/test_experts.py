@@ -198,7 +198,7 @@ def test_diversity_widens_the_angles(kind):
     found = []
     for weight in (0.0, 50.0):
         model = MarginalExperts(
-            3, tau=10.0, shared=True, n_restarts=1, variational=False, **{kind: (weight,)}
+            3, tau=10.0, shared=True, n_restarts=1, gaussian="none", **{kind: (weight,)}
         )
         done = fit(model, [batch], max_iter=3000)
         found.append(angles(done.q.points[0].mean[1, :, :-1]).mean())
@@ -210,7 +210,7 @@ def test_diversity_widens_the_angles(kind):
 
 def test_one_expert_is_logistic_regression():
     batch = small(rows=200)
-    model = MarginalExperts(1, tau=1.0, taus=(1.0,), variational=False, tolerance=1e-12)
+    model = MarginalExperts(1, tau=1.0, taus=(1.0,), gaussian="none", tolerance=1e-12)
     done = fit(model, [batch], max_iter=500)
     x = np.column_stack([batch.dense[:, :-1], np.sqrt(10.0) * batch.dense[:, -1]])
     peer = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=1000)
@@ -278,7 +278,7 @@ def test_weights_are_repeats():
     x, t, _ = simulate(np.random.default_rng(3), 80)
     key = np.arange(80, dtype=np.int64)
     model = MarginalExperts(
-        2, tau=1.0, shared=False, n_restarts=1, variational=False, tolerance=1e-12
+        2, tau=1.0, shared=False, n_restarts=1, gaussian="none", tolerance=1e-12
     )
     weight = np.where(key < 20, 2.0, 1.0)
     one = fit(model, [Rows.of(x, t, key, weight)], max_iter=3000)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import log, pi
 
 import numpy as np
+from scipy.special import logsumexp
 
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.diversity import log_angles, omega
@@ -60,13 +61,14 @@ class Candidate(State):
 class Point(State):
     """Coordinates of one candidate: mean [2, K, p] (gates, experts), b0 [p - 1], log s.
 
-    ``log_sd`` is None at a mode; it has the shape of ``mean``.
+    ``log_sd`` is None at a mode; it has the shape of ``mean``. ``only_widths``: the rest stays.
     """
 
     candidate: Candidate
     mean: FloatArray
     common: FloatArray
     log_sd: FloatArray | None = None
+    only_widths: bool = False
 
     @property
     def vector(self) -> FloatArray:
@@ -95,14 +97,14 @@ class Point(State):
             mean[:] = 0.0
         return cls(candidate, mean, np.zeros(columns - 1))
 
-    def widened(self, observed: Observed) -> Point:
+    def widened(self, observed: Observed, only_widths: bool) -> Point:
         """Begin a Gaussian here, with widths guessed from the columns' sums of squares."""
         k = self.candidate.n_experts
         guess = np.full(self.mean.shape, 0.1 / k) * observed.squares
         if k == 1:
             guess[0] = 0.0
         precision = self.candidate.precision(observed.squares.size) + guess
-        return replace(self, log_sd=-0.5 * np.log(precision))
+        return replace(self, log_sd=-0.5 * np.log(precision), only_widths=only_widths)
 
     def likelihood(
         self, batch: Rows, fold: IntArray | None, draws: int
@@ -156,6 +158,8 @@ class Point(State):
         variance = np.exp(2.0 * self.log_sd)
         value += float(np.sum(self.log_sd) + 0.5 * size * (log(2.0 * pi) + 1.0))
         value -= 0.5 * float(np.sum(precision * variance))
+        if self.only_widths:
+            parts = [np.zeros_like(part) for part in parts]
         parts.append(slopes[size:] + (1.0 - precision * variance).ravel())
         return value, np.concatenate(parts)
 
@@ -171,11 +175,12 @@ class Sums(Stats):
     gradient
         Of it, in the point's means and log s.
     held
-        Over the rows held out; [R].
+        Over the rows held out, for each candidate (in order of appearance), the predictions
+        of its points averaged; [C].
     held_products
-        Sums of products of two points' log-likelihoods over rows that both hold out; [R, R].
+        Sums of products of two of these over rows that both hold out; [C, C].
     held_rows
-        Weight of the rows held out; [R].
+        Weight of the rows held out; [C].
     """
 
     value: FloatArray
@@ -189,18 +194,24 @@ class Sums(Stats):
         """Evaluate all points on one partition."""
         fold = batch.fold(folds) if any(p.candidate.fold >= 0 for p in points) else None
         found = [point.likelihood(batch, fold, draws) for point in points]
+        candidates = list(dict.fromkeys(point.candidate for point in points))
+        weight = np.zeros((len(candidates), batch.size))
+        if fold is not None:
+            for i, candidate in enumerate(candidates):
+                weight[i] = batch.used * (fold == candidate.fold)
+        groups: list[list[FloatArray]] = [[] for _ in candidates]
         value = np.empty(len(points))
-        held = np.zeros((len(points), batch.size))
-        weight = np.zeros((len(points), batch.size))
         for i, (point, (rows, _)) in enumerate(zip(points, found, strict=True)):
-            if fold is not None and point.candidate.fold >= 0:
-                weight[i] = batch.used * (fold == point.candidate.fold)
-                held[i] = np.sqrt(weight[i]) * rows
-            value[i] = (batch.used - weight[i]) @ rows
+            at = candidates.index(point.candidate)
+            value[i] = (batch.used - weight[at]) @ rows
+            groups[at].append(rows)
+        root = np.sqrt(weight)
+        mixed = [logsumexp(g, axis=0) - log(len(g)) if len(g) > 1 else g[0] for g in groups]
+        held = root * np.array(mixed)
         return cls(
             value,
             tuple(gradient for _, gradient in found),
-            np.einsum("rn,rn->r", held, np.sqrt(weight)),
+            np.einsum("rn,rn->r", held, root),
             held @ held.T,
             weight.sum(1),
         )
