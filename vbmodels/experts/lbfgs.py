@@ -72,7 +72,7 @@ def judge(
     before, after
         (value, gradient) at its point and at the trial.
     tolerance
-        The search ends when two rises in a row are at most this, relative to the value.
+        The search ends when two rises in a row are at most this.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def judge(
     promised = memory.step * float(memory.direction @ gradient)
     scale = max(1.0, abs(value))
     if math.isfinite(found) and np.isfinite(slope).all() and found >= value + _RISE * promised:
-        small = memory.small + 1 if found - value <= tolerance * scale else 0
+        small = memory.small + 1 if found - value <= tolerance else 0
         return True, _moved(memory, gradient, slope, small)
     if promised <= 4.0 * np.finfo(float).eps * scale or memory.step < 1e-14:
         if len(memory.moves):

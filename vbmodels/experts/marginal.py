@@ -116,7 +116,9 @@ class MarginalExperts:
     draws
         Fixed draws of each row, even; by default 4, and 32 below 5000 rows.
     tolerance
-        Relative rise that ends a search.
+        Rise of the objective, in nats a row, that ends a search.
+    choice_tolerance
+        The same while candidates are compared.
     """
 
     n_experts: int = 5
@@ -218,6 +220,7 @@ class MarginalExperts:
         number = cursor.number + 1
         new = reduce(asked, number=number, warm=None)
         tolerance = self.choice_tolerance if q.phase == "choice" else self.tolerance
+        tolerance *= q.observed.rows
         points, memories = list(q.points), list(cursor.memories)
         value, gradient = old.value.copy(), list(old.gradient)
         for j, i in enumerate(going):
