@@ -4,6 +4,7 @@
     python benchmarks/rvd2.py summary OUT.jsonl                 # tables from these lines
     python benchmarks/rvd2.py mixture [--seeds 10]              # a fitted alternative, N = 3
     python benchmarks/rvd2.py data                              # HIVmix, TP53 normals
+    python benchmarks/rvd2.py bams                              # simulated BAMs, beside rivals
     python benchmarks/rvd2.py speed [--locations 100000]        # microseconds, sweeps, bytes
 
 The simulation is the paper's: 14 variants in 400 locations. The published table stands in
@@ -295,6 +296,71 @@ def run_data() -> str:
     return "\n\n".join(lines)
 
 
+def run_bams() -> str:
+    """Call the simulated BAMs by the pipeline, and by bcftools and freebayes from Debian."""
+    import os
+    import subprocess
+    import tempfile
+
+    import pysam
+
+    from flows.families.variants import FAMILY
+    from flows.pipelines.run import run_pipeline
+    from flows.pipelines.stages import Plain
+    from flows.settings import ComputeSettings, VariantSettings
+
+    folder = DATA / "simbam"
+    fasta = str(folder / "ref400.fa")
+    rows = [line.split("\t") for line in (folder / "truth.tsv").read_text().splitlines() if line]
+    true = {(int(r[1]), r[3]) for r in rows}
+
+    def judged(path: str) -> str:
+        with pysam.VariantFile(path) as file:
+            found = {
+                (r.pos, a) for r in file for a in r.alts or ()
+                if len(r.ref) == len(a) == 1 and list(r.filter) in ([], ["PASS"])
+            }  # fmt: skip
+        return f"{len(found & true)} ({len(found - true)})"
+
+    lines = [
+        "| reads | two groups, 3 + 3 | e-BH | papers, tau 5e-4 | freebayes, 1 case | bcftools, "
+        "3 case |",  # freebayes refuses files that share a read group
+        "|---" * 6 + "|",
+    ]
+    for depth, vaf in ((400, "0.01"), (4000, "0.01"), (400, "0.1")):
+        cases = [str(folder / f"case_{depth}_{vaf}_{i}.bam") for i in range(3)]
+        controls = [str(folder / f"ctrl_{depth}_{i}.bam") for i in range(3)]
+        cells = []
+        with tempfile.TemporaryDirectory() as work:
+            sheet = os.path.join(work, "sheet.csv")
+            with open(sheet, "w", encoding="utf-8") as file:
+                file.write("sample,replicate,path\n")
+                for name, paths in (("case", cases), ("control", controls)):
+                    file.writelines(f"{name},{i},{p}\n" for i, p in enumerate(paths))
+            for extra in (
+                {}, {"strict": True}, {"test": "posterior_difference", "tau": 5e-4},
+            ):  # fmt: skip
+                outcome = run_pipeline(
+                    FAMILY, Plain(), sheet, os.path.join(work, "out"),
+                    VariantSettings(fasta=fasta, **extra), ComputeSettings(), None,
+                )  # fmt: skip
+                run = os.path.join(work, "out", "runs", outcome["run_id"])
+                cells.append(judged(os.path.join(run, "variants.vcf.gz")))
+            bayes = os.path.join(work, "freebayes.vcf")
+            with open(bayes, "w", encoding="utf-8") as file:
+                subprocess.run(
+                    ["freebayes", "-f", fasta, "--pooled-continuous", "-F", "0.005", "-C", "2",
+                     cases[0]], stdout=file, check=True,
+                )  # fmt: skip
+            cells.append(judged(bayes))
+            called = os.path.join(work, "bcftools.vcf")
+            command = f"bcftools mpileup -d 100000 -f {fasta} {' '.join(cases)} 2>/dev/null"
+            subprocess.run(f"{command} | bcftools call -mv -Ov -o {called}", shell=True, check=True)
+            cells.append(judged(called))
+        lines.append(f"| {depth}x {vaf} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", "Found of 14 (false)."])
+
+
 def run_speed(locations: int) -> str:
     """Microseconds a unit and pass, a location and sweep, on simulated counts at 4000 reads."""
     lines = []
@@ -408,7 +474,7 @@ def large(locations: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["simulate", "summary", "mixture", "data", "speed"])
+    parser.add_argument("what", choices=["simulate", "summary", "mixture", "data", "bams", "speed"])
     parser.add_argument("path", nargs="?")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--locations", type=int, default=0)
@@ -420,6 +486,7 @@ def main() -> None:
         "summary": lambda: summary(chosen.path),
         "mixture": lambda: run_mixture(chosen.seeds),
         "data": run_data,
+        "bams": run_bams,
         "speed": lambda: run_speed(chosen.locations),
     }[chosen.what]()
     import sys

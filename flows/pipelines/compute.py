@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -11,6 +12,7 @@ from flows.fit import Job
 from flows.settings import ComputeSettings
 
 R = TypeVar("R")
+_AT_ONCE = 16  # calls that wait for workers
 
 
 class Compute(Protocol):
@@ -48,9 +50,15 @@ def computing(settings: ComputeSettings) -> Iterator[Compute]:
 
 
 def each_of(compute: Compute) -> Callable[..., list[Any]]:
-    """Return a function that applies another one to items, one after the other."""
+    """Return a function that applies another one to items: on workers, several at once."""
 
     def each(function: Callable[..., R], items: Sequence[Any], *args: Any) -> list[R]:
-        return [compute.call(function, item, *args) for item in items]
+        def one(item: Any) -> R:
+            return compute.call(function, item, *args)
+
+        if isinstance(compute, Here):
+            return [one(item) for item in items]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(one, items))
 
     return each

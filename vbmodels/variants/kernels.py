@@ -157,11 +157,13 @@ def _nodes(centres, scales, low, high, x, log_weight):
                     below = at
                 else:
                     above = at
-                if abs(miss) < 1e-11:
-                    break
                 ratio = miss / density
                 move = ratio / max(1.0 - 0.5 * ratio * bend / density, 0.3)
                 at -= move
+                if abs(miss) < 1e-4:
+                    # Halley's error is the third power: no need to look again.
+                    density -= bend * move
+                    break
                 if not (below <= at <= above):
                     at = 0.5 * (below + above)
         x[k] = at
