@@ -171,9 +171,11 @@ def summary(path: str) -> str:
             ]
             lines.append(f"| {vaf:g} | " + " | ".join(map(_cell, cells)) + " |")
         lines.append("")
-    covered = np.array([r["coverage"] for r in rows]).sum(axis=0)
+    # No equal-tailed interval holds a rate of exactly 1.
+    covered = np.array([r["coverage"] for r in rows if r["vaf"] < 1.0]).sum(axis=0)
     lines.append(
-        f"95 % intervals of {covered[0]} called true variants cover {covered[1] / covered[0]:.3f}."
+        f"95 % intervals of {covered[0]} called true variants (VAF below 1) cover "
+        f"{covered[1] / covered[0]:.3f}."
     )
     seconds = np.array([r["seconds"] for r in rows])
     sweeps = np.array([r["sweeps"] for r in rows])
@@ -187,7 +189,10 @@ def summary(path: str) -> str:
 def _line(rows: list[dict], method: str) -> str:
     with_variants = [r for r in rows if r["vaf"]]
     null = [r for r in rows if not r["vaf"]]
-    sensitivity = np.mean([r[method][0] / 14 for r in with_variants])
+    of_cell = defaultdict(list)
+    for r in with_variants:
+        of_cell[r["vaf"], r["depth"], r["n"], r["m"]].append(r[method][0] / 14)
+    sensitivity = np.mean([np.mean(values) for values in of_cell.values()])
     found = np.array([r[method] for r in rows]).sum(axis=0)
     cells = defaultdict(lambda: np.zeros(2))
     for r in with_variants:

@@ -223,7 +223,7 @@ def test_count_once_then_fit_equals_fitting_the_reads(capsys, published, simbam,
     code, out, _ = run(capsys, "count", source, tmp_path / "counts", "--set", fasta, "--json")
     assert code == 0
     assert json.loads(out)["rows"] == 2400
-    code, _, _ = run(capsys, "variants", tmp_path / "counts", tmp_path / "out", "--no-record",
+    code, _, _ = run(capsys, "variants", tmp_path / "counts", tmp_path / "out", *FAST,
                      "--set", fasta, "--partitions", "2")  # fmt: skip
     assert code == 0
     direct = pq.read_table(published[0].table("loci")).sort_by("pos")
