@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flows.faults import Fault, InputError
 from flows.settings import (
     BagSettings,
+    ExpertSettings,
     FeatureSettings,
     KeywordSettings,
     RunSettings,
@@ -34,6 +35,11 @@ PIPELINES: dict[str, Entry] = {
         "Which bags are positive, and which of their instances make them so?",
         BagSettings,
         "flows.families.bags",
+    ),
+    "experts": Entry(
+        "What is the label of each row, and which expert is responsible for it?",
+        ExpertSettings,
+        "flows.families.experts",
     ),
     "features": Entry(
         "Which hidden features explain a table of categories, and who has them?",

@@ -226,8 +226,8 @@ class Observed(Stats):
     def of(cls, batch: Rows) -> Observed:
         """Count one partition."""
         return cls(
-            float(np.count_nonzero(batch.t)),
-            float(np.count_nonzero(batch.t > 0)),
+            float(np.count_nonzero(batch.used)),
+            float(np.count_nonzero(batch.used * (batch.t > 0))),
             batch.collect_squares(batch.used[None])[0],
         )
 

@@ -60,6 +60,12 @@ class Search(State):
     seed: int
     chosen: Choice | None = None
 
+    @property
+    def own(self) -> tuple[Point, ...]:
+        """The mixture's points, without the logistic regression that it is compared with."""
+        k = max(p.candidate.n_experts for p in self.points)
+        return tuple(p for p in self.points if p.candidate.n_experts == k)
+
 
 @dataclass(frozen=True)
 class Choice(State):
@@ -83,6 +89,12 @@ class Choice(State):
     best: int
     gain: float
     error: float
+
+    @property
+    def logistic_tau(self) -> float:
+        """The best precision for logistic regression."""
+        pairs = zip(self.held_out, self.candidates, strict=True)
+        return max((float(v), c.tau) for v, c in pairs if c.n_experts == 1)[1]
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,8 @@ class MarginalExperts:
         Rise of the objective, in nats a row, that ends a search.
     choice_tolerance
         The same while candidates are compared.
+    rival_beside
+        Whether a logistic regression is fitted beside the mixture, to compare predictions.
     """
 
     n_experts: int = 5
@@ -133,6 +147,7 @@ class MarginalExperts:
     draws: int | None = None
     tolerance: float = 3e-6
     choice_tolerance: float = 1e-5
+    rival_beside: bool = False
 
     def observe(self, batch: Rows) -> Observed:
         """Count the rows and the columns' squares."""
@@ -181,19 +196,24 @@ class MarginalExperts:
 
     def elbo(self, q: Search, stats: Sums) -> float:
         """Return the mean of the points' objectives; see the module's text."""
-        values = [p.objective(float(v), g)[0] for p, v, g in _evaluated(q, stats)]
+        chosen = q.points if q.phase in ("choice", "judged") else q.own
+        values = [
+            p.objective(float(v), g)[0]
+            for p, v, g in _evaluated(q, stats)
+            if any(p is own for own in chosen)
+        ]
         return sum(values) / len(values)
 
     def posterior(self, q: Search) -> Posterior:
         """Return the components whose predictions are averaged."""
         if q.phase in ("choice", "judged"):
             raise ValueError("the prior is still being chosen: there is no posterior yet")
-        return Posterior(
-            tuple(
-                Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
-                for p in q.points
-            )
-        )
+        return _posterior(q.own)
+
+    def rival(self, q: Search) -> Posterior | None:
+        """Return the logistic regression fitted beside the mixture, where there is one."""
+        rest = tuple(p for p in q.points if p.candidate.n_experts == 1)
+        return _posterior(rest) if rest and len(rest) < len(q.points) else None
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Yield the points after each evaluation; the last step is converged."""
@@ -247,7 +267,11 @@ class MarginalExperts:
         else:
             narrow = self.gaussian == "widths"
             narrow = narrow or (self.gaussian == "auto" and q.observed.rows >= FEW_ROWS)
-            wide = tuple(p.widened(q.observed, narrow) for p in q.points)
+            # The best start first: its experts are those that are reported.
+            stats_: Any = cursor.stats
+            value = {id(p): p.objective(float(v), g)[0] for p, v, g in _evaluated(q, stats_)}
+            ordered = sorted(q.points, key=lambda p: (-p.candidate.n_experts, -value[id(p)]))
+            wide = tuple(p.widened(q.observed, narrow) for p in ordered)
             after = replace(q, phase="gaussian", points=wide)
             number = cursor.number + 1
         stats = reduce(after, number=number, warm=None)
@@ -267,7 +291,12 @@ class MarginalExperts:
         for i in range(len(points), restarts):
             rng = np.random.default_rng([seed, 1, i])
             points.append(Point.random(candidate, observed.squares.size, rng))
-        return Search("mode", tuple(points[:restarts]), observed, seed, choice)
+        points = points[:restarts]
+        if self.rival_beside and candidate.n_experts > 1:
+            tau = self.taus[0] if choice is None else choice.logistic_tau
+            rng = np.random.default_rng(seed)
+            points.append(Point.random(Candidate(1, tau, False), observed.squares.size, rng))
+        return Search("mode", tuple(points), observed, seed, choice)
 
     def _draws(self, observed: Observed) -> int:
         if self.draws is not None:
@@ -296,6 +325,15 @@ def choose(points: Sequence[Point], stats: Sums) -> Choice:
     error = float(np.sqrt(max(square / rows[plain] - gain**2, 0.0) / rows[plain]))
     best = mixed if gain > error else plain
     return Choice(tuple(candidates), mean, best, gain, error)
+
+
+def _posterior(points: Sequence[Point]) -> Posterior:
+    return Posterior(
+        tuple(
+            Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
+            for p in points
+        )
+    )
 
 
 def _evaluated(q: Search, stats: Sums) -> Iterator[tuple[Point, float, FloatArray]]:

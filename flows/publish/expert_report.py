@@ -1,0 +1,266 @@
+"""What the experts report says: the experts, who is responsible, and how good it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flows.publish import plots
+from flows.publish.report import Findings, Grid, Section
+from flows.settings import ExpertSettings
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.diversity import angles
+from vbmodels.experts.marginal import Choice
+from vbmodels.experts.posterior import Component, Posterior, Predicted
+from vbmodels.state import FloatArray
+
+BINS = 10
+MOST_WEIGHTS = 12  # of an expert, shown
+MOST_EXPERTS = 10
+TOP = 10  # weights whose overlap between experts is counted
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class ExpertSummary:
+    """What one partition adds to the report.
+
+    Attributes
+    ----------
+    responsible
+        Rows for which each expert has the largest share; [K].
+    share
+        Sum of shares; [K].
+    calibration
+        Rows, sum of probabilities and of labels by bin of probability, over the rows kept
+        from the fit; [3, BINS].
+    judged
+        Over the same rows: number, right ones, sum of log-loss, then the last two for
+        logistic regression, and sum and sum of squares of the difference in log-loss; [7].
+    """
+
+    rows: int
+    responsible: FloatArray
+    share: FloatArray
+    calibration: FloatArray
+    judged: FloatArray
+    columns: tuple[str, ...]
+    has_rival: bool
+
+
+def summarise(
+    batch: Rows, found: Predicted, rival: FloatArray | None, columns: tuple[str, ...]
+) -> ExpertSummary:
+    """Summarise one partition."""
+    best = np.argmax(found.responsibility, axis=0)
+    kept = (batch.t != 0.0) & (batch.weight == 0.0)
+    y, p = batch.t[kept] > 0, found.probability[kept]
+    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    calibration = np.array([np.bincount(bins, w, BINS) for w in (np.ones(len(p)), p, y)])
+    loss = _loss(y, p)
+    judged = np.zeros(7)
+    judged[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
+    if rival is not None:
+        other = _loss(y, rival[kept])
+        gap = loss - other
+        judged[3:] = np.sum((rival[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
+    return ExpertSummary(
+        rows=batch.size,
+        responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
+        share=found.responsibility.sum(1),
+        calibration=calibration,
+        judged=judged,
+        columns=tuple(str(c) for c in columns),
+        has_rival=rival is not None,
+    )
+
+
+def _loss(y: Any, p: FloatArray) -> FloatArray:
+    return -np.log(np.maximum(np.where(y, p, 1.0 - p), _LEAST))
+
+
+def report(
+    posterior: Posterior,
+    chosen: Choice | None,
+    summaries: Sequence[ExpertSummary],
+    settings: ExpertSettings,
+) -> Findings:
+    """Say what was found in all partitions."""
+    one = posterior.components[0]
+    k = one.mean.shape[1]
+    columns = summaries[0].columns
+    rows = sum(s.rows for s in summaries)
+    responsible = sum((s.responsible for s in summaries), np.zeros(k))
+    judged = sum((s.judged for s in summaries), np.zeros(7))
+    results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
+    sections = [*_quality(judged, summaries, results), *_choice(chosen, results)]
+    share = sum((s.share for s in summaries), np.zeros(k))
+    sections.append(_who(responsible, share, rows))
+    sections += _weights(one, columns, responsible)
+    sections += _angles(one, responsible, results)
+    order = np.argsort(-responsible)[:MOST_EXPERTS]
+    top = [
+        {
+            "expert": int(e) + 1,
+            "rows": int(responsible[e]),
+            "largest weights": ", ".join(
+                f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in _largest(one, e)[:5]
+            ),
+        }
+        for e in order
+    ]
+    headline = f"{results['used_experts']} of {k} experts are responsible for {rows:,} rows"
+    if k == 1:
+        headline = f"Logistic regression on {rows:,} rows"
+    if judged[0]:
+        headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
+    return Findings(headline, sections, results, _warnings(chosen, settings), top)
+
+
+def _warnings(chosen: Choice | None, settings: ExpertSettings) -> tuple[str, ...]:
+    if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or settings.n_experts == 1:
+        return ()
+    return (
+        "On held-out rows no mixture was better than logistic regression by more than one "
+        "standard error, so logistic regression was fitted (one expert).",
+    )
+
+
+def _quality(
+    judged: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any]
+) -> list[Section]:
+    n = judged[0]
+    if not n:
+        return []
+    results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
+    rows: list[tuple[Any, ...]] = [("experts", judged[1] / n, f"{judged[2] / n:.4f}", "")]
+    if any(s.has_rival for s in summaries):
+        gap = judged[5] / n
+        error = float(np.sqrt(max(judged[6] / n - gap**2, 0.0) / n))
+        results.update(logistic_log_loss=float(judged[4] / n), gain=-float(gap), gain_se=error)
+        rows.append(
+            (
+                "logistic regression",
+                judged[3] / n,
+                f"{judged[4] / n:.4f}",
+                f"{gap:+.4f} ± {error:.4f}",
+            )
+        )
+    counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
+    bins = [
+        (f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}", int(c), float(p / c), float(f / c))
+        for i, (c, p, f) in enumerate(zip(counts, predicted, found, strict=True))
+        if c
+    ]
+    return [
+        Section(
+            "How good it is",
+            f"On {n:,.0f} labelled rows that were left out of the fit. The difference is that of "
+            "the experts' log-loss to logistic regression's, by row, with its standard error.",
+            (),
+            (
+                Grid(("model", "accuracy", "log-loss", "difference"), rows),
+                Grid(
+                    ("probability", "rows", "mean probability", "share of label 1"),
+                    bins,
+                    "Calibration: the last two columns should agree.",
+                ),
+            ),
+        )
+    ]
+
+
+def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
+    if chosen is None:
+        return []
+    best = chosen.candidates[chosen.best]
+    results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau, "shared": best.shared,
+                         "kappa": best.kappa, "omega": best.omega}  # fmt: skip
+    order = np.argsort(-chosen.held_out)[:20]
+    rows = [
+        (c.n_experts, c.tau, c.shared, c.kappa, c.omega, f"{-chosen.held_out[i]:.4f}",
+         "chosen" if i == chosen.best else "")
+        for i, c in ((int(i), chosen.candidates[i]) for i in order)
+    ]  # fmt: skip
+    return [
+        Section(
+            "How the prior was chosen",
+            "By the log-loss of rows held out of a first fit, with logistic regression (one "
+            f"expert) among the candidates. The best mixture's gain over it was {chosen.gain:.4f} "
+            f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
+            "error. The bound is no judge of the number of experts: its slack grows with it.",
+            (),
+            (Grid(("experts", "tau", "shared mean", "kappa", "Omega", "log-loss", ""), rows),),
+        )
+    ]
+
+
+def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Section:
+    table = [(k + 1, int(responsible[k]), float(share[k] / rows)) for k in np.argsort(-responsible)]
+    return Section(
+        "Who is responsible",
+        "How many rows each expert has the largest share of (given the label where there is one), "
+        "and its mean share.",
+        (),
+        (Grid(("expert", "rows", "mean share"), table),),
+    )
+
+
+def _largest(one: Component, expert: int) -> list[int]:
+    return [int(d) for d in np.argsort(-np.abs(one.mean[1, expert, :-1]))[:MOST_WEIGHTS]]
+
+
+def _weights(one: Component, columns: Sequence[str], responsible: FloatArray) -> list[Section]:
+    pictures = []
+    for k in np.argsort(-responsible)[:MOST_EXPERTS]:
+        chosen = _largest(one, int(k))
+        title = f"Expert {k + 1} ({responsible[k]:,.0f} rows)"
+        label = f"weight per sd of the column: expert {k + 1}"
+        pictures.append(
+            plots.intervals(
+                [columns[d] for d in chosen],
+                [float(one.mean[1, k, d]) for d in chosen],
+                [float(one.sd[1, k, d]) for d in chosen],
+                label,
+                title,
+            )
+        )
+    return [
+        Section(
+            "The experts",
+            "The largest weights with 95 % intervals of the variational posterior, which are "
+            "somewhat too short; columns of 0 and 1 as they are. All stand in the table experts/. "
+            "Where several starts were averaged these are the experts of the best one.",
+            tuple(pictures),
+        )
+    ]
+
+
+def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) -> list[Section]:
+    used = np.flatnonzero(responsible > 0)
+    if len(used) < 2:
+        return []
+    vectors = one.mean[1][used][:, :-1]
+    found = np.degrees(angles(vectors))
+    tops = [set(np.argsort(-np.abs(v))[:TOP].tolist()) for v in vectors]
+    i, j = np.triu_indices(len(used), 1)
+    overlap = [len(tops[a] & tops[b]) / len(tops[a] | tops[b]) for a, b in zip(i, j, strict=True)]
+    results.update(mean_angle=float(found.mean()), mean_overlap=float(np.mean(overlap)))
+    rows = [
+        (f"{used[a] + 1} and {used[b] + 1}", float(angle), float(o))
+        for a, b, angle, o in zip(i, j, found, overlap, strict=True)
+    ]
+    rows.sort(key=lambda row: row[1])
+    return [
+        Section(
+            "How different the experts are",
+            f"The angle between every two experts' weights (mean {found.mean():.0f} degrees; 90 is "
+            f"unrelated) and how far their {TOP} largest weights are the same columns (mean "
+            f"{np.mean(overlap):.2f}). With many columns random directions are near 90 degrees.",
+            (),
+            (Grid(("experts", "angle (degrees)", "overlap of top weights"), rows[:45]),),
+        )
+    ]
