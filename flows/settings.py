@@ -485,8 +485,10 @@ class ExpertSettings(RunSettings):
         "(marginal).",
     )
     restarts: int = Field(5, ge=1, le=100, description="Starts that are averaged (marginal).")
-    predict: Literal["monte_carlo", "mackay", "plug_in"] = Field(
-        "monte_carlo", description="How the posterior is averaged in predictions."
+    predict: Literal["plug_in", "mackay", "monte_carlo"] = Field(
+        "plug_in",
+        description="How each start's posterior enters predictions: at its means, by MacKay's "
+        "correction, or by draws. The means had the best log-loss on the real data tried.",
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none", description="balanced: both labels weigh the same in the fit."

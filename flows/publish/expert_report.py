@@ -182,7 +182,7 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     order = np.argsort(-chosen.held_out)[:20]
     rows = [
         (c.n_experts, c.tau, c.shared, c.kappa, c.omega, f"{-chosen.held_out[i]:.4f}",
-         "chosen" if i == chosen.best else "")
+         "chosen" if i == chosen.best else "shares the starts" if i in chosen.kept else "")
         for i, c in ((int(i), chosen.candidates[i]) for i in order)
     ]  # fmt: skip
     return [

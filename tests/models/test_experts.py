@@ -341,7 +341,7 @@ def test_breast_cancer_reaches_its_goal(shared_data):
     model = MarginalExperts(5)
     done = fit(model, [batch], max_iter=5000)
     assert done.converged
-    p = model.posterior(done.q).predict(new, "monte_carlo").probability
+    p = model.posterior(done.q).predict(new).probability
     assert log_loss(truth, p) <= 0.085
 
 
@@ -351,5 +351,5 @@ def test_a9a_reaches_its_goal(shared_data):
     batch, new, truth = held_out(shared_data, "a9a", sparse=True)
     model = MarginalExperts(10)
     done = fit(model, [batch], max_iter=5000)
-    p = model.posterior(done.q).predict(new, "monte_carlo").probability
+    p = model.posterior(done.q).predict(new).probability
     assert log_loss(truth, p) <= 0.3205

@@ -8,6 +8,7 @@ gradients at all points at once (restarts and candidates share the pass).
 1. Choice: every candidate prior is fitted to the rows but those held out, to its mode; the
    one with the best log-likelihood of the held-out rows stands. Logistic regression (K = 1)
    is among them, and a mixture must beat it by one standard error of the paired difference.
+   Priors with as many experts that are within two standard errors of the best share its starts.
 2. Mode: from several starts, on all rows.
 3. Gaussian: q = N(m, diag s^2) from each mode. From 5000 rows on only s is fitted and m stays
    at the mode: on a9a moving m as well raised the bound and lowered the held-out
@@ -79,6 +80,8 @@ class Choice(State):
         Mean log-likelihood of a held-out row; [C].
     best
         Index of the one that stands.
+    kept
+        Indices of the priors that the starts are shared among; the best one first.
     gain, error
         How much better than logistic regression the best mixture was, and the standard error
         of that; a row.
@@ -87,6 +90,7 @@ class Choice(State):
     candidates: tuple[Candidate, ...]
     held_out: FloatArray
     best: int
+    kept: tuple[int, ...]
     gain: float
     error: float
 
@@ -159,7 +163,8 @@ class MarginalExperts:
         seed = int(rng.integers(2**62))
         candidates = self.candidates()
         if len(candidates) == 1:
-            return self._modes(observed, seed, candidates[0], None, ())
+            only = Choice(tuple(candidates), np.zeros(1), 0, (0,), 0.0, 0.0)
+            return replace(self._modes(observed, seed, only, ()), chosen=None)
         folds = range(1 if observed.rows >= FEW_ROWS else FOLDS)
         columns = observed.squares.size
         points = tuple(
@@ -260,9 +265,7 @@ class MarginalExperts:
             judged = replace(q, phase="judged")
             stats = reduce(judged, number=cursor.number + 1, warm=None)
             choice = choose(judged.points, stats)
-            best = choice.candidates[choice.best]
-            starts = tuple(p for p in q.points if replace(p.candidate, fold=-1) == best)
-            after = self._modes(q.observed, q.seed, best, choice, starts)
+            after = self._modes(q.observed, q.seed, choice, q.points)
             number = cursor.number + 2
         else:
             narrow = self.gaussian == "widths"
@@ -278,24 +281,24 @@ class MarginalExperts:
         return SearchCursor(after, stats, number, self.elbo(after, stats), _begun(after, stats))
 
     def _modes(
-        self,
-        observed: Observed,
-        seed: int,
-        candidate: Candidate,
-        choice: Choice | None,
-        starts: Sequence[Point],
+        self, observed: Observed, seed: int, choice: Choice, found: Sequence[Point]
     ) -> Search:
         """Begin at what hold-out found on its parts, and at random for the rest."""
-        points = [replace(p, candidate=candidate) for p in starts]
-        restarts = self.n_restarts if candidate.n_experts > 1 else 1
-        for i in range(len(points), restarts):
-            rng = np.random.default_rng([seed, 1, i])
-            points.append(Point.random(candidate, observed.squares.size, rng))
-        points = points[:restarts]
-        if self.rival_beside and candidate.n_experts > 1:
-            tau = self.taus[0] if choice is None else choice.logistic_tau
-            rng = np.random.default_rng(seed)
-            points.append(Point.random(Candidate(1, tau, False), observed.squares.size, rng))
+        columns = observed.squares.size
+        kept = [choice.candidates[i] for i in choice.kept]
+        starts = [[p for p in found if replace(p.candidate, fold=-1) == c] for c in kept]
+        points = []
+        for i in range(self.n_restarts if kept[0].n_experts > 1 else 1):
+            at = i % len(kept)
+            if starts[at]:
+                points.append(replace(starts[at].pop(0), candidate=kept[at]))
+            else:
+                rng = np.random.default_rng([seed, 1, i])
+                points.append(Point.random(kept[at], columns, rng))
+        if self.rival_beside and kept[0].n_experts > 1:
+            tau = choice.logistic_tau if found else self.taus[0]
+            plain = Candidate(1, tau, False)
+            points.append(Point.random(plain, columns, np.random.default_rng(seed)))
         return Search("mode", tuple(points), observed, seed, choice)
 
     def _draws(self, observed: Observed) -> int:
@@ -318,13 +321,19 @@ def choose(points: Sequence[Point], stats: Sums) -> Choice:
     single = np.array([c.n_experts == 1 for c in candidates])
     plain = int(np.argmax(np.where(single, mean, -np.inf)))
     if single.all():
-        return Choice(tuple(candidates), mean, plain, 0.0, 0.0)
+        return Choice(tuple(candidates), mean, plain, (plain,), 0.0, 0.0)
     mixed = int(np.argmax(np.where(single, -np.inf, mean)))
-    gain = float(mean[mixed] - mean[plain])
-    square = products[mixed, mixed] - 2.0 * products[mixed, plain] + products[plain, plain]
-    error = float(np.sqrt(max(square / rows[plain] - gain**2, 0.0) / rows[plain]))
-    best = mixed if gain > error else plain
-    return Choice(tuple(candidates), mean, best, gain, error)
+    gap = mean[mixed] - mean
+    square = products[mixed, mixed] - 2.0 * products[mixed] + np.diag(products)
+    error = np.sqrt(np.maximum(square / rows - gap**2, 0.0) / rows)
+    best = mixed if gap[plain] > error[plain] else plain
+    alike = [
+        i
+        for i, c in enumerate(candidates)
+        if c.n_experts == candidates[best].n_experts and gap[i] <= 2.0 * error[i] and i != best
+    ]
+    kept = (best, *sorted(alike, key=lambda i: gap[i])) if best == mixed else (best,)
+    return Choice(tuple(candidates), mean, best, kept, float(gap[plain]), float(error[plain]))
 
 
 def _posterior(points: Sequence[Point]) -> Posterior:

@@ -52,7 +52,7 @@ class Posterior(State):
 
     components: tuple[Component, ...]
 
-    def predict(self, batch: Rows, method: str = "mackay", draws: int = 64) -> Predicted:
+    def predict(self, batch: Rows, method: str = "plug_in", draws: int = 64) -> Predicted:
         """Predict every row.
 
         Parameters

@@ -1,0 +1,194 @@
+"""The experts pipeline from files to tables, and what it says to bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import log_loss
+
+from flows.cli import main
+
+QUICK = ["--no-record", "--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
+QUICK += ["--set", "shared=false"]
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out + captured.err
+
+
+def latest(target):
+    run_id = json.loads((Path(target) / "latest.json").read_text())["run_id"]
+    folder = Path(target) / "runs" / run_id
+    return folder, json.loads((folder / "run.json").read_text())
+
+
+def rows_of(folder, name="rows"):
+    return pa.concat_tables(pq.read_table(p) for p in sorted((folder / name).glob("*.parquet")))
+
+
+def written(tmp_path, columns, name="in.parquet"):
+    path = tmp_path / name
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def plain(n=60, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 2))
+    label = (x[:, 0] + 0.5 * rng.standard_normal(n) > 0).astype(np.int8)
+    columns = {"id": [f"r{i}" for i in range(n)], "a": x[:, 0], "b": x[:, 1]}
+    return {**columns, "label": label, **more}
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("experts")
+    with pytest.raises(SystemExit) as stopped:
+        main(["simulate", "experts", str(folder), "--rows", "800", "--seed", "0"])
+    assert stopped.value.code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(simulated, tmp_path_factory):
+    target = tmp_path_factory.mktemp("fitted")
+    with pytest.raises(SystemExit) as stopped:
+        main(["experts", str(simulated), str(target), *QUICK, "--partitions", "3"])
+    assert stopped.value.code == 0
+    return target
+
+
+def test_tables_and_report_of_a_run(simulated, fitted):
+    folder, record = latest(fitted)
+    rows = rows_of(folder)
+    source = pq.read_table(simulated / "table.parquet")
+    assert rows["id"].to_pylist() == source["id"].to_pylist()
+    assert rows.column_names == ["id", "probability", "expert_1", "expert_2", "expert_3"]
+    shares = np.stack([rows[f"expert_{k}"].to_numpy() for k in (1, 2, 3)])
+    np.testing.assert_allclose(shares.sum(0), 1.0)
+    truth = pq.read_table(simulated / "_truth" / "rows.parquet")
+    unseen = np.asarray(source["label"].is_null())
+    assert 40 < unseen.sum() < 130
+    y, p = truth["label"].to_numpy()[unseen], rows["probability"].to_numpy()[unseen]
+    best = truth["probability"].to_numpy()[unseen]
+    assert log_loss(y, p) < log_loss(y, best) + 0.15
+    experts = rows_of(folder, "experts")
+    assert experts.num_rows == 3 * 2 * 7
+    assert set(experts["column"].to_pylist()) == {*(f"x{d}" for d in range(1, 7)), "intercept"}
+    results = record["results"]
+    assert record["converged"]
+    assert results["log_loss"] < results["logistic_log_loss"]
+    assert record["dropped"][0]["count"] == unseen.sum()
+    html = (folder / "report.html").read_text()
+    for heading in ("How good it is", "Who is responsible", "How different the experts are"):
+        assert heading in html
+
+
+def test_scoring_gives_the_probabilities_of_the_fit(simulated, fitted, tmp_path, capsys):
+    """New rows come without labels and with their columns in another order."""
+    source = pq.read_table(simulated / "table.parquet").slice(100, 50).drop_columns("label")
+    names = ["id", *reversed(source.column_names[1:])]
+    path = tmp_path / "new.parquet"
+    pq.write_table(source.select(names), path)
+    code, said = run(capsys, "score", fitted, path, tmp_path / "out", "--no-record")
+    assert code == 0, said
+    new = rows_of(latest(tmp_path / "out")[0])["probability"].to_numpy()
+    old = rows_of(latest(fitted)[0])["probability"].to_numpy()[100:150]
+    np.testing.assert_allclose(new, old, rtol=1e-10)
+
+
+def test_partitions_change_only_rounding(simulated, fitted, tmp_path, capsys):
+    arguments = (*QUICK, "--partitions", "1", "--set", "tol=1e-9")
+    run(capsys, "experts", simulated, tmp_path / "one", *arguments)
+    arguments = (*QUICK, "--partitions", "4", "--set", "tol=1e-9")
+    run(capsys, "experts", simulated, tmp_path / "four", *arguments)
+    one, four = (
+        rows_of(latest(tmp_path / t)[0])["probability"].to_numpy() for t in ("one", "four")
+    )
+    np.testing.assert_allclose(one, four, atol=1e-3)
+
+
+def test_coordinate_ascent_and_one_expert_run(tmp_path, capsys):
+    path = written(tmp_path, plain())
+    for more in (
+        ["--set", "inference=cavi", "--set", "max_iter=20"],
+        ["--set", "inference=cavi", "--set", "prior=mabn2", "--set", "max_iter=5"],
+        ["--set", "n_experts=1"],
+    ):
+        code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
+        assert code == 0, said
+    assert latest(tmp_path / "out")[1]["results"]["n_experts"] == 1
+
+
+def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):
+    path = written(tmp_path, plain(n=120))
+    more = ["--set", "select=cv", "--set", "n_experts=3", "--set", "tau=1", "--set", "shared=false"]
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
+    assert code == 0, said
+    folder, record = latest(tmp_path / "out")
+    assert record["results"]["chosen"]["n_experts"] in (1, 2, 3)
+    assert "How the prior was chosen" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"label": np.ones(60, np.int8)}, "60 with 1 and 0 with 0"),
+        ({"label": np.arange(60)}, "expected 0, 1 or null, found 2"),
+        ({"label": ["yes", "no"] * 30}, "expected labels 0, 1 or null, found type string"),
+        ({"c": ["x", "y"] * 30}, "column c: expected numbers, found type string"),
+        ({"a": [np.nan] + [1.0] * 59}, "column a, row 1: expected a finite number, found nan"),
+        ({"b": [1.0] * 59 + [None]}, "column b, row 60: expected a finite number, found null"),
+        ({"id": ["r0"] * 60}, "which row 1 has too"),
+    ],
+)
+def test_bad_input_is_said_before_any_compute(tmp_path, capsys, change, expected):
+    path = written(tmp_path, plain(**change))
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    assert code == 2
+    assert expected in " ".join(said.split())
+
+
+def test_no_columns_and_no_id_are_named(tmp_path, capsys):
+    path = written(tmp_path, {"label": [0, 1]})
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    assert code == 2
+    assert "column id" in said
+    assert "at least one numeric column" in " ".join(said.split())
+
+
+def test_odd_columns_are_warned_of(tmp_path, capsys):
+    columns = plain(n=20)
+    columns["same"], columns["flat"] = columns["a"], np.full(20, 7.0)
+    columns |= {f"more{i}": np.random.default_rng(i).standard_normal(20) for i in range(20)}
+    path = written(tmp_path, columns)
+    code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK)
+    assert code == 0, said
+    warnings = " ".join(latest(tmp_path / "out")[1]["warnings"])
+    assert "flat" in warnings
+    assert "same (as a)" in warnings
+    assert "the fit rests on its prior" in warnings
+
+
+def test_score_names_columns_that_are_missing(fitted, tmp_path, capsys):
+    path = written(tmp_path, plain())
+    code, said = run(capsys, "score", fitted, path, tmp_path / "out", "--no-record")
+    assert code == 2
+    assert "x1" in said
+
+
+def test_settings_that_do_not_go_together_are_refused(tmp_path, capsys):
+    path = written(tmp_path, plain())
+    more = ["--set", "inference=cavi", "--set", "select=cv"]
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
+    assert code == 2
+    assert "marginal" in said
