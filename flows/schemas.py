@@ -175,9 +175,19 @@ INSTANCES_IN = Table(
         Column(
             "label",
             pa.int8(),
-            "label of the bag: 0, 1, or null where it is not known",
+            "label of the bag: 0, 1, or null where it is not known; may be absent beside labels",
             nullable=True,
+            required=False,
             accepts=(pa.bool_(), pa.float64()),
+        ),
+        Column(
+            "labels",
+            pa.list_(pa.string()),
+            "classes that the bag has, each a problem of its own (gp_probit, gp_logistic); null "
+            "where they are not known",
+            nullable=True,
+            required=False,
+            accepts=(pa.list_(pa.int64()),),
         ),
         Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
         Column(
@@ -217,6 +227,12 @@ BAGS = Table(
             "what its label is expected to tell the model, in nats; null where the model has none",
             nullable=True,
         ),
+        Column(
+            "class",
+            TEXT,
+            "the class that is told of, where bags have labels of several; else null",
+            nullable=True,
+        ),
     ),
 )
 
@@ -239,6 +255,12 @@ INSTANCES = Table(
             "bald",
             pa.float64(),
             "what its own label would tell the model, in nats; null where the model has none",
+            nullable=True,
+        ),
+        Column(
+            "class",
+            TEXT,
+            "the class that is told of, where bags have labels of several; else null",
             nullable=True,
         ),
     ),

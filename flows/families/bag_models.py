@@ -12,6 +12,7 @@ from vbmodels.diagnostics import diagnose
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.gibbs import Chains, GibbsVMMIC
+from vbmodels.mil.gp_data import MultiLabelBags
 from vbmodels.mil.gp_features import KernelOptions
 from vbmodels.mil.gp_gibbs import Chains as GPChains
 from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
@@ -88,12 +89,12 @@ def make(settings: BagSettings) -> Any:
     )
 
 
-def apply(model: Any, q: Any, data: Bags) -> Scores:
-    """Predict bags and instances with the uncertainty of the parameters."""
+def apply(model: Any, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
+    """Predict bags and instances with the uncertainty of the parameters, class by class."""
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     found = predict(model.posterior(q).draws(), q.scaling, data)
-    return Scores(found.bag, found.instances, found.instances, found.contributions)
+    return [Scores(found.bag, found.instances, found.instances, found.contributions)]
 
 
 def coefficients(model: Any, q: Any) -> list[Coefficients]:
@@ -173,22 +174,18 @@ def _make_gp(settings: BagSettings) -> GPModel:
     )
 
 
-def _apply_gp(model: GPModel, q: Any, data: Bags) -> Scores:
+def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
     if isinstance(model, LogisticGP):
-        score, probability, bag = predict_logistic(q, data)[0]
-        return Scores(bag, (probability,), (score,), None)
+        told = predict_logistic(q, data)
+        return [Scores(bag, (instance,), (score,), None) for score, instance, bag in told]
     if isinstance(model, GibbsGP):
-        found = predict_from_draws(q, data)[0]
+        found = predict_from_draws(q, data)
     else:
-        found = predict_gp(model.posterior(q), data)[0]
-    return Scores(
-        found.bag_probability,
-        (found.probability,),
-        (found.score,),
-        None,
-        (found.bald,),
-        found.bag_bald,
-    )
+        found = predict_gp(model.posterior(q), data)
+    return [
+        Scores(p.bag_probability, (p.probability,), (p.score,), None, (p.bald,), p.bag_bald)
+        for p in found
+    ]
 
 
 def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:

@@ -14,8 +14,8 @@ from flows import partition, storage
 from flows.families import bag_models
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
+from flows.ingest import bag_classes, bags_check
 from flows.ingest import bags as instances_of
-from flows.ingest import bags_check
 from flows.partition import Part, Slice
 from flows.publish.bag_report import BagSummary, Block, report, summarise
 from flows.publish.run import Dropped, RunPlace
@@ -23,6 +23,7 @@ from flows.schemas import BAGS, INSTANCES, INSTANCES_IN
 from flows.settings import BagSettings
 from flows.storage import InputFile
 from vbmodels.mil.batch import Bags, even_bounds
+from vbmodels.mil.gp_data import MultiLabelBags
 from vbmodels.state import from_bytes, to_bytes
 
 MANY_SLICES = 16
@@ -34,6 +35,7 @@ class CheckedBags(Checked):
     """What the check of one file found, with where its bags stand."""
 
     runs: bags_check.Runs | None = None
+    multi: bool = False
 
 
 class BagsFamily:
@@ -46,8 +48,9 @@ class BagsFamily:
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
         table = storage.read_table(file.url)
-        faults, runs = bags_check.check_bags(table, file.url)
-        return CheckedBags(table.num_rows, tuple(faults), (), runs)
+        multi = settings.model != "vmmic" and "labels" in table.column_names
+        faults, runs = bags_check.check_bags(table, file.url, settings.model != "vmmic")
+        return CheckedBags(table.num_rows, tuple(faults), (), runs, multi)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
@@ -55,6 +58,8 @@ class BagsFamily:
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs."""
+        if any(getattr(c, "multi", False) for c in checked):
+            return []
         source = files[0].url if len(files) == 1 else f"{len(files)} files"
         return bags_check.check_to_fit(source, _runs(checked))
 
@@ -86,6 +91,7 @@ class BagsFamily:
             "modalities": list(found.modalities),
             "widths": [m.n_features for m in found.bags.modalities],
             "own": found.bags.bag_features.shape[1],
+            "classes": _classes(found.bag_rows, settings),
             "labels": [int(np.count_nonzero(label == value)) for value in (0, 1)],
         }
         storage.write_bytes(_work(place, "about", part.index, "json"), json.dumps(about).encode())
@@ -115,40 +121,55 @@ class BagsFamily:
         storage.write_bytes(_form_url(place), json.dumps(form).encode())
         built = each(_build, [part.index for part in parts], settings, place, form)
         warnings = [] if fitted is not None else _warnings(about, form, built)
-        return Prepared(tuple(url for url, *_ in built), Bags, tuple(warnings))
+        batch = MultiLabelBags if form.get("classes") else Bags
+        return Prepared(tuple(url for url, *_ in built), batch, tuple(warnings))
 
     def model(self, settings: BagSettings) -> Any:
         """Return the model to fit."""
         return bag_models.make(settings)
 
     def score(
-        self, model: Any, q: Any, batch: Bags, local: Any, index: int, *,
+        self, model: Any, q: Any, batch: Bags | MultiLabelBags, local: Any, index: int, *,
         settings: BagSettings, place: RunPlace, fitted: RunPlace | None,
-    ) -> BagSummary:  # fmt: skip
+    ) -> list[BagSummary]:  # fmt: skip
         """Write the probability of every bag and of every instance."""
-        found = bag_models.apply(model, q, batch)
         form = _read_json(_form_url(place))
         about = _read_json(_work(place, "about", index, "json"))
         rows = storage.read_table(_work(place, "bag_rows", index))
+        told = storage.read_table(_work(place, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
-        bald = _or_nulls(found.bag_bald, rows.num_rows)
-        bags = pa.table(
-            [rows["bag_id"], rows["label"], pa.array(found.bags), held_out, bald],
-            schema=BAGS.arrow,
-        )
-        told = storage.read_table(_work(place, "instance_rows", index))
-        instances = _instance_table(found, told, rows["bag_id"], about, form)
-        storage.write_table(place.table("bags", index), bags)
-        storage.write_table(place.table("instances", index), instances)
-        return summarise(
-            bags,
-            instances,
-            told,
-            tuple(form["modalities"]),
-            new=fitted is not None,
-            show=settings.show_bags,
-        )
+        classes = form.get("classes") or []
+        labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
+        written: list[tuple[pa.Table, pa.Table]] = []
+        summaries = []
+        for c, found in enumerate(bag_models.apply(model, q, batch)):
+            name, label = None, rows["label"]
+            if classes:
+                name = classes[c]
+                label = pa.array(labels[:, c], pa.int8(), mask=labels[:, c] < 0)
+            bald = _or_nulls(found.bag_bald, rows.num_rows)
+            bags = pa.table(
+                [rows["bag_id"], label, pa.array(found.bags), held_out, bald,
+                 pa.array([name] * rows.num_rows, pa.string())],
+                schema=BAGS.arrow,
+            )  # fmt: skip
+            instances = _instance_table(found, told, rows["bag_id"], about, form, name)
+            written.append((bags, instances))
+            shown, known = _for_report(bags, told, name)
+            summaries.append(
+                summarise(
+                    shown,
+                    instances,
+                    known,
+                    tuple(form["modalities"]),
+                    new=fitted is not None,
+                    show=tuple(_named(bag, name) for bag in settings.show_bags),
+                )
+            )
+        for table, parts in zip(("bags", "instances"), zip(*written, strict=True), strict=True):
+            storage.write_table(place.table(table, index), pa.concat_tables(parts))
+        return summaries
 
     def keep(self, q: Any, settings: BagSettings, place: RunPlace, fitted: RunPlace | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
@@ -165,7 +186,7 @@ class BagsFamily:
         return rows
 
     def report(
-        self, model: Any, q: Any, summaries: Sequence[BagSummary],
+        self, model: Any, q: Any, summaries: Sequence[Sequence[BagSummary]],
         ingested: Sequence[Ingested], settings: BagSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
@@ -173,13 +194,34 @@ class BagsFamily:
         blocks = [
             Block(c.name, c.modality, c.mean, c.sd) for c in bag_models.coefficients(model, q)
         ]
-        return report(summaries, blocks, numbers, warnings, settings.show_bags)
+        flat = [summary for one in summaries for summary in one]
+        return report(flat, blocks, numbers, warnings, settings.show_bags)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""
         from flows.families.bag_simulation import write_bags
 
         return write_bags(target, rows, seed)
+
+
+def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
+    if settings.model == "vmmic":
+        return []
+    return bag_classes.names_of(bag_rows["labels"].combine_chunks())
+
+
+def _named(bag: str, name: str | None) -> str:
+    return bag if name is None else f"{bag}, class {name}"
+
+
+def _for_report(bags: pa.Table, told: pa.Table, name: str | None) -> tuple[pa.Table, pa.Table]:
+    """Name the class with each bag; whether an instance is primary is not told by class."""
+    if name is None:
+        return bags, told
+    names = pa.array([_named(bag, name) for bag in bags["bag_id"].to_pylist()], pa.string())
+    place = told.column_names.index("primary")
+    unknown = pa.nulls(len(told), pa.bool_())
+    return bags.set_column(0, "bag_id", names), told.set_column(place, "primary", unknown)
 
 
 def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
@@ -254,6 +296,7 @@ def _form(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "modalities": names,
         "widths": [widths.get(name, 0) for name in names],
         "own": max(one["own"] for one in about),
+        "classes": sorted({name for one in about for name in one["classes"]}),
     }
 
 
@@ -297,8 +340,10 @@ def _kept_form(fitted: RunPlace, about: Sequence[dict[str, Any]]) -> dict[str, A
 
 def _build(
     index: int, settings: BagSettings, place: RunPlace, form: dict[str, Any]
-) -> tuple[str, list[list[float]], list[list[float]]]:
-    """Store a partition in the common form; return its URL and every feature's range."""
+) -> tuple[str, list[list[float]], list[list[float]], list[list[int]]]:
+    """Store a partition in the common form; return its URL, every feature's range and, where
+    there are classes, how many bags have and have not each one.
+    """
     url = _work(place, "read", index, "npz")
     data = from_bytes(storage.read_bytes(url), Bags, url)
     about = _read_json(_work(place, "about", index, "json"))
@@ -310,11 +355,17 @@ def _build(
         settings.precision,
     )
     target = _work(place, "partitions", index, "npz")
-    storage.write_bytes(target, to_bytes(wide))
+    classes = form.get("classes") or []
+    rows = storage.read_table(_work(place, "bag_rows", index))
+    labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
+    labels = bag_classes.hidden(labels, rows["held_out"].to_numpy(zero_copy_only=False))
+    batch = MultiLabelBags(wide, labels) if classes else wide
+    storage.write_bytes(target, to_bytes(batch))
     storage.delete(url)
+    counts = [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T]
     low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
     high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]
-    return target, low, high
+    return target, low, high, counts
 
 
 def _warnings(
@@ -322,7 +373,7 @@ def _warnings(
 ) -> list[str]:
     """Say what the data let expect: few bags, constant features, a class lost to testing."""
     counts = np.sum([one["labels"] for one in about], axis=0)
-    if counts.min() == 0:
+    if counts.min() == 0 and not form["classes"]:
         raise InputError(
             [
                 Fault(
@@ -335,6 +386,10 @@ def _warnings(
             ]
         )
     warnings = []
+    if form["classes"]:
+        warnings += bag_classes.one_sided(
+            form["classes"], np.sum([one[3] for one in built], axis=0)
+        )
     features, bags = sum(form["widths"]) + form["own"], int(counts.sum())
     if bags < 2 * features:
         warnings.append(
@@ -354,7 +409,7 @@ def _warnings(
 
 def _instance_table(
     found: bag_models.Scores, told: pa.Table, bag_ids: Any, about: dict[str, Any],
-    form: dict[str, Any],
+    form: dict[str, Any], name: str | None,
 ) -> pa.Table:  # fmt: skip
     """Put the modalities' instances back into one table, bag by bag."""
     local = told["modality"].to_numpy()
@@ -381,6 +436,7 @@ def _instance_table(
             gathered(found.score),
             contribution,
             bald,
+            pa.array([name] * kind.size, pa.string()),
         ],
         schema=INSTANCES.arrow,
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.ingest import bag_classes
 from vbmodels.mil.batch import UNLABELLED, Bags, Instances, bags
 from vbmodels.state import IntArray
 
@@ -25,7 +26,7 @@ class Read:
     modalities
         Names of its modalities, sorted ("" where there is none).
     bag_rows
-        bag_id, label as given, held_out: one row a bag, in the order of ``bags``.
+        bag_id, label as given, held_out, labels: one row a bag, in the order of ``bags``.
     instance_rows
         bag (its number), instance_id, modality (its number), primary: by bag, then as read.
     empty
@@ -49,6 +50,7 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     """Group a partition's rows, in the columns of `flows.schemas.INSTANCES_IN`, by bag."""
     codes = table["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
+    table = bag_classes.with_label(table)
     label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
     out = np.array([held(name, held_out, seed) for name in names], bool) & (label != UNLABELLED)
     seen = np.where(out, UNLABELLED, label)
@@ -66,6 +68,7 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
             "bag_id": pa.array(ordered, pa.string()),
             "label": pa.array(label[order], pa.int8(), mask=label[order] == UNLABELLED),
             "held_out": out[order],
+            "labels": bag_classes.of_bags(table, number, len(names)),
         }
     )
     return Read(

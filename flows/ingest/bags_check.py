@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flows.faults import Fault
+from flows.ingest.bag_classes import label_faults, with_label
 from flows.ingest.check import _faults, _invalid_text
 from flows.schemas import INSTANCES_IN
 from vbmodels.state import IntArray
@@ -46,7 +47,7 @@ class Runs:
     own: int
 
 
-def check_bags(table: pa.Table, file: str) -> tuple[list[Fault], Runs | None]:
+def check_bags(table: pa.Table, file: str, multi: bool = False) -> tuple[list[Fault], Runs | None]:
     """List all faults of one file, and say where its bags stand if there is none.
 
     Parameters
@@ -55,6 +56,8 @@ def check_bags(table: pa.Table, file: str) -> tuple[list[Fault], Runs | None]:
         The whole file.
     file
         Its name, for messages.
+    multi
+        Whether the model takes bags with labels of several classes.
     """
     faults = INSTANCES_IN.faults(table.schema, file)
     if not len(table):
@@ -67,11 +70,14 @@ def check_bags(table: pa.Table, file: str) -> tuple[list[Fault], Runs | None]:
             faults += _invalid_text(table[name], name, file)
     if faults:
         return faults, None
-    label, faults = _labels(table, file)
+    faults = label_faults(table, file, multi)
+    if faults:
+        return faults, None
+    label, faults = _labels(with_label(table) if multi else table, file)
     plain = {
         name: table[name].cast(kind).combine_chunks()
         for name, kind in _TYPES.items()
-        if name in table.column_names and name != "label"
+        if name in table.column_names and name not in ("label", "labels")
     }
     faults += _names(plain, file)
     widths, more = _features(plain, file)

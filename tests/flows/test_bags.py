@@ -84,9 +84,12 @@ def test_a_run_leaves_what_it_promises(fitted, simulated):
     assert (record.rows_read, record.rows_kept, record.partitions) == (3000, 3000, 4)
     assert record.converged
     bags, found = table_of(fitted, "bags"), table_of(fitted, "instances")
-    assert bags.column_names == ["bag_id", "label", "probability", "held_out", "bald"]
+    assert bags.column_names == [
+        "bag_id", "label", "probability", "held_out", "bald", "class",
+    ]  # fmt: skip
     assert found.column_names == [
         "bag_id", "instance_id", "modality", "probability", "score", "contribution", "bald",
+        "class",
     ]  # fmt: skip
     source = storage.read_table(str(simulated / "bags.parquet"))
     given = dict(zip(source["bag_id"].to_pylist(), source["label"].to_pylist(), strict=True))
@@ -393,3 +396,89 @@ def test_the_gaussian_process_refuses_two_modalities(simulated, tmp_path, capsys
     code, _, err = run(capsys, "bags", simulated, tmp_path, "--set", "model=gp_probit", *PLAIN)
     assert code == 2
     assert "instances of one modality" in err
+
+
+def multi_label(n=60, **columns):
+    """Bags whose instances carry class x (first feature high), y (second), or none."""
+    rng = np.random.default_rng(3)
+    bag = np.repeat(np.arange(n), 4)
+    features = rng.normal(size=(4 * n, 2))
+    own = rng.integers(0, 6, 4 * n)
+    features[own == 0, 0] += 4
+    features[own == 1, 1] += 4
+    lists = [[name for k, name in enumerate("xy") if (own[bag == b] == k).any()] for b in range(n)]
+    table = {
+        "bag_id": [f"b{i:03d}" for i in bag],
+        "labels": pa.array([lists[b] for b in bag], pa.list_(pa.string())),
+        "features": features.tolist(),
+        "own": own,
+    }
+    return pa.table({**table, **columns})
+
+
+def test_bags_of_several_classes_are_one_problem_a_class(tmp_path, capsys):
+    table = multi_label()
+    path = written(tmp_path, table.drop_columns("own"))
+    options = ("--partitions", "3", "--set", "model=gp_probit", "--set", "held_out=0.2", *PLAIN)
+    code, out, err = run(capsys, "bags", path, tmp_path / "t", *options)
+    assert (code, err) == (0, err)
+    assert json.loads(out)["results"]["auroc"] > 0.8
+    found = table_of(tmp_path / "t", "instances")
+    for k, name in enumerate("xy"):
+        of_class = found.filter(np.array(found["class"].to_pylist()) == name).sort_by(
+            [("bag_id", "ascending"), ("instance_id", "ascending")]
+        )
+        score, true = of_class["score"].to_numpy(), table["own"].to_numpy() == k
+        assert score[true].mean() > score[~true].mean() + 1
+    bags = table_of(tmp_path / "t", "bags")
+    assert bags.num_rows == 120
+    assert set(bags["class"].to_pylist()) == {"x", "y"}
+    given = {(r["bag_id"], r["class"]): r["label"] for r in bags.to_pylist()}
+    for bag, classes in zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True):
+        assert [given[bag, name] for name in "xy"] == [int(name in classes) for name in "xy"]
+
+
+def test_several_classes_score_new_bags(tmp_path, capsys):
+    path = written(tmp_path, multi_label().drop_columns("own"))
+    place = tmp_path / "t"
+    assert run(capsys, "bags", path, place, "--set", "model=gp_probit", *PLAIN)[0] == 0
+    _, record = open_run(str(place))
+    new = written(tmp_path, multi_label().drop_columns(["own", "labels"]).append_column(
+        "label", pa.nulls(240, pa.int8())), "new.parquet")  # fmt: skip
+    fitted_run = place / "runs" / record.run_id
+    assert run(capsys, "score", fitted_run, new, tmp_path / "s", *PLAIN)[0] == 0
+    one, two = (
+        table_of(t, "bags").sort_by([("bag_id", "ascending"), ("class", "ascending")])
+        for t in (place, tmp_path / "s")
+    )
+    np.testing.assert_allclose(
+        one["probability"].to_numpy(), two["probability"].to_numpy(), rtol=1e-9
+    )
+    assert two["label"].null_count == 120
+
+
+def test_wrong_lists_of_classes_are_refused(tmp_path, capsys):
+    table = multi_label().drop_columns("own")
+    path = written(tmp_path, table)
+    code, _, err = run(capsys, "bags", path, tmp_path / "t", *PLAIN)
+    assert code == 2
+    assert "take model=gp_probit" in err
+    lists = table["labels"].to_pylist()
+    lists[2] = ["z"]
+    wrong = table.set_column(1, "labels", pa.array(lists, pa.list_(pa.string())))
+    path = written(tmp_path, wrong, "wrong.parquet")
+    code, _, err = run(capsys, "bags", path, tmp_path / "t", "--set", "model=gp_probit", *PLAIN)
+    assert code == 2
+    assert "others for bag 'b000'" in err
+    assert "row 3" in err
+
+
+def test_a_class_that_no_bag_lacks_is_warned_of(tmp_path, capsys):
+    table = multi_label().drop_columns("own")
+    lists = [[*classes, "always"] for classes in table["labels"].to_pylist()]
+    table = table.set_column(1, "labels", pa.array(lists, pa.list_(pa.string())))
+    path = written(tmp_path, table)
+    code, _, _ = run(capsys, "bags", path, tmp_path / "t", "--set", "model=gp_probit", *PLAIN)
+    assert code == 0
+    _, record = open_run(str(tmp_path / "t"))
+    assert any("Class always has 60 positive and 0 negative" in w for w in record.warnings)
