@@ -399,6 +399,11 @@ class VariantSettings(RunSettings):
     two_sided: bool = Field(
         False, description="Whether an allele that is rarer in the case counts too."
     )
+    alternative: Literal["broad", "mixture"] = Field(
+        "broad",
+        description="two_groups: rates of variants are Beta(.1, .1), or a mixture over the "
+        "allele's share that is fitted too: more power, somewhat more other calls.",
+    )
     tau: float = Field(
         0.0,
         ge=0.0,

@@ -29,7 +29,7 @@ from vbmodels.state import from_bytes, to_bytes
 from vbmodels.variants.batch import BASES, Counts
 from vbmodels.variants.rvd2.model import RVD2
 from vbmodels.variants.rvd2.pair import Pair
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 NO_READS = "location without a read in any replicate"
 NO_REFERENCE = "location whose reference is not A, C, G or T"
@@ -119,7 +119,8 @@ class Variants:
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
         if settings.test == "two_groups":
-            return TwoGroups(sense=_sense(settings))
+            shares = MIXTURE if settings.alternative == "mixture" else (BROAD,)
+            return TwoGroups(sense=_sense(settings), alternatives=shares)
         return Pair(RVD2(inference=settings.inference, dispersion=settings.dispersion))
 
     def score(
@@ -179,6 +180,9 @@ class Variants:
             ("log_M_mean", None, q.log_m_mean, None),
             ("log_M_sd", None, q.log_m_sd, None),
         ]
+        if len(q.rho) > 1:
+            means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
+            rows += [("rho", m, float(r), None) for m, r in zip(means, q.rho, strict=True)]
         for t in range(12):
             ref = BASES[t // 3]
             kind = f"{ref}>{[b for b in BASES if b != ref][t % 3]}"

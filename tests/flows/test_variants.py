@@ -246,7 +246,7 @@ def test_a_sample_of_the_units_is_enough(capsys, counts, tmp_path):
 def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path):
     for i, extra in enumerate(
         (["test=posterior_difference", "tau=0.0005"], ["control="], ["two_sided=true"],
-         ["strict=true"])
+         ["strict=true"], ["alternative=mixture"])
     ):  # fmt: skip
         options = [x for e in extra for x in ("--set", e)]
         code, out, _ = run(capsys, "variants", counts, tmp_path / str(i), *FAST, *options, "--json")
