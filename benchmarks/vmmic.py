@@ -41,6 +41,7 @@ from vbmodels.mil.simulate import simulate
 from vbmodels.mil.vmmic import MeanFieldVMMIC
 
 Fitted = Callable[[Bags], Prediction]
+Methods = dict[str, Callable[[Bags], Fitted]]
 
 
 def seconds(function: Callable[[], Any], repeats: int = 7) -> float:
@@ -134,28 +135,27 @@ RIVALS = {"mean-pooled logistic": pooled, "single-instance logistic": single}
 # The study of the text's section 2.3.
 
 
-def study(replicates: int) -> None:
+def study(replicates: int, only: str) -> None:
     """Vary one factor at a time from n = 500, m = 20, r = 4, shares .35 and .35."""
     head("setting", "method", "replicates", "bag AUROC (se)", "primary AUROC (se)", "log loss",
          "fit, CPU s", "slowest")  # fmt: skip
-    everything = OURS | RIVALS
     few = {"collapsed": COLLAPSED} | RIVALS
-    row("n=500", everything, replicates)
-    for n, methods in ((250, few), (1000, few), (4000, few)):
-        row(f"n={n}", methods, max(replicates // 2, 3), n_bags=n)
-    row("n=16000", {"collapsed": COLLAPSED}, replicates, n_bags=16_000)
-    row("n=16000", RIVALS, 2, n_bags=16_000)
-    for m in (10, 30, 40):
-        row(f"m={m}", few, max(replicates // 2, 3), bag_size=m)
-    for r in (1, 2, 3):
-        row(f"r={r}", few, max(replicates // 2, 3), ratio=float(r))
-    for share in (0.1, 0.6, 0.85):
-        row(f"share={share}", few, max(replicates // 2, 3), primary=(0.35, share))
+    half = max(replicates // 2, 3)
+    rows: list[tuple[str, Methods, int, dict[str, Any]]] = [
+        ("n=500", OURS | RIVALS, replicates, {}),
+        *((f"n={n}", few, half, {"n_bags": n}) for n in (250, 1000, 4000)),
+        ("n=16000", {"collapsed": COLLAPSED}, replicates, {"n_bags": 16_000}),
+        ("n=16000", RIVALS, 2, {"n_bags": 16_000}),
+        *((f"m={m}", few, half, {"bag_size": m}) for m in (10, 30, 40)),
+        *((f"r={r}", few, half, {"ratio": float(r)}) for r in (1, 2, 3)),
+        *((f"share={p}", few, half, {"primary": (0.35, p)}) for p in (0.1, 0.6, 0.85)),
+    ]
+    for setting, methods, count, factors in rows:
+        if setting.startswith(only):
+            row(setting, methods, count, **factors)
 
 
-def row(
-    setting: str, methods: dict[str, Callable[[Bags], Fitted]], replicates: int, **factors: Any
-) -> None:
+def row(setting: str, methods: Methods, replicates: int, **factors: Any) -> None:
     """Write one line a method: means over replicates with standard errors."""
     found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for seed in range(replicates):
@@ -187,11 +187,11 @@ def row(
 # Real bags.
 
 
-def real(folder: Path) -> None:
+def real(folder: Path, sets: Sequence[str]) -> None:
     """Five folds of the sets with bag labels."""
     head("set", "method", "AUROC (sd over folds)", "log loss", "fit, CPU s")
     methods = {"collapsed": COLLAPSED} | RIVALS
-    for name in ("musk1", "musk2", "tiger", "fox"):
+    for name in sets:
         data = read(folder / f"{name}.parquet")
         found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
         folds = StratifiedKFold(5, shuffle=True, random_state=0)
@@ -319,6 +319,8 @@ def main() -> None:
     parser.add_argument("part", choices=("speed", "study", "real"))
     parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--sets", nargs="+", default=["musk1", "musk2", "tiger", "fox"])
+    parser.add_argument("--only", help="of the study, the rows whose setting begins so")
     options = parser.parse_args()
     for ignored in (ConvergenceWarning, FewBags, NotConverged):
         warnings.simplefilter("ignore", ignored)
@@ -326,11 +328,11 @@ def main() -> None:
     if options.part == "speed":
         speed()
     elif options.part == "study":
-        study(options.replicates)
+        study(options.replicates, options.only or "")
     elif options.data is None:
         parser.error("real needs --data FOLDER")
     else:
-        real(options.data)
+        real(options.data, options.sets)
 
 
 if __name__ == "__main__":
