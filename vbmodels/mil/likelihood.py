@@ -210,10 +210,8 @@ class Likelihood:
             )
             np.exp(bell, out=bell)
             self.kernels.tail_ratio(eta, primary)
-            primary *= bell
-            np.subtract(1.0, primary, out=primary, where=eta > 0.0)
+            self.kernels.cdf_and_density(eta, bell, primary)
             self.kernels.bag_sums(part.offsets, first, last, primary, score, mean, var)
-            bell *= DENSITY
             terms.append((primary, bell, score))
         return mean, var, terms
 
