@@ -36,7 +36,6 @@ from vbmodels.mil.gp_likelihood import evaluate
 from vbmodels.mil.gp_logistic import LogisticGP, predict_logistic
 from vbmodels.mil.gp_predict import predict
 from vbmodels.mil.gp_probit import CollapsedGP, DirectGP, PrintedGP
-from vbmodels.mil.gp_simulate import simulate_gp
 from vbmodels.state import FloatArray
 
 NEWSGROUPS = ("alt.atheism", "comp.graphics", "rec.sport.hockey", "sci.med")
@@ -201,7 +200,9 @@ def compare(folder: Path, names: list[str], methods: list[str], seeds: int) -> N
 
 def speed(n: int) -> None:
     """Time a sweep with columns kept, and its floor on the same array."""
-    data, _ = simulate_gp(np.random.default_rng(0), n // 40, 40, n_features=20)
+    rng, n_bags = np.random.default_rng(0), n // 40
+    instances = Instances(rng.standard_normal((40 * n_bags, 20)), 40 * np.arange(n_bags + 1))
+    data = bags([instances], rng.integers(0, 2, n_bags))
     model = CollapsedGP(HEURISTIC)
     q = model.init(model.observe(data), np.random.default_rng(0))
     q = model.global_step(q, model.suff_stats(q, data, None))
