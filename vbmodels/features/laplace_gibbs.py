@@ -23,7 +23,7 @@ from vbmodels.state import BoolArray, FloatArray, IntArray
 
 MOST_NEW = 2
 """Most new features of a row in one visit: more have a prior mass below (alpha / N)^3."""
-ROUNDS, TOLERANCE = 50, 1e-9
+ROUNDS, TOLERANCE = 50, 1e-7
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from vbmodels.state import FloatArray, State, Stats
 BLOCK = 512
 """Rows worked on at once: their second moments stay in the cache."""
 LARGEST_LOGIT = 35.0
-START_SHARE = 0.2
+START_SHARE = 0.5
 """Share of rows that has each feature where the sticks start."""
 SETTLE = 4
 """Sweeps after the ramp before the trace of bounds decides on convergence."""
@@ -124,7 +124,7 @@ class PolyaGammaIBP:
     weight_variance
         v = 2 sigma_B^2, prior variance of the weights; the start if it is learned.
     bias_variance
-        Prior variance of the biases (the text's is v too); never learned, as a feature that
+        Prior variance of the biases (v at first, as in the text); never learned, as a feature that
         is always on can take a bias's place.
     learn
         Whether alpha (under a Gamma(1, 1) prior) and the weight variance move after the ramp.
@@ -137,7 +137,7 @@ class PolyaGammaIBP:
     n_features: int
     alpha: float = 1.0
     weight_variance: float = 2.0
-    bias_variance: float = 10.0
+    bias_variance: float = 2.0
     learn: bool = True
     anneal: int = 60
     coldest: float = 0.1
