@@ -229,7 +229,10 @@ def run_mixture(seeds: int) -> str:
                     got = keys(found["units"].location[called], found["units"].alt[called])
                     hit, false = len(got & true), len(got - true)
                     totals_of[name] += [hit, false, 14 if vaf else 0, not vaf and false > 0]
-    lines = ["| alternative | sensitivity | FDR | runs without variants with a call |", "|---" * 4 + "|"]
+    lines = [
+        "| alternative | sensitivity | FDR | runs without variants with a call |",
+        "|---" * 4 + "|",
+    ]
     for name, (hit, false, true_count, null) in totals_of.items():
         share = null / (seeds * len(DEPTHS))
         fdr = false / max(hit + false, 1)
