@@ -6,6 +6,7 @@ experts run along whole rows of memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from scipy.special import ndtri
 from vbmodels.linalg import pack
 from vbmodels.state import FloatArray, IntArray, State, Stats
 
+_CHUNK = 1024
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -151,7 +153,12 @@ class Rows(State):
     def quadratic(self, matrices: FloatArray) -> FloatArray:
         """Return x' M x of every row for symmetric matrices [M, p, p]: [M, N]."""
         if self.dense is not None:
-            return np.array([np.einsum("ni,ni->n", self.dense @ m, self.dense) for m in matrices])
+            found = np.empty((len(matrices), self.size))
+            for rows in self._slices():
+                x = self.dense[rows]
+                for k, m in enumerate(matrices):
+                    found[k, rows] = np.einsum("ni,ni->n", x @ m, x)
+            return found
         twice = 2.0 * matrices
         diagonal = np.arange(self.n_columns)
         twice[:, diagonal, diagonal] *= 0.5
@@ -161,8 +168,18 @@ class Rows(State):
         """Return sum_n weights[m, n] x_n x_n', packed: [M, p (p + 1) / 2]."""
         if self.dense is None:
             return np.ascontiguousarray((self._pair_columns @ weights.T).T)
-        found = [(self.dense * np.sqrt(w)[:, None]) for w in weights]
-        return np.array([pack(half.T @ half) for half in found])
+        total = np.zeros((len(weights), self.n_columns, self.n_columns))
+        for rows in self._slices():
+            x = self.dense[rows]
+            for k, w in enumerate(np.sqrt(weights[:, rows])):
+                half = x * w[:, None]
+                total[k] += half.T @ half
+        return pack(total)
+
+    def _slices(self) -> Iterator[slice]:
+        """Cut the rows so that what a product needs stays in cache."""
+        for start in range(0, self.size, _CHUNK):
+            yield slice(start, start + _CHUNK)
 
     # What belongs to a row whatever partition it is in.
 

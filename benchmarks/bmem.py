@@ -1,0 +1,210 @@
+"""Mixtures of logistic experts beside logistic regression and boosted trees, in one run.
+
+    python benchmarks/bmem.py --data ../shared/data/experts [--set breast_cancer|a9a]
+                              [--rows 300 1000 ...] [--experts 1 5 ...] [--diversity] [--sweep]
+
+``--set`` compares log-loss, accuracy, angles and CPU seconds; ``--diversity`` shows paired
+differences over subsets of the rows with the angular prior and Omega; ``--sweep`` measures one
+sweep of coordinate ascent beside the rank-k updates that any such sweep on dense rows needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy.linalg.blas import dsyrk
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from vbmodels.cavi import InProcess, cavi, fit, start
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.cavi import BoundedExperts
+from vbmodels.experts.diversity import angles
+from vbmodels.experts.marginal import MarginalExperts
+
+SPARSE = {"a9a"}
+
+
+def tell(*cells: object) -> None:
+    """Write one row of a table."""
+    sys.stdout.write(" | ".join(f"{c:.4f}" if isinstance(c, float) else str(c) for c in cells))
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def read(folder: Path, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return (x, y) of the training and the test part."""
+    parts = []
+    for part in ("train", "test"):
+        table = pq.read_table(folder / f"{name}_{part}.parquet")
+        columns = [c for c in table.column_names if c not in ("id", "label")]
+        x = np.column_stack([table[c].to_numpy() for c in columns]).astype(float)
+        parts.append((x, table["label"].to_numpy()))
+    return parts
+
+
+def losses(y: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return the log-loss of every row."""
+    p = np.clip(p, 1e-12, 1.0 - 1e-12)
+    return -np.where(y == 1, np.log(p), np.log1p(-p))
+
+
+def batches(name: str, parts: Any, rows: int | None, seed: int) -> tuple[Rows, Rows, np.ndarray]:
+    """Return training rows (a random subset), test rows and its labels."""
+    (x, y), (new, truth) = parts
+    if rows is not None and rows < len(y):
+        chosen = np.random.default_rng(seed).permutation(len(y))[:rows]
+        x, y = x[chosen], y[chosen]
+    if name not in SPARSE:
+        mean, sd = x.mean(0), np.maximum(x.std(0), 1e-12)
+        x, new = (x - mean) / sd, (new - mean) / sd
+    sparse = name in SPARSE
+    one = Rows.of(x, 2.0 * y - 1.0, np.arange(len(y)), sparse=sparse)
+    two = Rows.of(new, 2.0 * truth - 1.0, 10**7 + np.arange(len(truth)), sparse=sparse)
+    return one, two, truth
+
+
+def dense(batch: Rows) -> np.ndarray:
+    """Return the columns without the intercept."""
+    x = batch.dense if batch.dense is not None else batch._rows.toarray()
+    return np.asarray(x)[:, :-1]
+
+
+def peers(train: Rows, test: Rows) -> Iterator[tuple[str, np.ndarray, float]]:
+    """Yield (name, probabilities, CPU seconds) of scikit-learn's models."""
+    for name, model in (
+        ("logistic regression", LogisticRegression(max_iter=2000)),
+        ("boosted trees", HistGradientBoostingClassifier(random_state=0)),
+    ):
+        clock = time.process_time()
+        model.fit(dense(train), train.t > 0)
+        yield name, model.predict_proba(dense(test))[:, 1], time.process_time() - clock
+
+
+def models(k: int) -> Iterator[tuple[str, Any]]:
+    """Yield the models with K experts."""
+    yield f"K={k} marginal", MarginalExperts(k)
+    for prior in ("gaussian", "mabn2"):
+        for bound in ("bohning", "bouchard") if k > 1 else ("bohning",):
+            yield f"K={k} cavi {prior} {bound}", BoundedExperts(k, prior, bound)
+
+
+def compare(folder: Path, name: str, counts: Sequence[int], rows: int | None) -> None:
+    """Print one row a model."""
+    train, test, truth = batches(name, read(folder, name), rows, 0)
+    tell("model", "accuracy", "log-loss", "angle", "used", "passes", "CPU s")
+    for peer, p, seconds in peers(train, test):
+        tell(peer, float(np.mean((p > 0.5) == truth)), float(losses(truth, p).mean()), "", "", "",
+             seconds)  # fmt: skip
+    for k in counts:
+        for label, model in models(k):
+            clock = time.process_time()
+            limit = 5000 if isinstance(model, MarginalExperts) else 300
+            done = fit(model, [train], seed=0, tol=1e-5, max_iter=limit)
+            seconds = time.process_time() - clock
+            posterior = model.posterior(done.q)
+            found = posterior.predict(test)
+            p = found.probability
+            used = int(np.sum(np.bincount(np.argmax(found.responsibility, 0)) > 0))
+            beta = posterior.components[0].mean[1, :, :-1]
+            angle = float(np.degrees(angles(beta).mean())) if len(beta) > 1 else float("nan")
+            tell(label, float(np.mean((p > 0.5) == truth)), float(losses(truth, p).mean()), angle,
+                 used, done.iterations, seconds)  # fmt: skip
+
+
+def diversity(folder: Path, name: str, sizes: Sequence[int], repeats: int) -> None:
+    """Print paired differences in test log-loss to the same fit without diversity."""
+    parts = read(folder, name)
+    tell("rows", "prior", "difference", "standard error", "overlap without", "overlap with")
+    kinds: dict[str, dict[str, Any]] = {
+        "kappa 10": {"kappas": (10.0,)},
+        "kappa 100": {"kappas": (100.0,)},
+        "Omega 10": {"omegas": (10.0,)},
+    }
+    for rows in sizes:
+        base, gaps = [], {kind: ([], []) for kind in kinds}  # type: ignore[var-annotated]
+        for seed in range(repeats):
+            train, test, truth = batches(name, parts, rows, seed)
+            reference, own = _one(train, test, truth, seed)
+            base.append(own)
+            for kind, options in kinds.items():
+                found, overlap = _one(train, test, truth, seed, **options)
+                gaps[kind][0].append(found - reference)
+                gaps[kind][1].append(overlap)
+        for kind, (gap, overlap) in gaps.items():
+            error = float(np.std(gap, ddof=1) / np.sqrt(repeats))
+            tell(rows, kind, float(np.mean(gap)), error, float(np.mean(base)),
+                 float(np.mean(overlap)))  # fmt: skip
+
+
+def _one(train: Rows, test: Rows, truth: np.ndarray, seed: int, **options: Any) -> Any:
+    model = MarginalExperts(
+        5, tau=3.0, shared=False, n_restarts=1, gaussian="none", tolerance=1e-5, **options
+    )
+    q = fit(model, [train], seed=seed, max_iter=3000).q
+    posterior = model.posterior(q)
+    loss = float(losses(truth, posterior.predict(test).probability).mean())
+    tops = [set(np.argsort(-np.abs(b))[:5]) for b in posterior.components[0].mean[1, :, :-1]]
+    pairs = [(a, b) for i, a in enumerate(tops) for b in tops[:i]]
+    return loss, float(np.mean([len(a & b) / len(a | b) for a, b in pairs]))
+
+
+def sweep(folder: Path) -> None:
+    """Print CPU seconds of a sweep on a9a's rows, sparse and dense, and of 20 dsyrk."""
+    (x, y), _ = read(folder, "a9a")
+    key = np.arange(len(y))
+    tell("rows", "bound", "CPU s a sweep", "ratio to 20 dsyrk")
+    full = np.asfortranarray(np.column_stack([x, np.ones(len(x))]))
+    dsyrk(1.0, full, trans=1)
+    clock = time.process_time()
+    for _ in range(20):
+        dsyrk(1.0, full, trans=1)
+    floor = time.process_time() - clock
+    tell("20 dsyrk", "", floor, 1.0)
+    for sparse in (True, False):
+        batch = Rows.of(x, 2.0 * y - 1.0, key, sparse=sparse)
+        for bound in ("bohning", "bouchard"):
+            model = BoundedExperts(10, gate_bound=bound)
+            reduce = InProcess(model, [batch])
+            q = model.init(reduce.observe(), np.random.default_rng(0))
+            steps = cavi(model, reduce, start(model, q, reduce))
+            for _ in range(2):
+                next(steps)
+            clock = time.process_time()
+            for _ in range(3):
+                next(steps)
+            seconds = (time.process_time() - clock) / 3
+            tell("sparse" if sparse else "dense", bound, seconds, seconds / floor)
+
+
+def main() -> None:
+    """Run what is asked for."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("--data", type=Path, default=Path("../shared/data/experts"))
+    asked.add_argument("--set", dest="name", default="breast_cancer")
+    asked.add_argument("--rows", type=int, nargs="*", default=[])
+    asked.add_argument("--experts", type=int, nargs="*", default=[1, 5])
+    asked.add_argument("--repeats", type=int, default=5)
+    asked.add_argument("--diversity", action="store_true")
+    asked.add_argument("--sweep", action="store_true")
+    given = asked.parse_args()
+    with threadpool_limits(1):
+        if given.sweep:
+            sweep(given.data)
+        elif given.diversity:
+            diversity(given.data, given.name, given.rows or [200], given.repeats)
+        else:
+            for rows in given.rows or [None]:
+                compare(given.data, given.name, given.experts, rows)
+
+
+if __name__ == "__main__":
+    main()
