@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from tests.contract.cases import (
     MonteCarlo,
     Recovery,
 )
-from vbmodels.cavi import fit
+from vbmodels.cavi import NotConverged, fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.cavi import BoundedExperts, Mixture, Normals
 from vbmodels.experts.mabn import Angular, AngularPrior
@@ -182,7 +183,10 @@ def excess_loss(gate_bound: str, seed: int) -> float:
     one = cut(x[:1500], t[:1500], 1)
     (new,) = cut(x[1500:], t[1500:], 1)
     fitted = BoundedExperts(2, "gaussian", gate_bound, tau=0.1)
-    done = [fit(fitted, one, seed=s, max_iter=5000, tol=1e-5) for s in range(3)]
+    with warnings.catch_warnings():
+        # The bound creeps on long after the predictions have settled.
+        warnings.simplefilter("ignore", NotConverged)
+        done = [fit(fitted, one, seed=s, max_iter=800, tol=1e-5) for s in range(3)]
     best = max(done, key=lambda d: d.trace[-1])
     p = fitted.posterior(best.q).predict(new, "monte_carlo").probability
     found = np.where(t[1500:] > 0, p, 1.0 - p)
