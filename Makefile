@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-slow lint lock dist clean
 
 # Made anew when the lock changes; the stamp is written last, so a half-made one is not taken.
+# The lock is complete, so nothing is resolved anew (--no-deps): pip would otherwise look at
+# releases newer than the lock wherever a package asks for another one's extras.
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("vbflows needs Python 3.11 or later, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip check --quiet
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
