@@ -214,8 +214,8 @@ def _case(k: int, prior: str, gate_bound: str, **items: Any) -> Case:
             sample=sample, log_joint=log_joint, log_q=log_q, relation="below"
         ),
         "evidence": "the evidence under this prior has no quadrature of few dimensions",
-        "sampler": "experts are exchangeable, so draws are compared by their predictions; see "
-        "tests/models",
+        "sampler": "experts are exchangeable, so only predictions could be compared; no such "
+        "comparison with the sampler exists yet",
         "recovery": "the bound's collapse is measured in tests/models and benchmarks/bmem",
         # Searches in one variable find its place to the root of rounding.
         "partition_rtol": 1e-5 if angular else 1e-7,

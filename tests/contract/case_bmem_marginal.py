@@ -113,8 +113,8 @@ def _case(name: str, model: Any, evidence: Evidence, recovery: Recovery | str) -
         local_step="a partition has no local parameters",
         monte_carlo="its expectation is over draws fixed for each row; see tests/models",
         evidence=evidence,
-        sampler="experts are exchangeable, so draws are compared by their predictions; see "
-        "tests/models",
+        sampler="experts are exchangeable, so only predictions could be compared; no such "
+        "comparison with the sampler exists yet",
         recovery=recovery,
         sweeps=40,
         resume_sweeps=25,

@@ -91,7 +91,7 @@ CASE = Case(
     local_step="The step draws; no parameter stands at an optimum.",
     monte_carlo="A sampler has no bound to compare with a definition.",
     evidence="A sampler has no bound; its exactness is tested against enumeration elsewhere.",
-    sampler="It is the sampler itself; variational inference is compared with it elsewhere.",
+    sampler="It is the sampler itself; it is checked against exact enumeration.",
     recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),
     objective=Objective(value=log_predictive, every=29, rtol=1e-9),
     partition_rtol=1e-6,
