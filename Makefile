@@ -23,7 +23,7 @@ test: $(VENV)/.installed
 	$(BIN)/python -m pytest
 
 test-slow: $(VENV)/.installed
-	$(BIN)/python -m pytest -m slow --timeout 3600
+	$(BIN)/python -m pytest -m slow --timeout 3600 -o faulthandler_timeout=4000
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

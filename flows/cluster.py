@@ -195,7 +195,7 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Client]:
             memory_limit=limit,
         )
     try:
-        client = Client(cluster, timeout=CONNECT, set_as_default=False)
+        client = _Connecting(cluster, timeout=CONNECT, set_as_default=False)
         try:
             yield client
         finally:
@@ -230,13 +230,28 @@ def _running(address: str | None) -> Iterator[Client]:
         _close(client)
 
 
+class _Connecting(Client):
+    """Dask's client, closed at once if it cannot start.
+
+    One that is left open is closed by the garbage collector, and where that happens while
+    another client starts in the same thread, Dask waits for its own lock for ever.
+    """
+
+    def start(self, **kwargs: Any) -> None:
+        try:
+            super().start(**kwargs)
+        except BaseException:
+            _close(self)
+            raise
+
+
 def _connected(address: str) -> Client:
     """Connect within a time: Dask's own limit does not hold for a port that says nothing."""
     outcome: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def attempt() -> None:
         try:
-            outcome.put(Client(address, timeout=CONNECT, set_as_default=False))
+            outcome.put(_Connecting(address, timeout=CONNECT, set_as_default=False))
         except BaseException as error:  # carried over to the waiting thread
             outcome.put(error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from urllib.error import URLError
@@ -100,6 +101,11 @@ def certificate(tmp_path_factory):
     return key, cert
 
 
+def loops() -> int:
+    """Return the number of threads that serve a client of Dask."""
+    return sum(thread.name == "IO loop" for thread in threading.enumerate())
+
+
 def test_a_cluster_behind_tls(certificate, tmp_path, monkeypatch):
     key, cert = certificate
     settings = {
@@ -121,8 +127,10 @@ def test_a_cluster_behind_tls(certificate, tmp_path, monkeypatch):
     try:
         made.add(**settings).await_line("Registered to:")
         assert made.address.startswith("tls://")
+        before = loops()
         with pytest.raises(ClusterError, match="needs certificates"):
             connect(scheduler=made.address).__enter__()
+        assert loops() == before
         # Handshakes can be slow on a busy machine; what is asked here is not how fast they are.
         monkeypatch.setattr("flows.cluster.CONNECT", 40.0)
         with dask.config.set(tls), connect(scheduler=made.address) as cluster:
