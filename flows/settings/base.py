@@ -1,0 +1,64 @@
+"""What every pipeline's settings have, and where the heavy work is done."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+_ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
+
+
+Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class RunSettings(BaseModel):
+    """What every pipeline has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    seed: int = Field(0, ge=0, description="Seed of everything that is random.")
+    max_iter: int = Field(1000, ge=1, description="Most sweeps over the data.")
+    tol: float = Field(
+        1e-8, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."
+    )
+    partitions: int | None = Field(
+        None,
+        ge=1,
+        description="Number of partitions; by default as many as rows_per_partition asks.",
+    )
+    rows_per_partition: int = Field(
+        1000, ge=1, description="Rows (documents, locations, bags) in a partition."
+    )
+    checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
+
+
+class ComputeSettings(BaseModel):
+    """Where the heavy work is done: in process, on local workers or on a running cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workers: int | None = Field(
+        None, ge=1, description="Local worker processes; empty: everything in one process."
+    )
+    scheduler: str | None = Field(
+        None,
+        description="Address of a running Dask scheduler, such as tcp://host:8786; instead of "
+        "workers.",
+    )
+    memory_limit: str | None = Field(
+        None,
+        description="Memory of one local worker, such as 4 GiB; empty: its share of the machine.",
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.workers is not None and self.scheduler is not None:
+            raise ValueError("both workers and a scheduler; give one of them")
+        if self.scheduler is not None and not _ADDRESS.fullmatch(self.scheduler):
+            raise ValueError(
+                f"the scheduler {self.scheduler!r}; write an address such as tcp://host:8786 or "
+                "tls://host:8786"
+            )
+        return self

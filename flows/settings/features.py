@@ -1,0 +1,83 @@
+"""Settings of latent features."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from flows.settings.base import Probability, RunSettings
+
+
+class FeatureSettings(RunSettings):
+    """Latent binary features behind a table of categories (the Indian buffet process)."""
+
+    max_iter: int = Field(2000, ge=1, description="Most sweeps over the data.")
+    tol: float = Field(
+        1e-7, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."
+    )
+    rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
+    n_features: int = Field(
+        12,
+        ge=1,
+        le=200,
+        description="Most features; those that the data do not ask for stay empty.",
+    )
+    form: Literal["table", "nesarc_criteria", "nesarc_diagnoses"] = Field(
+        "table",
+        description="table: id and columns of categories; nesarc_criteria, nesarc_diagnoses: the "
+        "public file of NESARC wave 1, read as 52 criteria or 20 diagnoses.",
+    )
+    inference: Literal["variational", "gibbs"] = Field(
+        "variational",
+        description="variational: features and their number, fast; gibbs: draws from the "
+        "posterior, better at predicting missing cells.",
+    )
+    bound: Literal["polya_gamma", "text"] = Field(
+        "polya_gamma",
+        description="polya_gamma: closed form, from several annealed starts; text: the bound of "
+        "Ruiz et al. first, then Polya-Gamma from its features (variational).",
+    )
+    gauge: Literal["pinned", "free"] = Field(
+        "pinned",
+        description="text: whether each column's most frequent category is held at 0, or all "
+        "categories are free as in the text.",
+    )
+    alpha: float = Field(
+        1.0, gt=0.0, description="Concentration of the Indian buffet process (start, if learned)."
+    )
+    sigma2: float = Field(
+        1.0, gt=0.0, description="Prior variance sigma_B^2 of a category's weight (start, if "
+        "learned); a binary column's log-odds have twice that.",
+    )  # fmt: skip
+    learn: bool = Field(True, description="Whether alpha and sigma2 are learned.")
+    anneal: int = Field(
+        60, ge=0, le=1000, description="Sweeps of the annealed start (variational)."
+    )
+    starts: int = Field(
+        2, ge=1, le=20, description="Starts side by side; the best bound goes on (polya_gamma)."
+    )
+    chains: int = Field(3, ge=1, le=20, description="Chains (gibbs).")
+    warmup: int = Field(200, ge=0, description="Draws of each chain that are thrown away (gibbs).")
+    draws: int = Field(200, ge=4, description="Draws of each chain that are averaged (gibbs).")
+    flip_above: Probability = Field(
+        0.8, description="Features that more than this share of the rows have are reported as "
+        "their complements.",
+    )  # fmt: skip
+    least_rows: int | None = Field(
+        None, ge=0, description="Features that fewer rows have are not reported; by default a "
+        "thousandth of the rows, and 5 at least.",
+    )  # fmt: skip
+    max_levels: int = Field(
+        100, ge=2, le=10_000, description="Most categories of a column that are accepted."
+    )
+    missing: tuple[str, ...] = Field(
+        (), description="Texts that stand for a missing cell, besides null."
+    )
+    group: bool = Field(True, description="Whether equal rows share one local step (variational).")
+
+    @model_validator(mode="after")
+    def _enough_sweeps(self) -> FeatureSettings:
+        if self.inference == "gibbs" and self.max_iter < self.warmup + self.draws:
+            raise ValueError(f"max_iter of at least warmup + draws = {self.warmup + self.draws}")
+        return self

@@ -1,0 +1,99 @@
+"""Settings of keyword extraction."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from flows.settings.base import Probability, RunSettings
+
+
+class KeywordSettings(RunSettings):
+    """Keyword extraction from a few known keywords per document."""
+
+    model: Literal["pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"] = Field(
+        "pooled",
+        description="pooled: one regression over the corpus; full, mean_field, as_printed: VBSS "
+        "per document; bss: BSS, by sampling; ss, textrank: scores without a posterior.",
+    )
+    inference: Literal["vi", "gibbs"] = Field(
+        "vi",
+        description="vi: variational Bayes; gibbs: sampling, for pooled (one partition), full and "
+        "bss, slow but with diagnostics. bss is always sampled.",
+    )
+    chains: int = Field(4, ge=2, description="Chains of a sampler.")
+    draws: int = Field(1000, ge=4, description="Draws of each chain that are kept.")
+    warmup: int = Field(500, ge=0, description="First draws of each chain that are thrown away.")
+    fdr: Probability = Field(
+        0.1, description="Level of the Bayesian false discovery rate of the selected words."
+    )
+    fdr_scope: Literal["all", "new"] = Field(
+        "all",
+        description="What the false discovery rate is counted over: all selected words, where "
+        "known keywords count as true (the papers' rule), or the new ones alone.",
+    )
+    keyword_rate: Probability | None = Field(
+        None,
+        description="Share of candidate words that are keywords; estimated from documents marked "
+        "complete when it is not given.",
+    )
+    window: int = Field(
+        2, ge=1, le=50, description="Largest distance, in words, that counts as co-occurrence."
+    )
+    damping: Probability = Field(0.85, description="Damping of TextRank and of the SS scores.")
+    min_count: int | None = Field(
+        None,
+        ge=1,
+        description="Least occurrences of a candidate in its document; by default 3 in documents "
+        "of more than 1000 tokens and 1 in shorter ones.",
+    )
+    stem: Literal["auto", "none", "porter", "snowball"] = Field(
+        "auto",
+        description="How words are reduced to stems: auto is Porter's for English and the "
+        "language's own elsewhere.",
+    )
+    language: str = Field(
+        "english", description="Language of the stemmer and stop words (a Snowball name)."
+    )
+    stop_words: bool = Field(True, description="Whether stop words are left out.")
+    tag: bool = Field(
+        True, description="Whether English text is reduced to nouns, adjectives and verbs."
+    )
+    self_loops: bool = Field(True, description="Whether a word may co-occur with itself.")
+    max_words: int = Field(
+        2000, ge=10, description="Most candidate words of a document; the most frequent stay."
+    )
+    per_word: bool = Field(
+        False,
+        description="VBSS per document: a detection probability for each word, not one for all.",
+    )
+    tau: float = Field(
+        0.1, gt=0.0, description="VBSS per document: 1/sigma^2 ~ Gamma(tau, rate tau)."
+    )
+    var_a: float = Field(10.0, gt=0.0, description="VBSS per document: prior variance of a.")
+    var_b: float = Field(
+        10.0,
+        gt=0.0,
+        description="VBSS per document: prior variance of the slope b; the text's 10 leaves it "
+        "little room.",
+    )
+    document_precision: float | None = Field(
+        None,
+        gt=0.0,
+        description="pooled: precision of an intercept of each document; by default there is none.",
+    )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the answer comes from a sampler."""
+        return self.model == "bss" or self.inference == "gibbs"
+
+    @model_validator(mode="after")
+    def _known_sampler(self) -> Self:
+        if self.inference == "gibbs" and self.model not in ("pooled", "full", "bss"):
+            raise ValueError(
+                "inference gibbs goes with model pooled, full or bss; "
+                f"model {self.model} has no sampler"
+            )
+        return self

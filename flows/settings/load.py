@@ -1,0 +1,131 @@
+"""Settings from files, assignments and options, and what they mean, for help and docs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from flows.faults import Fault, InputError
+from flows.settings.base import ComputeSettings, RunSettings
+
+
+def compute_settings(
+    workers: int | None, scheduler: str | None, memory_limit: str | None = None
+) -> ComputeSettings:
+    """Make compute settings from options.
+
+    Raises
+    ------
+    InputError
+        If they do not go together.
+    """
+    try:
+        return ComputeSettings(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
+    except ValidationError as error:
+        faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
+        raise InputError(faults) from error
+
+
+def load(
+    settings: type[RunSettings], config: str | None, assignments: list[str], **given: Any
+) -> RunSettings:
+    """Make settings from a config file, ``key=value`` assignments and options, last one wins.
+
+    Raises
+    ------
+    InputError
+        With one fault for each unknown name, wrong type or value out of range.
+    """
+    values: dict[str, Any] = {}
+    if config is not None:
+        values.update(_read_config(config))
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise InputError(
+                [
+                    Fault(
+                        file="--set",
+                        expected="key=value",
+                        found=repr(assignment),
+                        remedy="write --set fdr=0.1",
+                    )
+                ]
+            )
+        values[key.strip()] = yaml.safe_load(text) if text.strip() else ""
+    values.update({key: value for key, value in given.items() if value is not None})
+    try:
+        return settings(**values)
+    except ValidationError as error:
+        raise InputError([_fault(settings, problem) for problem in error.errors()]) from error
+
+
+def _read_config(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = yaml.safe_load(file) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            [Fault(file=path, expected="a YAML or JSON file of settings", found=reason)]
+        ) from error
+    if not isinstance(values, dict):
+        raise InputError(
+            [Fault(file=path, expected="names with values", found=type(values).__name__)]
+        )
+    return values
+
+
+def _fault(settings: type[BaseModel], problem: Any) -> Fault:
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        known = ", ".join(sorted(settings.model_fields))
+        return Fault(
+            file="settings",
+            column=name,
+            expected="a known setting",
+            found=name,
+            remedy=f"known are: {known}",
+        )
+    if problem["type"] == "value_error":
+        return Fault(
+            file="settings",
+            expected="settings that go together",
+            found=problem["msg"].removeprefix("Value error, "),
+        )
+    return Fault(
+        file="settings",
+        column=name,
+        expected=problem["msg"][:1].lower() + problem["msg"][1:],
+        found=repr(problem["input"]),
+    )
+
+
+def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:
+    """Return (name, type and range, default, meaning) of every setting, for help and docs."""
+    schema = settings.model_json_schema()["properties"]
+    return [
+        (name, _range(schema[name]), repr(field.default), field.description or "")
+        for name, field in settings.model_fields.items()
+    ]
+
+
+def _range(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_range(option) for option in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(str(value) for value in schema["enum"])
+    bounds = [
+        f"{sign} {schema[key]:g}"
+        for key, sign in (
+            ("exclusiveMinimum", ">"),
+            ("minimum", ">="),
+            ("exclusiveMaximum", "<"),
+            ("maximum", "<="),
+        )
+        if key in schema
+    ]
+    kind = {"null": "empty"}.get(schema.get("type", ""), schema.get("type", "any"))
+    return " ".join([kind, ", ".join(bounds)]).strip()

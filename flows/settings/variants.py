@@ -1,0 +1,88 @@
+"""Settings of variant calls."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from flows.settings.base import Probability, RunSettings
+
+
+class VariantSettings(RunSettings):
+    """Variants of a case against a control, from reads or from base counts."""
+
+    tol: float = Field(
+        1e-6, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the objective to come."
+    )
+    case: str = Field("case", min_length=1, description="Name of the sample that is tested.")
+    control: str | None = Field(
+        "control",
+        description="Name of the sample it is compared with; empty: the germline test of the "
+        "case alone.",
+    )
+    fasta: str | None = Field(None, description="Reference FASTA; needed for BAM and CRAM.")
+    bed: str | None = Field(None, description="BED file of the intervals to look at.")
+    region: str | None = Field(None, description="One region, such as 17:7572000-7591000.")
+    chr_names: Literal["exact", "map"] = Field(
+        "exact", description="map: take contig 'chr1' for '1' and the other way round."
+    )
+    min_base_quality: int = Field(20, ge=0, le=93, description="Least quality of a base.")
+    min_mapping_quality: int = Field(20, ge=0, le=255, description="Least mapping quality.")
+    overlaps: Literal["once", "both"] = Field(
+        "once", description="Whether overlapping mates count once or twice."
+    )
+    orphans: bool = Field(False, description="Whether paired reads without their mate count.")
+    max_depth: int = Field(0, ge=0, description="Most reads at a position; 0: no cap.")
+    strand: Literal["both", "forward", "reverse"] = Field(
+        "both", description="Reads of which strand are counted; both are summed."
+    )
+    test: Literal["two_groups", "posterior_difference"] = Field(
+        "two_groups",
+        description="two_groups: empirical Bayes with a point null per allele; "
+        "posterior_difference: the papers' RVD2, per location.",
+    )
+    fdr: Probability = Field(0.05, description="Level of the false discovery rate of the calls.")
+    strict: bool = Field(
+        False, description="two_groups: call by e-BH, valid under any dependence of the units."
+    )
+    two_sided: bool = Field(
+        False, description="Whether an allele that is rarer in the case counts too."
+    )
+    alternative: Literal["broad", "mixture"] = Field(
+        "broad",
+        description="two_groups: rates of variants are Beta(.1, .1), or a mixture over the "
+        "allele's share that is fitted too: more power, somewhat more other calls.",
+    )
+    tau: float = Field(
+        0.0,
+        ge=0.0,
+        lt=1.0,
+        description="posterior_difference: least difference of the rates. At 0 the rule has no "
+        "point null and about half its calls are false with 14 variants in 400 locations; "
+        "5e-4 controls that. Without a control: least rate (the papers take 0.05).",
+    )
+    alpha: Probability = Field(
+        0.05, description="posterior_difference: a call needs P(difference > tau) > 1 - alpha."
+    )
+    inference: Literal["collapsed", "mean_field"] = Field(
+        "collapsed",
+        description="posterior_difference: collapsed integrates theta out; mean_field is the "
+        "text's, whose sd is too small by about sqrt(1 + M/n).",
+    )
+    dispersion: Literal["shared", "per_location"] = Field(
+        "shared",
+        description="posterior_difference: one M for all locations, or log M_j with a normal "
+        "prior, which strong variants can drive into a useless optimum.",
+    )
+    fit_units: int = Field(
+        6000,
+        ge=300,
+        description="two_groups: most units (three a location) that the hyperparameters are "
+        "fitted on; more locations than that are sampled at random.",
+    )
+    strand_bias: Probability = Field(
+        1e-3,
+        description="Level of the strand-bias filter: Fisher's test over all calls (Bonferroni), "
+        "together with an odds ratio beyond 3.",
+    )
