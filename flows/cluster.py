@@ -1,8 +1,10 @@
 """A job on Dask: the only user of Dask.
 
 The cost of a sweep follows the number of tasks, so an evaluation is a few plain tasks,
-one to four blocks of partitions a worker, with explicit keys. What is large goes by way
-of the run's store: the job and the global parameters are files, a task holds their URLs.
+one to four blocks of partitions a worker, with explicit keys. The job travels inside the
+first task that a worker gets and stays in its memory; a worker without it says so and is
+asked again. The global parameters are files in the run's store, as arrays with a checksum,
+and a task holds their URL: nothing that is read from storage is unpickled.
 Blocks prefer the worker that has their data, but any worker can do any block, and a late
 one is asked for again elsewhere: the first result wins. Futures are never chained and are
 released after each evaluation, so the scheduler's memory stays flat.
@@ -10,7 +12,6 @@ released after each evaluation, so the scheduler's memory stays flat.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import queue
@@ -24,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-import cloudpickle
 import dask
 from dask.utils import parse_bytes
 from distributed import Client, Future, KilledWorker, LocalCluster, get_worker
@@ -39,8 +39,8 @@ from flows.handshake import (
     refuse_other_environment,
 )
 from flows.placement import Placement
-from flows.storage import delete, join, write_bytes
-from flows.worker import Done, environment, work_on
+from flows.storage import delete, join
+from flows.worker import Done, JobUnknown, environment, work_on
 
 R = TypeVar("R")
 
@@ -294,11 +294,11 @@ def _debugging() -> bool:
     return bool(os.environ.get("VBFLOWS_DEBUG"))
 
 
-def work(order: Order, url: str, digest: str) -> Done:
+def work(order: Order, job: Job | None) -> Done | JobUnknown:
     """Run one block in a Dask worker; see `flows.worker.work_on`."""
     worker = get_worker()
     limit = worker.memory_manager.memory_limit
-    return work_on(url, digest, order, worker.address, limit, worker.local_directory)
+    return work_on(job, order, worker.address, limit, worker.local_directory)
 
 
 def _put(done: queue.SimpleQueue[Any], block: _Asked, future: Future) -> None:
@@ -333,7 +333,7 @@ class OnDask(Executor):
     def __init__(self, job: Job, cluster: Cluster) -> None:
         super().__init__(job)
         self.cluster = cluster
-        self._pickle: tuple[str, str] | None = None
+        self._informed: set[str] = set()  # workers that have the job
         self.placement = Placement(cluster.workers)
         self._said_cpu = False
         self._serial = 0
@@ -341,15 +341,11 @@ class OnDask(Executor):
         self._done: queue.SimpleQueue[tuple[_Asked, Future]] = queue.SimpleQueue()
 
     def prepare(self) -> None:
-        """Store the job where workers find it."""
-        if self._pickle is not None:
+        """Make room for the global parameters where workers find them."""
+        if self._log is not None:
             return
         delete(join(self.job.store, "work"))
         self._log = join(self.job.store, "work", self.attempt)
-        content = cloudpickle.dumps(self.job)
-        url = join(self._log, "job.pickle")
-        write_bytes(url, content)
-        self._pickle = (url, hashlib.sha256(content).hexdigest())
 
     def close(self) -> None:
         """Remove what was stored for the workers; the cluster stays."""
@@ -357,7 +353,6 @@ class OnDask(Executor):
             self._release(block)
         self._spent = []
         super().close()
-        self._pickle = None
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return one to four blocks a worker, the fewest that are best balanced."""
@@ -403,12 +398,16 @@ class OnDask(Executor):
         """Take what a future has become: a result, an error, or nothing (then ask again)."""
         if future.status == "finished":
             try:
-                done: Done = future.result(timeout=60)
+                done: Done | JobUnknown = future.result(timeout=60)
             except TimeoutError:
                 self._submit([block], [None])
                 return
             except CancelledError:
                 self._resubmit_after_loss(block)
+                return
+            if isinstance(done, JobUnknown):
+                self._informed.discard(done.worker)
+                self._submit([block], [None])
                 return
             results[block.position] = self._accept(block, done)
         elif future.status == "error":
@@ -468,6 +467,7 @@ class OnDask(Executor):
 
     def _accept(self, block: _Asked, done: Done) -> Any:
         """Note where a block was done and how long it took; forward its log lines."""
+        self._informed.add(done.worker)
         ours = environment()
         refuse_other_environment(self.cluster, f"worker {done.worker}", ours, done.environment)
         if done.environment["cpu"] != ours["cpu"] and not self._said_cpu:
@@ -483,7 +483,6 @@ class OnDask(Executor):
 
     def _submit(self, blocks: Sequence[_Asked], workers: Sequence[str | None]) -> None:
         """Ask for blocks in one message: Dask's client sends at most one each 10 ms."""
-        url, digest = self._pickle or ("", "")
         present = frozenset(self.cluster.workers())
         preferred: dict[str, list[str]] = {}
         keys = []
@@ -503,7 +502,10 @@ class OnDask(Executor):
             hints |= {"workers": preferred.get, "allow_other_workers": True}
         with dask.annotate(**hints):
             futures = self.cluster.client.map(
-                work, [block.order for block in blocks], url=url, digest=digest, key=keys
+                work,
+                [block.order for block in blocks],
+                [None if worker in self._informed else self.job for worker in workers],
+                key=keys,
             )
         done = self._done
         for block, future in zip(blocks, futures, strict=True):

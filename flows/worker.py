@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import pickle
 import platform
 import threading
 import time
@@ -20,12 +19,12 @@ import scipy
 import vbmodels
 from flows.block import Job, Order, run_block
 from flows.cache import Cache, available_memory
-from flows.storage import StorageError, read_bytes
 
 CACHE_SHARE = 0.4  # of a worker's memory limit
 LINES = 100  # most log lines returned with one result
+JOBS = 4  # remembered at once
 
-_jobs: OrderedDict[str, Job] = OrderedDict()
+_jobs: OrderedDict[str, Job] = OrderedDict()  # by attempt
 _local = threading.local()
 _lock = threading.Lock()
 
@@ -41,6 +40,13 @@ class Done:
     environment: dict[str, str]
 
 
+@dataclass(frozen=True)
+class JobUnknown:
+    """The answer of a worker that was not given the job of an order, or has forgotten it."""
+
+    worker: str
+
+
 class _Collector(logging.Handler):
     """Keeps the records of the thread that is at work on a block."""
 
@@ -51,14 +57,15 @@ class _Collector(logging.Handler):
 
 
 def work_on(
-    url: str, digest: str, order: Order, worker: str, memory: int | None, folder: str
-) -> Done:
+    job: Job | None, order: Order, worker: str, memory: int | None, folder: str
+) -> Done | JobUnknown:
     """Run one block with this process's cache.
 
     Parameters
     ----------
-    url, digest
-        Where the job is stored, and the SHA-256 of its pickle: nothing else is unpickled.
+    job
+        The job, or None where this process was given it before, with an order of the same
+        attempt.
     order
         What to do.
     worker
@@ -69,11 +76,14 @@ def work_on(
         The worker's local folder.
     """
     started = time.perf_counter()
+    known = _job(order.attempt, job)
+    if known is None:
+        return JobUnknown(worker)
     _collect()
     _local.lines = []
     try:
         cache = process_cache(memory, folder)
-        value = run_block(order, _job(url, digest), cache)
+        value = run_block(order, known, cache)
         lines = [*_local.lines, *((logging.INFO, note) for note in cache.take_notes())]
     finally:
         _local.lines = None
@@ -101,16 +111,15 @@ def _collect() -> None:
             logger.setLevel(logging.INFO)
 
 
-def _job(url: str, digest: str) -> Job:
+def _job(attempt: str, given: Job | None) -> Job | None:
     with _lock:
-        if digest not in _jobs:
-            content = read_bytes(url)
-            if hashlib.sha256(content).hexdigest() != digest:
-                raise StorageError(f"{url} is not the job that the driver stored; start again")
-            _jobs[digest] = pickle.loads(content)
-            while len(_jobs) > 4:
-                _jobs.popitem(last=False)
-        return _jobs[digest]
+        if given is not None:
+            _jobs[attempt] = given
+        if attempt in _jobs:
+            _jobs.move_to_end(attempt)
+        while len(_jobs) > JOBS:
+            _jobs.popitem(last=False)
+        return _jobs.get(attempt)
 
 
 @once

@@ -230,6 +230,8 @@ def from_bytes(data: bytes, expected: type[S], source: str = "the stored state")
     """
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.zip.infolist()):
+                raise ValueError("it is compressed, which a state never is")
             arrays = {key: archive[key] for key in archive.files}
         header = json.loads(arrays.pop(_HEADER).tobytes())
         found = header["format"]

@@ -122,7 +122,8 @@ class Deployment:
         )
         self.scheduler.await_line(r"Scheduler at: +t[cl][ps]://")
         deadline = time.monotonic() + 20
-        while not file.exists() and time.monotonic() < deadline:
+        # The scheduler creates the file before it fills it.
+        while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.address: str = json.loads(file.read_text())["address"]
 

@@ -49,6 +49,27 @@ def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
     assert not (Path(job.store) / "work").exists()
 
 
+def forget_jobs():
+    from flows import worker
+
+    worker._jobs.clear()
+
+
+def test_a_worker_that_lost_the_job_is_given_it_again(cluster, tmp_path):
+    job = toy_job(tmp_path)
+    expected, _ = in_process(job)
+    executor = cluster.executor(job)
+    told = []
+
+    def forget(progress):
+        if progress.iteration == 4:
+            told.append(cluster.client.run(forget_jobs))
+
+    assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
+    assert len(told) == 1
+    executor.close()
+
+
 def test_rejected_extrapolations_on_a_cluster(cluster, tmp_path):
     job = toy_job(tmp_path, model=Overshooting(), loop="squarem", tol=1e-12)
     expected, _ = in_process(job)
