@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from scipy.special import expit
 
-from tests.contract.case_ibp import ALPHA, BIAS, LEVELS, WEIGHT, tiny
 from tests.contract.cases import Case, Objective, Recovery
+from tests.contract.ibp_definition import ALPHA, BIAS, LEVELS, WEIGHT, tiny
 from vbmodels.cavi import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.gibbs import GibbsGlobal, GibbsIBP

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, log_expit
 
-from tests.contract.case_ibp import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
+from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
 from vbmodels.cavi import fit
 from vbmodels.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.features.batch import feature_batch, split_rows

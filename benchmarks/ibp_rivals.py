@@ -1,0 +1,164 @@
+"""What the IBP is compared with on held-out cells.
+
+Each function takes a batch with missing cells and returns the probability of every category in
+each of them [M, R], in the order of `missing_cells`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, logsumexp
+from sklearn.decomposition import FactorAnalysis
+
+from vbmodels.features.batch import FeatureBatch, signs_of
+from vbmodels.features.gibbs import missing_cells
+from vbmodels.features.kernels import draw_omega, row_keys
+from vbmodels.features.predict import category_probabilities
+
+Table = NDArray[np.float64]
+
+
+def one_hot(batch: FeatureBatch) -> tuple[Table, NDArray[np.int64]]:
+    """Return indicators of all categories, NaN where missing, and each column's first one."""
+    codes = batch.codes[batch.row_of].astype(np.int64)
+    blocks = []
+    for d, r in enumerate(batch.levels.tolist()):
+        block = (codes[:, d, None] == np.arange(r)).astype(float)
+        block[codes[:, d] < 0] = np.nan
+        blocks.append(block)
+    return np.concatenate(blocks, 1), np.concatenate([[0], np.cumsum(batch.levels)])
+
+
+def picked(p: Table, batch: FeatureBatch, first: NDArray[np.int64]) -> Table:
+    """Take each missing cell's categories from row-wise values of all of them."""
+    rows, columns = missing_cells(batch)
+    result = np.zeros((len(rows), int(batch.levels.max())))
+    for d, r in enumerate(batch.levels.tolist()):
+        mine = columns == d
+        result[mine, :r] = p[rows[mine], first[d] : first[d] + r]
+    return result / result.sum(1, keepdims=True)
+
+
+def margins(batch: FeatureBatch) -> Table:
+    """Every cell at its column's frequencies."""
+    x, first = one_hot(batch)
+    return picked(np.broadcast_to(np.nanmean(x, 0), x.shape), batch, first)
+
+
+def factor_analysis(batch: FeatureBatch, k: int, rounds: int) -> Table:
+    """Gaussian factors of indicators; missing cells at the mean, filled again ``rounds`` times.
+
+    Predictions are cut to [0.005, 0.995] before they are normalised.
+    """
+    whole, first = one_hot(batch)
+    # The most frequent category is what is left: with it the indicators would add up to one.
+    x = np.delete(whole, first[:-1], axis=1)
+    gone = np.isnan(x)
+    filled = np.where(gone, np.nanmean(x, 0), x)
+    for _ in range(rounds + 1):
+        model = FactorAnalysis(k, random_state=0, max_iter=200).fit(filled)
+        predicted = model.transform(filled) @ model.components_ + model.mean_
+        filled = np.where(gone, predicted, x)
+    p = np.clip(predicted, 0.005, 0.995)
+    rest = [1.0 - p[:, i:j].sum(1) for i, j in pairwise((first - np.arange(len(first))).tolist())]
+    full = np.insert(p, (first - np.arange(len(first)))[:-1], np.stack(rest, 1), axis=1)
+    return picked(np.clip(full, 0.005, 0.995), batch, first)
+
+
+def latent_classes(batch: FeatureBatch, k: int, starts: int, seed: int) -> Table:
+    """Multinomial mixture by EM with Dirichlet(1.1) smoothing; starts averaged."""
+    x, first = one_hot(batch)
+    seen = np.nan_to_num(x)
+    total = np.zeros_like(seen)
+    rng = np.random.default_rng(seed)
+    for _ in range(starts):
+        r = rng.dirichlet(np.full(k, 0.3), len(x))
+        before = -np.inf
+        for _ in range(300):
+            log_pi = np.log(r.sum(0) + 0.1) - np.log(len(x) + 0.1 * k)
+            counts = r.T @ seen + 0.1
+            log_p = np.empty_like(counts)
+            for d, n in enumerate(batch.levels.tolist()):
+                block = slice(first[d], first[d] + n)
+                log_p[:, block] = np.log(counts[:, block]) - np.log(
+                    counts[:, block].sum(1, keepdims=True)
+                )
+            joint = log_pi + seen @ log_p.T
+            value = float(logsumexp(joint, axis=1).sum())
+            r = np.exp(log_softmax(joint, axis=1))
+            if value - before < 1e-6 * abs(value):
+                break
+            before = value
+        total += r @ np.exp(log_p)
+    return picked(total, batch, first)
+
+
+def multinomial_mixture(
+    batch: FeatureBatch, k: int, draws: tuple[int, int, int], seed: int
+) -> Table:
+    """Bayesian mixture of multinomials by Gibbs: Dirichlet(1/k) shares, Dirichlet(1/2) categories.
+
+    ``draws`` is (chains, warm-up, draws that are averaged).
+    """
+    x, first = one_hot(batch)
+    seen = np.nan_to_num(x)
+    total = np.zeros_like(seen)
+    chains, warmup, kept = draws
+    for c in range(chains):
+        rng = np.random.default_rng([seed, c])
+        z = rng.integers(0, k, len(x))
+        for i in range(warmup + kept):
+            member = np.eye(k)[z]
+            log_pi = np.log(rng.dirichlet(member.sum(0) + 1.0 / k) + 1e-300)
+            gamma = rng.standard_gamma(member.T @ seen + 0.5) + 1e-300
+            for d in range(len(batch.levels)):
+                block = slice(first[d], first[d + 1])
+                gamma[:, block] /= gamma[:, block].sum(1, keepdims=True)
+            joint = log_pi + seen @ np.log(gamma).T
+            p = np.exp(log_softmax(joint, axis=1))
+            if i >= warmup:
+                total += p @ gamma
+            z = np.minimum((p.cumsum(1) < rng.random((len(x), 1))).sum(1), k - 1)
+    return picked(total, batch, first)
+
+
+def logistic_factors(batch: FeatureBatch, k: int, draws: tuple[int, int, int], seed: int) -> Table:
+    """Logistic factor analysis by PG-Gibbs: psi = b + W f, f ~ N(0, I); chains averaged.
+
+    ``draws`` is (chains, warm-up, draws that are averaged).
+    """
+    chains, warmup, kept = draws
+    sign = signs_of(batch.codes[batch.row_of], batch.levels)
+    half, n, units = 0.5 * sign, len(sign), sign.shape[1]
+    rows, columns = missing_cells(batch)
+    total = np.zeros((len(rows), int(batch.levels.max())))
+    ids = np.arange(n)
+    for c in range(chains):
+        rng = np.random.default_rng([seed, c])
+        f = np.concatenate([np.ones((n, 1)), rng.normal(size=(n, k))], 1)
+        w, variance = rng.normal(0, 0.3, (units, k + 1)), 1.0
+        for i in range(warmup + kept):
+            omega = draw_omega(f @ w.T, sign, row_keys(ids, seed, c, i))
+            outer = (f[:, :, None] * f[:, None, :]).reshape(n, -1)
+            prior = np.diag([0.1, *[1 / variance] * k])
+            precision = (omega.T @ outer).reshape(units, k + 1, k + 1) + prior
+            w = _gaussian(precision, half.T @ f, rng)
+            variance = (1 + 0.5 * (w[:, 1:] ** 2).sum()) / rng.gamma(1 + 0.5 * w[:, 1:].size)
+            load = w[:, 1:]
+            both = (load[:, :, None] * load[:, None, :]).reshape(units, -1)
+            precision = (omega @ both).reshape(n, k, k) + np.eye(k)
+            f[:, 1:] = _gaussian(precision, (half - omega * w[:, 0]) @ load, rng)
+            if i >= warmup:
+                psi = f[rows] @ w.T
+                total += category_probabilities(psi, batch.levels, columns)
+    return total / total.sum(1, keepdims=True)
+
+
+def _gaussian(precision: Table, linear: Table, rng: np.random.Generator) -> Table:
+    factor = np.linalg.cholesky(precision)
+    half = np.linalg.solve(factor, linear[..., None]) + rng.standard_normal((*linear.shape, 1))
+    drawn = np.linalg.solve(np.swapaxes(factor, -1, -2), half)
+    return np.asarray(drawn[..., 0])

@@ -1,0 +1,65 @@
+"""Quantities of the IBP that no relabelling of features changes, by draws and under q.
+
+For every unit (or category) the share of the rows that the fit expects there, and for every
+pair of columns the mean product over rows: what the features are for. Rows' probabilities are
+computed here from the generative model, for draws of (z, weights) from anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from vbmodels.cavi import InProcess, start
+from vbmodels.features.batch import FeatureBatch, feature_batch
+from vbmodels.features.gibbs import GibbsIBP
+from vbmodels.state import FloatArray, IntArray
+
+Probabilities = Callable[[FloatArray, IntArray], FloatArray]
+"""(psi [..., units], levels) -> P(a column's first category), [..., columns]."""
+
+
+def first_of_sticks(psi: FloatArray, levels: IntArray) -> FloatArray:
+    """Stick-breaking: the first category is where the first unit stops."""
+    first = np.concatenate([[0], np.cumsum(levels - 1)[:-1]])
+    return expit(-psi[..., first])
+
+
+def first_of_softmax(psi: FloatArray, levels: IntArray) -> FloatArray:
+    """Softmax over each column's categories."""
+    cuts = np.cumsum(levels)[:-1]
+    return np.stack([softmax(b, axis=-1)[..., 0] for b in np.split(psi, cuts, axis=-1)], -1)
+
+
+def quantities(
+    z: FloatArray, weights: FloatArray, levels: IntArray, first: Probabilities
+) -> FloatArray:
+    """Return the mean over rows of P(first category) by column, then of products by pair.
+
+    z is [..., N, K], weights [..., units, K + 1].
+    """
+    psi = weights[..., None, :, 0] + z @ np.swapaxes(weights[..., 1:], -1, -2)
+    p = first(psi, levels)
+    pairs = [p[..., i] * p[..., j] for i, j in combinations(range(p.shape[-1]), 2)]
+    return np.concatenate([p.mean(-2), np.stack([x.mean(-1) for x in pairs], -1)], -1)
+
+
+def gibbs_draws(sampler: GibbsIBP, batches: Sequence[FeatureBatch], seed: int) -> FloatArray:
+    """Run the project's own sampler; [chain, draw, quantity]."""
+    (batch,) = batches
+    batch = feature_batch(batch.codes[batch.row_of], batch.levels, grouped=False)
+    reduce = InProcess(sampler, [batch])
+    q = sampler.init(reduce.observe(), np.random.default_rng(seed))
+    found = []
+    for step in sampler.steps(reduce, start(sampler, q, reduce)):
+        if step.iteration >= sampler.warmup:
+            (local,) = reduce.local_states(step.cursor.number)
+            z = np.stack([c.z for c in local.chains]).astype(float)
+            weights = np.stack([c.weights for c in step.q.chains])
+            found.append(quantities(z, weights, batch.levels, first_of_sticks))
+        if step.converged:
+            return np.stack(found, 1)
+    raise AssertionError("the sampler did not end")
