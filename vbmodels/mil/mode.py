@@ -120,7 +120,7 @@ class ModeSearch(State):
             gradient=origin,
             information=nothing,
             first=nothing if keep_first else np.empty((0, 0)),
-            tau=np.full(len(layout.slope_blocks), 1.0 / priors.slope_variance),
+            tau=priors.fixed(layout),
             damping=1e-2,
             count=0,
             points=origin[None, None],
@@ -131,6 +131,15 @@ class ModeSearch(State):
         """Return the Gaussian at the best point so far."""
         precision = self.information + np.diag(priors.precision(self.scaling.layout, self.tau))
         return Posterior(self.scaling, (Gaussian(self.at, precision),))
+
+    def log_evidence(self, priors: Priors) -> float:
+        """Return Laplace's log p(y) at the best point: log p(y, t) - log det(H + L)/2 + c.
+
+        With the prior's normaliser the powers of 2 pi cancel; H is the Fisher information.
+        """
+        prior = priors.precision(self.scaling.layout, self.tau)
+        factor = self.posterior(priors).components[0].factor
+        return self.value + float(0.5 * np.log(prior).sum() - np.log(np.diag(factor)).sum())
 
 
 def log_posterior(q: ModeSearch, tau: FloatArray, stats: Sums, priors: Priors) -> float:

@@ -17,7 +17,9 @@ class Priors:
 
     With ``learn`` each block of slopes w has a precision of its own instead,
     w | tau ~ N(slope_mean, I / tau), tau ~ Gamma(shape, rate / dim w): its scale follows the
-    data. ``rate`` is about the squared length of a block of slopes that is expected.
+    data. ``rate`` is about the squared length of a block of slopes that is expected. With
+    ``length`` that squared length is given: every slope of a block has the variance
+    length / dim w.
 
     Parameters
     ----------
@@ -29,6 +31,8 @@ class Priors:
         Whether the precisions of slopes are learned.
     shape, rate
         Of their prior.
+    length
+        Squared length of a block of slopes, in place of ``slope_variance``; not with ``learn``.
     """
 
     intercept_mean: float = 0.0
@@ -38,11 +42,14 @@ class Priors:
     learn: bool = True
     shape: float = 2.0
     rate: float = 8.0
+    length: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("intercept_variance", "slope_variance", "shape", "rate"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"expected {name} > 0, got {getattr(self, name)}")
+        if self.length is not None and (self.learn or not self.length > 0.0):
+            raise ValueError(f"expected length > 0 and learn=False, got {self.length}")
 
     def mean(self, layout: Layout) -> FloatArray:
         """Return the prior mean of t, [dim]."""
@@ -52,12 +59,17 @@ class Priors:
 
     def precision(self, layout: Layout, tau: FloatArray | None = None) -> FloatArray:
         """Return the diagonal of the prior precision of t, [dim], at E[tau], [blocks]."""
-        precision = np.full(layout.dim, 1.0 / self.slope_variance)
-        precision[layout.intercepts] = 1.0 / self.intercept_variance
-        if tau is not None:
-            for block, value in zip(layout.slope_blocks, tau, strict=True):
-                precision[block] = value
+        precision = np.full(layout.dim, 1.0 / self.intercept_variance)
+        tau = self.fixed(layout) if tau is None else tau
+        for block, value in zip(layout.slope_blocks, tau, strict=True):
+            precision[block] = value
         return precision
+
+    def fixed(self, layout: Layout) -> FloatArray:
+        """Return every block's precision where it is not learned, and where learning starts."""
+        if self.length is None:
+            return np.full(len(layout.slope_blocks), 1.0 / self.slope_variance)
+        return np.array([(b.stop - b.start) / self.length for b in layout.slope_blocks])
 
     def tau(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return E[tau] of every block of slopes given q(t), [blocks].
@@ -65,7 +77,7 @@ class Priors:
         q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2).
         """
         if not self.learn:
-            return np.full(len(layout.slope_blocks), 1.0 / self.slope_variance)
+            return self.fixed(layout)
         square = (mean - self.slope_mean) ** 2 + variance
         dims, sums = self._blocks(layout, square)
         result: FloatArray = (self.shape + dims / 2.0) / (self.rate / dims + sums / 2.0)
