@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from flows.publish.bag_report import Choice
 from flows.settings import BagSettings
 from vbmodels.diagnostics import diagnose
 from vbmodels.mil.batch import Bags
+from vbmodels.mil.choice import Chosen, ChosenVMMIC
 from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.gibbs import Chains, GibbsVMMIC
 from vbmodels.mil.gp_data import MultiLabelBags
@@ -25,6 +27,8 @@ from vbmodels.mil.priors import Priors
 from vbmodels.mil.vmmic import MeanFieldVMMIC
 from vbmodels.state import FloatArray
 
+ENOUGH_BAGS = 2.0
+"""Labelled bags a feature that let a prior scale be learned, with prior_scale=auto."""
 GPModel = CollapsedGP | GibbsGP | LogisticGP
 HEURISTIC_AMPLITUDE = 3.0
 """The middle of the grid; the heuristic length scale is 1, in features scaled by sqrt(D)."""
@@ -64,7 +68,7 @@ def make(settings: BagSettings) -> Any:
     if settings.model != "vmmic":
         return _make_gp(settings)
     form, standardise = settings.form, settings.standardise is not False
-    learn = form == "collapsed" and settings.learn_slopes
+    learn = form == "collapsed" and settings.prior_scale != "fixed"
     priors = Priors(
         intercept_mean=settings.intercept_mean,
         intercept_variance=settings.intercept_variance,
@@ -74,7 +78,16 @@ def make(settings: BagSettings) -> Any:
         rate=settings.slope_length,
     )
     if form == "collapsed":
-        return CollapsedVMMIC(priors, standardise)
+        collapsed = CollapsedVMMIC(priors, standardise)
+        if settings.prior_scale in ("fixed", "learned"):
+            return collapsed
+        by_folds = settings.prior_scale != "evidence"
+        return ChosenVMMIC(
+            collapsed,
+            settings.slope_lengths,
+            folds=settings.folds if by_folds else 0,
+            below=ENOUGH_BAGS if settings.prior_scale == "auto" else np.inf,
+        )
     if form == "mean_field":
         return MeanFieldVMMIC(priors, standardise)
     if form == "as_printed":
@@ -93,7 +106,8 @@ def apply(model: Any, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
     """Predict bags and instances with the uncertainty of the parameters, class by class."""
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
-    found = predict(model.posterior(q).draws(), q.scaling, data)
+    posterior = model.posterior(q)
+    found = predict(posterior.draws(), posterior.scaling, data)
     return [Scores(found.bag, found.instances, found.instances, found.contributions)]
 
 
@@ -101,8 +115,9 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     """Return the posterior of every global parameter, in blocks."""
     if isinstance(model, GPModel):
         return _gp_coefficients(model, q)
-    layout = q.scaling.layout
-    mean, sd = model.posterior(q).moments()
+    posterior = model.posterior(q)
+    layout = posterior.scaling.layout
+    mean, sd = posterior.moments()
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
     if layout.own:
         blocks.append(("bag feature", None, layout.own_slopes))
@@ -114,6 +129,14 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
             ("primary", k, layout.gate_slopes(k)),
         ]
     return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
+
+
+def chosen_scale(model: Any, q: Any) -> Choice | None:
+    """Return how the prior scale of slopes was chosen; None where it was not."""
+    if not isinstance(q, Chosen) or not q.judged.size:
+        return None
+    by = "cross_validation" if model.folds else "evidence"
+    return Choice(by, q.length, tuple(q.lengths.tolist()), tuple(q.judged.tolist()))
 
 
 def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:

@@ -136,3 +136,13 @@ class Concluding(Protocol):
         fitted: RunPlace | None, each: Each,
     ) -> Sequence[Any]:  # fmt: skip
         """Write what depends on all summaries; return the summaries for the report."""
+
+
+@runtime_checkable
+class NamesParameters(Protocol):
+    """A family whose parameters are of things that have a name in the data only."""
+
+    def name_parameters(
+        self, rows: Sequence[tuple[Any, ...]], place: RunPlace
+    ) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of `Family.posterior` with these names."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.faults import Fault
+from flows.ingest.row_faults import invalid_text, row_faults
 from flows.ingest.text import OTHER, pos_code
 from flows.schemas import DOCUMENTS
-from vbmodels.state import IntArray
-
-MAX_ROWS = 20
-"""Rows named for one kind of fault in one column; the rest is counted in one more sentence."""
 
 _TYPES = {column.name: column.type for column in DOCUMENTS.columns}
 
@@ -57,7 +54,7 @@ def check_documents(table: pa.Table, file: str) -> list[Fault]:
     for name in _TYPES:
         if name not in table.column_names or name in wrong:
             continue
-        broken = _invalid_text(table[name], name, file)
+        broken = invalid_text(table[name], name, file)
         faults += broken
         if not broken:
             plain[name] = table[name].cast(_TYPES[name]).combine_chunks()
@@ -79,7 +76,7 @@ def shared_names(names: Mapping[str, Sequence[str]]) -> list[Fault]:
         for row, doc_id in enumerate(names[file]):
             if first.setdefault(doc_id, file) != file:
                 rows.append(row)
-        faults += _faults(
+        faults += row_faults(
             rows,
             lambda row, file=file: Fault(
                 file=file,
@@ -93,59 +90,13 @@ def shared_names(names: Mapping[str, Sequence[str]]) -> list[Fault]:
     return faults
 
 
-def _faults(rows: Sequence[int] | IntArray, make: Callable[[int], Fault]) -> list[Fault]:
-    """Make a fault of each row, up to the limit, and one for the rest."""
-    faults = [make(int(row)) for row in rows[:MAX_ROWS]]
-    if len(rows) > MAX_ROWS:
-        like = faults[0]
-        faults.append(
-            Fault(
-                file=like.file,
-                column=like.column,
-                expected=like.expected,
-                found=f"the same in {len(rows) - MAX_ROWS} more rows",
-                remedy=like.remedy,
-            )
-        )
-    return faults
-
-
-def _invalid_text(column: pa.ChunkedArray, name: str, file: str) -> list[Fault]:
-    """Text that is no UTF-8 (Arrow does not check it when a file is read)."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        rows = [row for row in range(len(column)) if not _readable(column, row)]
-    else:
-        return []
-    return _faults(
-        rows,
-        lambda row: Fault(
-            file=file,
-            column=name,
-            expected="text in UTF-8",
-            found="bytes that are none",
-            row=row + 1,
-            remedy="write the file again with its text encoded as UTF-8",
-        ),
-    )
-
-
-def _readable(column: pa.ChunkedArray, row: int) -> bool:
-    try:
-        column[row].as_py()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _names(plain: dict[str, pa.Array], file: str) -> list[Fault]:
     """Documents without a name or with one that an earlier row has."""
     if "doc_id" not in plain:
         return []
     names = plain["doc_id"]
     empty = pc.or_kleene(pc.is_null(names), pc.equal(pc.fill_null(names, ""), ""))
-    faults = _faults(
+    faults = row_faults(
         np.flatnonzero(empty),
         lambda row: Fault(
             file=file,
@@ -159,7 +110,7 @@ def _names(plain: dict[str, pa.Array], file: str) -> list[Fault]:
     codes = names.dictionary_encode().indices.fill_null(-1).to_numpy()
     _, first, back = np.unique(codes, return_index=True, return_inverse=True)
     again = np.flatnonzero((first[back] != np.arange(len(codes))) & ~np.asarray(empty))
-    return faults + _faults(
+    return faults + row_faults(
         again,
         lambda row: Fault(
             file=file,
@@ -178,7 +129,7 @@ def _contents(plain: dict[str, pa.Array], file: str) -> list[Fault]:
     given = [pc.is_valid(plain[name]) for name in ("text", "tokens") if name in plain]
     if given:
         missing = ~np.asarray(given[0]) if len(given) == 1 else ~np.asarray(pc.or_(*given))
-        faults += _faults(
+        faults += row_faults(
             np.flatnonzero(missing),
             lambda row: Fault(
                 file=file,
@@ -201,7 +152,7 @@ def _contents(plain: dict[str, pa.Array], file: str) -> list[Fault]:
 def _nulls_inside(column: pa.ListArray, name: str, file: str) -> list[Fault]:
     parents = pc.list_parent_indices(column)
     rows = np.unique(np.asarray(parents)[np.asarray(pc.is_null(column.flatten()))])
-    return _faults(
+    return row_faults(
         rows,
         lambda row: Fault(
             file=file,
@@ -222,7 +173,7 @@ def _lengths(plain: dict[str, pa.Array], name: str, file: str) -> list[Fault]:
         pc.fill_null(pc.list_value_length(plain[column]), -1).to_numpy(zero_copy_only=False)
         for column in ("tokens", name)
     ]
-    return _faults(
+    return row_faults(
         np.flatnonzero((sizes[1] >= 0) & (sizes[0] != sizes[1])),
         lambda row: Fault(
             file=file,

@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 
 from flows import storage, watch
 from flows.block import Job
-from flows.families.base import Checked, ChecksToFit, Concluding, Family, Ingested, Prepared
+from flows.families.base import (
+    Checked,
+    ChecksToFit,
+    Concluding,
+    Family,
+    Ingested,
+    NamesParameters,
+    Prepared,
+)
 from flows.families.catalogue import pipeline_named
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.fit import FitResult, Progress, run_fit
@@ -354,7 +362,9 @@ def _publish(
     )
     sections = list(findings.sections)
     if model is not None:
-        rows = run.family.posterior(model, q)
+        rows: Sequence[tuple[Any, ...]] = run.family.posterior(model, q)
+        if isinstance(run.family, NamesParameters):
+            rows = run.family.name_parameters(rows, run.place)
         write_posterior(run.place, q, rows)
         run.family.keep(q, run.settings, run.place, run.fitted)
     if fitted is not None:

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from sklearn.metrics import log_loss, roc_auc_score
 
 from flows.publish import plots
+from flows.publish.bag_summary import EXAMPLES, BagSummary, Example
 from flows.publish.report import Findings, Grid, Section
-from vbmodels.state import BoolArray, FloatArray, IntArray
+from vbmodels.state import FloatArray, IntArray
 
-EXAMPLES = 5  # bags of each sort
-MOST_INSTANCES = 8  # shown of a bag
 MOST_FEATURES = 25  # shown of a block of coefficients
-BINS = 2000
 CALIBRATION_BINS = 10
 
 
@@ -32,116 +29,17 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Example:
-    """One bag with its most probable primary instances: (name, modality, P, contribution)."""
+class Choice:
+    """How the prior scale of slopes was chosen: out of ``lengths``, each judged in nats.
 
-    bag_id: str
-    label: int | None
-    probability: float
-    instances: tuple[tuple[str, str, float, float | None], ...]
-
-
-@dataclass(frozen=True)
-class BagSummary:
-    """What one partition adds to the report.
-
-    Attributes
-    ----------
-    label
-        [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
-    truth
-        [2, BINS] instances that are not and are primary in truth, by probability.
-    examples
-        Bags that the model is sure are positive, sure are negative, and unsure of.
+    ``by`` is ``evidence``: log p(y) at the mode; or ``cross_validation``: the log probability
+    of the labels of held-out folds.
     """
 
-    label: IntArray
-    probability: FloatArray
-    held_out: BoolArray
-    instances: int
-    expected_primary: float
-    truth: IntArray
-    modalities: tuple[str, ...]
-    new: bool
-    examples: tuple[Example, ...]
-
-
-def summarise(
-    bags: pa.Table,
-    instances: pa.Table,
-    told: pa.Table,
-    modalities: tuple[str, ...],
-    *,
-    new: bool,
-    show: tuple[str, ...] = (),
-) -> BagSummary:
-    """Summarise one partition's tables.
-
-    Parameters
-    ----------
-    bags, instances
-        Rows of the tables of these names.
-    told
-        Each instance's bag, by number, and its truth.
-    modalities
-        Their names.
-    new
-        Whether the posterior comes from other data.
-    show
-        Bags that the report shows in any case.
-    """
-    probability = bags["probability"].to_numpy()
-    label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
-    asked = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
-    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, asked)})
-    bag = told["bag"].to_numpy()
-    primary = instances["probability"].to_numpy()
-    known = told["primary"].is_valid().to_numpy()
-    true = told["primary"].fill_null(False).to_numpy()
-    truth = [
-        np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
-    ]
-    return BagSummary(
-        label=label,
-        probability=probability,
-        held_out=bags["held_out"].to_numpy(),
-        instances=instances.num_rows,
-        expected_primary=float(primary.sum()),
-        truth=np.array(truth),
-        modalities=modalities,
-        new=new,
-        examples=tuple(_example(i, bags, label, instances, bag, primary) for i in chosen),
-    )
-
-
-def _extreme(probability: FloatArray, count: int) -> list[int]:
-    """Number the most and the least probable bags and those nearest to one half."""
-    order = np.argsort(-probability, kind="stable")
-    unsure = np.argsort(np.abs(probability - 0.5), kind="stable")
-    picked = [*order[:count], *order[-count:], *unsure[:count]]
-    return sorted({int(i) for i in picked})
-
-
-def _example(
-    i: int,
-    bags: pa.Table,
-    label: IntArray,
-    instances: pa.Table,
-    bag: IntArray,
-    primary: FloatArray,
-) -> Example:
-    first, last = np.searchsorted(bag, [i, i + 1])
-    best = first + np.argsort(-primary[first:last], kind="stable")[:MOST_INSTANCES]
-    rows = instances.take(pa.array(best)).to_pylist()
-    return Example(
-        bag_id=bags["bag_id"][i].as_py(),
-        label=int(label[i]) if label[i] >= 0 else None,
-        probability=bags["probability"][i].as_py(),
-        instances=tuple(
-            (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"])
-            for r in rows
-        ),
-    )
+    by: str
+    length: float
+    lengths: tuple[float, ...]
+    judged: tuple[float, ...]
 
 
 def report(
@@ -150,6 +48,7 @@ def report(
     results: dict[str, Any],
     warnings: tuple[str, ...],
     show: tuple[str, ...] = (),
+    scale: Choice | None = None,
 ) -> Findings:
     """Say what was found in all partitions."""
     label = np.concatenate([s.label for s in summaries])
@@ -165,6 +64,7 @@ def report(
     sections += _accuracy(label[tested], probability[tested], which, results)
     sections += _instance_truth(summaries, results)
     sections.append(_spread(probability))
+    sections += _scale(scale, results)
     expected = sum(s.expected_primary for s in summaries)
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
@@ -296,3 +196,27 @@ def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) ->
 def _spread(probability: FloatArray) -> Section:
     plot = plots.histogram(probability, "P(positive)", "bags", "Probabilities of the bags")
     return Section("Probabilities of the bags", "", (plot,))
+
+
+def _scale(scale: Choice | None, results: dict[str, Any]) -> list[Section]:
+    """Show the candidates for the slopes' prior scale, the best first."""
+    if scale is None:
+        return []
+    judged = dict(zip(scale.lengths, scale.judged, strict=True))
+    results["prior_scale"] = {
+        "by": scale.by,
+        "slope_length": scale.length,
+        "judged": {f"{length:g}": value for length, value in judged.items()},
+    }
+    told = {"evidence": "log evidence", "cross_validation": "log probability of held-out folds"}
+    best = max(judged.values())
+    order = sorted(judged, key=lambda length: -judged[length])
+    rows = [(length, judged[length], best - judged[length]) for length in order]
+    text = (
+        "The squared length that was expected of a block of slopes beforehand, chosen by the "
+        f"{told[scale.by]}; the first row is the one that was taken."
+    )
+    if scale.length in (min(judged), max(judged)) and len(judged) > 1:
+        text += " It stands at the edge of the grid: widen slope_lengths."
+    grid = Grid(("squared length", told[scale.by], "nats below the best"), rows)
+    return [Section("The scale of the slopes", text, (), (grid,))]

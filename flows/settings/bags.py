@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from flows.settings.base import RunSettings
+from vbmodels.mil.choice import LENGTHS
 from vbmodels.mil.gp_features import KernelOptions
 
 _BAG_FORMS = {
@@ -24,7 +25,7 @@ class BagSettings(RunSettings):
         gt=0.0,
         lt=1.0,
         description="Relative tolerance on the rise of the bound to come (mean_field; the "
-        "collapsed form stops when an epoch changes its objective by less than 0.1 nats).",
+        "collapsed form stops when an epoch changes its objective by less than its draws do).",
     )
     model: Literal["vmmic", "gp_probit", "gp_logistic"] = Field(
         "vmmic",
@@ -78,15 +79,25 @@ class BagSettings(RunSettings):
     slope_variance: float = Field(
         4.0, gt=0.0, description="Prior variance of slopes where it is not learned."
     )
-    learn_slopes: bool = Field(
-        True,
-        description="collapsed: whether each block of slopes has a prior scale that is learned.",
+    prior_scale: Literal["auto", "learned", "evidence", "cross_validation", "fixed"] = Field(
+        "auto",
+        description="collapsed: where the prior scale of slopes comes from. learned: each block's "
+        "own, with the fit; evidence, cross_validation: one for all, the best of slope_lengths; "
+        "fixed: slope_variance; auto: cross_validation with fewer than two labelled bags a "
+        "feature, else learned. The other forms take slope_variance.",
     )
     slope_length: float = Field(
         8.0,
         gt=0.0,
-        description="collapsed: squared length of a block of slopes that is expected beforehand.",
+        description="learned: squared length of a block of slopes that is expected beforehand.",
     )
+    slope_lengths: tuple[float, ...] = Field(
+        LENGTHS,
+        min_length=1,
+        description="evidence, cross_validation: squared lengths to choose from; a block of D "
+        "slopes has the prior variance length / D.",
+    )
+    folds: int = Field(5, ge=2, le=100, description="cross_validation: folds of the labelled bags.")
     chains: int = Field(4, ge=2, description="gibbs: independent chains.")
     burn_in: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(500, ge=10, description="gibbs: draws kept of each chain.")
@@ -104,6 +115,15 @@ class BagSettings(RunSettings):
             raise ValueError(f"inference {' or '.join(known)} with model={self.model}")
         if self.model != "vmmic":
             KernelOptions(kernel=self.kernel)
+        return self
+
+    @model_validator(mode="after")
+    def _possible_scale(self) -> BagSettings:
+        if min(self.slope_lengths) <= 0.0:
+            raise ValueError(f"slope_lengths above 0, not {min(self.slope_lengths)}")
+        collapsed = self.model == "vmmic" and self.form == "collapsed"
+        if not collapsed and self.prior_scale not in ("auto", "fixed"):
+            raise ValueError(f"inference=collapsed of vmmic with prior_scale={self.prior_scale}")
         return self
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ import pytest
 from flows import storage
 from flows.cli import main
 from flows.publish.run import open_run
-from vbmodels.mil.collapsed import CollapsedVMMIC
+from vbmodels.mil.choice import ChosenVMMIC
 from vbmodels.mil.posterior import predict
 from vbmodels.mil.simulate import simulate
 from vbmodels.state import State, from_bytes
@@ -112,7 +112,8 @@ def test_probabilities_belong_to_their_bags_and_instances(fitted, simulated):
     url = storage.join(place.root, "posterior", "q.npz")
     q = from_bytes(storage.read_bytes(url), State, url)
     data, truth = simulate(np.random.default_rng(1), n_bags=150)
-    expected = predict(CollapsedVMMIC().posterior(q).draws(), q.scaling, data)
+    posterior = ChosenVMMIC().posterior(q)
+    expected = predict(posterior.draws(), posterior.scaling, data)
     bags = table_of(fitted, "bags").sort_by("bag_id")
     np.testing.assert_allclose(bags["probability"].to_numpy(), expected.bag, rtol=1e-9)
     rows = table_of(fitted, "instances").to_pylist()
@@ -146,7 +147,7 @@ def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys
         ("inference=mean_field", "tol=0.001"),
         ("inference=as_printed",),
         ("inference=gibbs", "chains=2", "burn_in=10", "draws=20"),
-        ("precision=float32", "learn_slopes=false", "standardise=false"),
+        ("precision=float32", "prior_scale=fixed", "standardise=false"),
     ],
     ids=["mean_field", "as_printed", "gibbs", "single"],
 )
@@ -175,6 +176,34 @@ def test_score_applies_the_posterior_to_new_bags(fitted, simulated, tmp_path, ca
     code, _, err = run(capsys, "score", fitted, other, tmp_path / "no", *PLAIN)
     assert code == 2
     assert "first (16), second (16)" in err
+
+
+def test_parameters_are_named_after_their_modality(fitted, simulated):
+    place, _ = open_run(str(fitted))
+    url = storage.join(place.root, "posterior", "parameters.parquet")
+    rows = {(r["name"], r["index"]): r["mean"] for r in storage.read_table(url).to_pylist()}
+    assert ("bag intercept", "1") in rows
+    assert {name for name, _ in rows} == {
+        "bag intercept", "contribution", "primary intercept", "primary",
+    }  # fmt: skip
+    assert len(rows) == 67
+    truth = simulate(np.random.default_rng(1), n_bags=150)[1]
+    assert np.mean([rows["primary", f"first.{i + 1}"] for i in range(16)]) > 0.2
+    first = [rows["contribution", f"first.{i + 1}"] for i in range(16)]
+    assert np.corrcoef(first, truth.slopes[0])[0, 1] > 0.7
+
+
+def test_modalities_without_a_name_have_plain_indices(tmp_path, capsys):
+    source = written(tmp_path, instances())
+    options = ("--set", "prior_scale=evidence", "--set", "slope_lengths=[0.5, 2, 8]", *PLAIN)
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *options)
+    assert code == 0
+    scale = json.loads(out)["results"]["prior_scale"]
+    assert (scale["by"], set(scale["judged"])) == ("evidence", {"0.5", "2", "8"})
+    place, _ = open_run(str(tmp_path / "t"))
+    url = storage.join(place.root, "posterior", "parameters.parquet")
+    rows = [(r["name"], r["index"]) for r in storage.read_table(url).to_pylist()]
+    assert [i for name, i in rows if name == "contribution"] == ["1", "2"]
 
 
 def test_scattered_rows_and_several_files_are_the_same_bags(tmp_path, capsys):
@@ -225,7 +254,16 @@ def test_constant_features_and_few_bags_are_warned_of(tmp_path, capsys):
     source = written(tmp_path, instances(features=features.tolist()))
     code, out, _ = run(capsys, "bags", source, tmp_path / "t", *PLAIN)
     assert code == 0
-    assert json.loads(out)["warnings"] == [
+    told = json.loads(out)
+    scale = told["results"]["prior_scale"]
+    assert scale["by"] == "cross_validation"
+    assert scale["slope_length"] == float(max(scale["judged"], key=scale["judged"].get))
+    place, record = open_run(str(tmp_path / "t"))
+    assert record.results["prior_scale"] == scale
+    page = storage.read_bytes(place.file("report.html")).decode()
+    assert "log probability of held-out folds" in page
+    assert all(f"{value:.3g}" in page for value in scale["judged"].values())
+    assert told["warnings"] == [
         "40 labelled bags for 31 features: the fit rests on its prior; compare it with a simple "
         "regression on each bag's mean.",
         "Feature 31 is constant and tells nothing.",
@@ -380,6 +418,11 @@ def test_the_gaussian_process_scores_new_bags_as_in_the_fit(tmp_path, capsys):
     ("options", "said"),
     [
         (("model=gp_probit", "inference=mean_field"), "direct or collapsed or as_printed or gibbs"),
+        (
+            ("inference=gibbs", "prior_scale=evidence"),
+            "inference=collapsed of vmmic with prior_scale=evidence",
+        ),
+        (("slope_lengths=[1, -2]",), "slope_lengths above 0"),
         (("inference=direct",), "collapsed or mean_field or as_printed or gibbs"),
         (("model=gp_probit", "kernel=cubic"), "expected a kernel out of linear"),
     ],

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.ingest.check import MAX_ROWS, check_documents, shared_names
+from flows.ingest.check import check_documents, shared_names
+from flows.ingest.row_faults import MAX_ROWS
 
 GOOD = pa.table(
     {

@@ -10,14 +10,15 @@ Fisher information at the points that it is sent, and carries no state of its ow
    m <- m + rho P^-1 (g - L (m - mu)), no coordinate by more than 1. Iterates are averaged
    over epochs of 20. The precisions of slopes are learned all the while (`priors`).
 3. An epoch's average is judged on fixed quasi-random points of q: the fit ends when that
-   objective changes by less than a tenth of a nat between two epochs.
+   objective changes by less than ``tolerance`` a parameter between two epochs, or has not
+   risen by as much for three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -34,6 +35,8 @@ from vbmodels.state import FloatArray, State
 EPOCH = 20
 JUDGES = 8
 """Pairs of fixed points that judge an epoch."""
+PATIENCE = 3
+"""Epochs without a rise that end the fit: their draws move the objective more than they raise it."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,16 @@ class GaussianSearch(State):
     """Where the Gaussian fit stands, and the points to evaluate.
 
     ``wants_gradient`` is False where the points judge an epoch; ``last`` is the objective
-    of the epoch before (-inf at first).
+    of the epoch before, ``best`` the highest so far (-inf at first), and ``stale`` the epochs
+    since it rose.
     """
 
     scaling: Scaling
     seed: int
     iteration: int
     last: float
+    best: float
+    stale: int
     components: tuple[Component, ...]
     points: FloatArray
     wants_gradient: bool
@@ -83,7 +89,8 @@ class CollapsedVMMIC:
         Below this many bags a parameter a second Gaussian is fitted, from t = 0, and the
         two are mixed.
     tolerance
-        Change of the objective between two epochs, in nats, that ends the fit.
+        Change of the objective between two epochs, in nats a parameter, that ends the fit; a
+        tenth of a nat where there are 67 parameters.
     use_compiled
         Whether to use the compiled loops; by default where Numba is installed.
     """
@@ -91,7 +98,7 @@ class CollapsedVMMIC:
     priors: Priors = field(default_factory=Priors)
     standardise: bool = True
     both_starts_below: float = 5.0
-    tolerance: float = 0.1
+    tolerance: float = 0.0015
     use_compiled: bool | None = None
 
     def observe(self, batch: Bags) -> Moments:
@@ -125,7 +132,10 @@ class CollapsedVMMIC:
             return self._begin(after) if after.found else after
         if q.wants_gradient:
             return self._gaussian_step(q, stats)
-        return self._drawn(replace(q, last=self.elbo(q, stats), wants_gradient=True))
+        value = self.elbo(q, stats)
+        risen = value > q.best + self._least(q)
+        q = replace(q, best=max(q.best, value), stale=0 if risen else q.stale + 1)
+        return self._drawn(replace(q, last=value, wants_gradient=True))
 
     def elbo(self, q: Search, stats: Sums) -> float:
         """Return the objective at ``q``, of the two-moment likelihood.
@@ -133,10 +143,12 @@ class CollapsedVMMIC:
         While the mode is sought: the log posterior of the trial. Where an epoch is judged:
         E_q[log p(y | t)] by the fixed points, less the divergence of q(t, tau) from its
         prior; for two components the mean of theirs, below that of the mixture. On the way
-        (at random points) the same with those points.
+        the mean likelihood of the random points alone: no one judges by it.
         """
         if isinstance(q, ModeSearch):
             return log_posterior(q, q.tau, stats, self.priors)
+        if q.wants_gradient:
+            return float(stats.value.mean())
         bounds = [
             float(value.mean()) - self._divergence(q.scaling.layout, c.average)
             for value, c in zip(stats.value, q.components, strict=True)
@@ -151,16 +163,18 @@ class CollapsedVMMIC:
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Yield the judged epochs; the search of the mode passes in silence."""
-        while True:
-            q: Any = cursor.q
-            stats: Any = cursor.stats
-            if isinstance(q, GaussianSearch) and not q.wants_gradient:
-                settled = abs(cursor.elbo - q.last) <= self.tolerance
-                yield Step(cursor.number, q, cursor.elbo, cursor, settled)
-            after = self.global_step(q, stats)
-            number = cursor.number + 1
-            stats = reduce(after, number=number, warm=cursor.number)
-            cursor = Cursor(after, stats, number, self.elbo(after, stats))
+        return judged_steps(self, reduce, cursor)
+
+    def settled(self, q: Search, elbo: float) -> bool | None:
+        """Whether a judged epoch ends the fit; None on the way to the next one."""
+        if isinstance(q, ModeSearch) or q.wants_gradient:
+            return None
+        least = self._least(q)
+        stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
+        return bool(abs(elbo - q.last) <= least or stale)
+
+    def _least(self, q: GaussianSearch) -> float:
+        return self.tolerance * q.scaling.layout.dim
 
     def _precision(self, layout: Layout, tau: FloatArray) -> FloatArray:
         return self.priors.precision(layout, tau)
@@ -169,8 +183,7 @@ class CollapsedVMMIC:
         layout = q.scaling.layout
         starts = [(q.at, q.information, q.tau)]
         if q.first.size:
-            tau = np.full(q.tau.size, 1.0 / self.priors.slope_variance)
-            starts.append((np.zeros(layout.dim), q.first, tau))
+            starts.append((np.zeros(layout.dim), q.first, self.priors.fixed(layout)))
         components = []
         for mean, information, tau in starts:
             precision = information + np.diag(self._precision(layout, tau))
@@ -182,6 +195,8 @@ class CollapsedVMMIC:
                 seed=q.seed,
                 iteration=0,
                 last=-np.inf,
+                best=-np.inf,
+                stale=0,
                 components=tuple(components),
                 points=np.empty((0, 0, 0)),
                 wants_gradient=True,
@@ -220,8 +235,10 @@ class CollapsedVMMIC:
         slope = gradient - prior * (c.mean - self.priors.mean(layout))
         step = rho * cho_solve(cho_factor(information + np.diag(prior)), slope)
         mean = c.mean + step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
-        covariance = Gaussian(mean, information + np.diag(prior)).covariance
-        tau = self.priors.tau(layout, mean, np.diag(covariance))
+        tau = c.tau
+        if self.priors.learn:
+            variance = Gaussian(mean, information + np.diag(prior)).variance
+            tau = self.priors.tau(layout, mean, variance)
         return replace(
             c,
             mean=mean,
@@ -262,5 +279,29 @@ class CollapsedVMMIC:
         """Return E_q[log q(t) q(tau) - log p(t | tau) p(tau)]."""
         entropy = 0.5 * layout.dim * (1.0 + np.log(2.0 * np.pi))
         entropy -= float(np.log(np.diag(q.factor)).sum())
-        variance = np.diag(q.covariance)
+        variance = q.variance
         return -float(entropy) - self.priors.expected_log(layout, q.mean, variance)
+
+
+class Judged(Protocol):
+    """A model whose loop ends by its own judgement."""
+
+    def global_step(self, q: Any, stats: Any) -> Any:
+        """See `vbmodels.cavi.Model`."""
+
+    def elbo(self, q: Any, stats: Any) -> float:
+        """See `vbmodels.cavi.Model`."""
+
+    def settled(self, q: Any, elbo: float) -> bool | None:
+        """Whether the fit ends at ``q``; None where ``q`` is on the way to the next judgement."""
+
+
+def judged_steps(model: Judged, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+    """Go on without end, and yield the steps that ``model`` judges."""
+    while True:
+        settled = model.settled(cursor.q, cursor.elbo)
+        if settled is not None:
+            yield Step(cursor.number, cursor.q, cursor.elbo, cursor, settled)
+        after, number = model.global_step(cursor.q, cursor.stats), cursor.number + 1
+        stats = reduce(after, number=number, warm=cursor.number)
+        cursor = Cursor(after, stats, number, model.elbo(after, stats))

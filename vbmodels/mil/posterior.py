@@ -46,6 +46,13 @@ class Gaussian(State):
         covariance: FloatArray = half.T @ half
         return covariance
 
+    @property
+    def variance(self) -> FloatArray:
+        """The diagonal of the covariance, [dim]."""
+        half = solve_triangular(self.factor, np.eye(self.mean.size), lower=True)
+        diagonal: FloatArray = np.einsum("ij,ij->j", half, half)
+        return diagonal
+
     def spread(self, points: FloatArray) -> FloatArray:
         """Return deviations from the mean that belong to points of N(0, I), [S, dim]."""
         deviations: FloatArray = solve_triangular(self.factor, points.T, lower=True, trans="T").T
@@ -68,7 +75,7 @@ class Posterior(State):
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean and the standard deviation of t, [dim] each."""
         means = np.array([c.mean for c in self.components])
-        squares = np.array([np.diag(c.covariance) + c.mean**2 for c in self.components])
+        squares = np.array([c.variance + c.mean**2 for c in self.components])
         mean = means.mean(axis=0)
         return mean, np.sqrt(np.maximum(squares.mean(axis=0) - mean**2, 0.0))
 
