@@ -53,7 +53,7 @@ def ibp_gibbs(batch: FeatureBatch, k: int, draws: Draws, seed: int) -> Table:
 
 def ibp_vi(batch: FeatureBatch, k: int, seed: int) -> Table:
     """Take the better of two variational starts."""
-    model = Restarts(PolyaGammaIBP(k), 2, race=80)
+    model = Restarts((PolyaGammaIBP(k),) * 2, race=80)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = fit(model, [batch], seed=seed, tol=1e-6, max_iter=400)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,18 @@ from flows.faults import RunError
 from flows.settings import FeatureSettings
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs import GibbsIBP, leading_chain, missing_cells, score_rows
+from vbmodels.features.laplace_chain import LaplaceIBP
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
-from vbmodels.features.polish import HeldGlobal, Polished
+from vbmodels.features.polish import Polished, polya_gamma_of
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
 from vbmodels.features.predict import impute
 from vbmodels.features.restarts import Restarts, StartsGlobal, leader, leading
-from vbmodels.features.text_bound import TextGlobal, TextIBP
+from vbmodels.features.text_bound import TextIBP
 from vbmodels.state import FloatArray
 
 RACE = 30  # sweeps after the ramp in which the starts compete
+TEXT_SWEEPS = 90  # of the text's bound and of the held weights after it
+HELD = 8
 _LEAST = 5
 
 
@@ -82,23 +85,33 @@ def make(settings: FeatureSettings) -> Any:
             draws=settings.draws,
             keep=min(20, settings.draws),
         )
-    text = settings.bound == "text"
     single = PolyaGammaIBP(
         settings.n_features,
         alpha=settings.alpha,
         weight_variance=variance,
         learn=settings.learn,
-        anneal=0 if text else settings.anneal,
+        anneal=settings.anneal,
     )
-    if text:
-        first = TextIBP(
+    plain = replace(single, anneal=0)
+    if settings.inference == "laplace":
+        return LaplaceIBP(plain, settings.sigma2, settings.warmup, settings.draws)
+    text = Polished(
+        TextIBP(
             settings.n_features,
             alpha=settings.alpha,
             sigma2=settings.sigma2,
             gauge=settings.gauge,
-        )
-        return Polished(first, single)
-    return Restarts(single, settings.starts, race=settings.anneal + RACE)
+        ),
+        plain,
+    )
+    kinds: dict[str, list[Any]] = {"polya_gamma": [single], "text": [text], "both": [single, text]}
+    race = max(settings.anneal, 0 if settings.bound == "polya_gamma" else TEXT_SWEEPS) + RACE
+    return Restarts(tuple(m for m in kinds[settings.bound] for _ in range(settings.starts)), race)
+
+
+def kind_of(model: Any) -> str:
+    """Say by which bound a start came."""
+    return "the text's bound, polished" if isinstance(model, Polished) else "annealed Polya-Gamma"
 
 
 def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
@@ -129,16 +142,16 @@ def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
 
 
 def _best(q: Any) -> FeatureGlobal:
-    """Return the Polya-Gamma parameters of a variational fit."""
-    if isinstance(q, StartsGlobal):
-        found: FeatureGlobal = leader(q)
-        return found
-    if isinstance(q, TextGlobal):
+    """Return the Polya-Gamma parameters of a fit."""
+    at = leader(q) if isinstance(q, StartsGlobal) else q
+    try:
+        return polya_gamma_of(at)
+    except TypeError as error:
         raise RunError(
-            "max_iter ended the fit before the text's bound gave way to Polya-Gamma: raise "
-            "max_iter to 150 at least"
-        )
-    return q.inner if isinstance(q, HeldGlobal) else q
+            "max_iter ended the fit before its first phase gave way to Polya-Gamma: raise "
+            "max_iter (the text's bound needs 150 at least, the Laplace sampler warmup + draws "
+            f"+ {HELD})"
+        ) from error
 
 
 def hyperparameters(model: Any, q: Any) -> list[tuple[str, Any, FloatArray]]:
@@ -165,10 +178,18 @@ def apply(
         )
     at = _best(q)
     if local is None:
-        single = model.polya if isinstance(model, Polished) else model.model
-        own = single.features(at, batch)
+        own = _single(model, q).features(at, batch)
     else:
         own = leading(q, local) if isinstance(q, StartsGlobal) else local
     nu = own.nu[batch.row_of]
     cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
     return RowFindings(selected(nu, chosen), rows, columns, cells)
+
+
+def _single(model: Any, q: Any) -> PolyaGammaIBP:
+    """Return the model that gives new rows their features."""
+    if isinstance(model, LaplaceIBP):
+        return model.weights_of(q)
+    chosen = model.models[max(q.chosen, 0)]
+    found: PolyaGammaIBP = chosen.polya if isinstance(chosen, Polished) else chosen
+    return found

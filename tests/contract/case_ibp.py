@@ -123,7 +123,7 @@ def recovery_error(seed: int) -> float:
 
 
 def annealed() -> Restarts:
-    return Restarts(PolyaGammaIBP(3, bias_variance=BIAS, anneal=6, learn=True), starts=2, race=12)
+    return Restarts((PolyaGammaIBP(3, bias_variance=BIAS, anneal=6, learn=True),) * 2, race=12)
 
 
 def best_bound(q: Any, batches: Sequence[FeatureBatch]) -> float:

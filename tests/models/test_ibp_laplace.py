@@ -59,16 +59,19 @@ def test_missing_cells_have_no_say():
     z = np.array([[True], [False], [True], [False]])
     one = LaplaceGibbs(codes, np.array([2, 2]))
     two = LaplaceGibbs(more, np.array([2, 2]))
-    a = one._fit(z, None)[0].log_evidence
-    b = two._fit(np.concatenate([z, [[False]]]), None)[0].log_evidence
+    a = one.fit(z, None)[0].log_evidence
+    b = two.fit(np.concatenate([z, [[False]]]), None)[0].log_evidence
     assert_allclose(a, b, rtol=1e-9)
 
 
 @pytest.mark.slow
 def test_images_show_their_features():
     codes, z = simulate_images(np.random.default_rng(0), n_rows=50)
-    found = LaplaceGibbs(codes, np.full(36, 2)).run(np.random.default_rng(0), 12)
-    share = found.z.mean(0)
-    used = share > 0.05
-    assert matched_f1(found.z[:, used][:, :10], z) > 0.5
-    assert found.log_evidence[-1] > found.log_evidence[0] + 10
+    sampler, rng = LaplaceGibbs(codes, np.full(36, 2)), np.random.default_rng(0)
+    first = at = sampler.start(rng)
+    for _ in range(12):
+        at = sampler.iterate(at, rng)
+    used = at.z.mean(0) > 0.05
+    assert matched_f1(at.z[:, used][:, :10], z) > 0.5
+    assert at.log_evidence > first.log_evidence + 10
+    assert len(set(at.names.tolist())) == at.z.shape[1]

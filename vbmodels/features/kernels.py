@@ -221,3 +221,19 @@ def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArra
     omega = np.empty(psi.shape)
     _draw_omega(psi, sign, keys, omega)
     return omega
+
+
+@njit(cache=True)
+def _draw_uniform(keys, found):  # type: ignore[no-untyped-def]
+    state = np.empty(1, np.uint64)
+    for n in range(len(keys)):
+        state[0] = keys[n]
+        for k in range(found.shape[1]):
+            found[n, k] = _uniform(state)
+
+
+def draw_uniform(keys: Keys, size: int) -> FloatArray:
+    """Draw ``size`` numbers in (0, 1) from each stream; [N, size]."""
+    found = np.empty((len(keys), size))
+    _draw_uniform(keys, found)
+    return found

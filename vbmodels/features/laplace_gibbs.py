@@ -12,14 +12,15 @@ tables in one process; `gibbs` is the sampler that rows can share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_softmax, logsumexp
 
 from vbmodels.features.batch import MISSING
-from vbmodels.state import BoolArray, FloatArray, IntArray
+from vbmodels.state import BoolArray, FloatArray, IntArray, State
 
 MOST_NEW = 2
 """Most new features of a row in one visit: more have a prior mass below (alpha / N)^3."""
@@ -27,7 +28,7 @@ ROUNDS, TOLERANCE = 50, 1e-7
 
 
 @dataclass(frozen=True)
-class LaplaceFit:
+class LaplaceFit(State):
     """Columns of one number of categories, R, at one Z.
 
     Parameters
@@ -110,24 +111,34 @@ def _derivatives(
 
 
 @dataclass(frozen=True)
-class LaplaceDraws:
-    """What the sampler leaves.
+class LaplaceDraw(State):
+    """One draw.
 
     Parameters
     ----------
     z
-        [N, K] the last draw.
-    n_features, log_evidence
-        [T] number of features, and log p(X | Z), after every iteration.
+        [N, K].
+    names
+        [K] a number for each feature that stays with it while any row has it.
+    born
+        Features so far: the next one's number.
+    fits
+        Columns of each number of categories.
     """
 
     z: BoolArray
-    n_features: IntArray
-    log_evidence: FloatArray
+    names: IntArray
+    born: int
+    fits: tuple[LaplaceFit, ...]
+
+    @property
+    def log_evidence(self) -> float:
+        """log p(X | Z)."""
+        return _total(self.fits)
 
 
 class LaplaceGibbs:
-    """The sampler's state: Z and the columns' MAPs, for columns in groups of equal R.
+    """The sampler of one table; columns are worked on in groups of equal R.
 
     Parameters
     ----------
@@ -137,12 +148,19 @@ class LaplaceGibbs:
         [D] categories of each column.
     alpha, sigma2
         Concentration and sigma_B^2.
+    most
+        No draw has more features.
     """
 
     def __init__(
-        self, codes: NDArray[np.int64], levels: IntArray, alpha: float = 0.5, sigma2: float = 1.0
+        self,
+        codes: NDArray[np.integer],
+        levels: IntArray,
+        alpha: float = 0.5,
+        sigma2: float = 1.0,
+        most: int = 50,
     ) -> None:
-        self.alpha, self.sigma2 = alpha, sigma2
+        self.alpha, self.sigma2, self.most = alpha, sigma2, most
         self.n_rows = len(codes)
         self.answers = []
         for r in np.unique(levels).tolist():
@@ -150,19 +168,21 @@ class LaplaceGibbs:
             one_hot = (mine[:, :, None] == np.arange(r)) & (mine[:, :, None] != MISSING)
             self.answers.append(one_hot.astype(np.float64))
 
-    def run(self, rng: np.random.Generator, iterations: int, features: int = 2) -> LaplaceDraws:
-        """Draw ``iterations`` times from a start of ``features`` features at random."""
+    def start(self, rng: np.random.Generator, features: int = 2) -> LaplaceDraw:
+        """Return a start of ``features`` features at random."""
+        features = min(features, self.most)
         z = rng.random((self.n_rows, features)) < 0.5
-        fits = self._fit(z, None)
-        number, evidence = [], []
-        for _ in range(iterations):
-            for n in range(self.n_rows):
-                z, fits = self._visit(n, z, fits, rng)
-            number.append(z.shape[1])
-            evidence.append(_total(fits))
-        return LaplaceDraws(z, np.array(number), np.array(evidence))
+        return LaplaceDraw(z, np.arange(features), features, self.fit(z, None))
 
-    def _fit(self, z: BoolArray, near: list[LaplaceFit] | None) -> list[LaplaceFit]:
+    def iterate(self, at: LaplaceDraw, rng: np.random.Generator) -> LaplaceDraw:
+        """Visit every row once."""
+        for n in range(self.n_rows):
+            others = at.z.sum(0) - at.z[n]
+            at = self._renew(n, self._flip(n, at, others, rng), others, rng)
+        return at
+
+    def fit(self, z: BoolArray, near: Sequence[LaplaceFit] | None) -> tuple[LaplaceFit, ...]:
+        """Fit all columns to Z, from the fits of a ``near`` one."""
         patterns, back = np.unique(z, axis=0, return_inverse=True)
         member = np.zeros((len(patterns), len(z)))
         member[back.reshape(-1), np.arange(len(z))] = 1.0
@@ -173,43 +193,39 @@ class LaplaceGibbs:
             counts = (member @ answer.reshape(n, d * r)).reshape(-1, d, r).transpose(1, 0, 2)
             beta = None if near is None else _resized(near[g].beta, full.shape[1])
             fits.append(laplace(full, counts, self.sigma2, beta))
-        return fits
+        return tuple(fits)
 
-    def _visit(
-        self, n: int, z: BoolArray, fits: list[LaplaceFit], rng: np.random.Generator
-    ) -> tuple[BoolArray, list[LaplaceFit]]:
-        others = z.sum(0) - z[n]
+    def _flip(
+        self, n: int, at: LaplaceDraw, others: IntArray, rng: np.random.Generator
+    ) -> LaplaceDraw:
+        """Draw those features of a row that others have too (eqs 4, 5)."""
         for k in np.flatnonzero(others > 0):
-            flipped = z.copy()
-            flipped[n, k] = not z[n, k]
-            tried = self._fit(flipped, fits)
-            prior = np.log(others[k]) - np.log(self.n_rows - others[k])
-            gain = _total(tried) - _total(fits) + (prior if flipped[n, k] else -prior)
+            flipped = at.z.copy()
+            flipped[n, k] = not at.z[n, k]
+            tried = replace(at, z=flipped, fits=self.fit(flipped, at.fits))
+            prior = float(np.log(others[k]) - np.log(self.n_rows - others[k]))
+            gain = tried.log_evidence - at.log_evidence + (prior if flipped[n, k] else -prior)
             if np.log(rng.random()) < -np.logaddexp(0.0, -gain):
-                z, fits = flipped, tried
-        return self._renew(n, z, others, fits, rng)
+                at = tried
+        return at
 
     def _renew(
-        self,
-        n: int,
-        z: BoolArray,
-        others: IntArray,
-        fits: list[LaplaceFit],
-        rng: np.random.Generator,
-    ) -> tuple[BoolArray, list[LaplaceFit]]:
+        self, n: int, at: LaplaceDraw, others: IntArray, rng: np.random.Generator
+    ) -> LaplaceDraw:
         """Draw how many features the row has alone, 0 to `MOST_NEW`."""
         kept = others > 0
-        base = z[:, kept]
+        base = at.z[:, kept]
         index = np.concatenate([[0], 1 + np.flatnonzero(kept)])
-        near = [LaplaceFit(f.beta[:, :, index], 0.0) for f in fits]
+        near = [LaplaceFit(f.beta[:, :, index], 0.0) for f in at.fits]
+        rate = self.alpha / self.n_rows
         options, log_p = [], []
-        for j in range(MOST_NEW + 1):
+        for j in range(min(MOST_NEW, self.most - base.shape[1]) + 1):
             new = np.zeros((self.n_rows, j), dtype=bool)
             new[n] = True
             tried = np.concatenate([base, new], axis=1)
-            found = self._fit(tried, near)
-            options.append((tried, found))
-            rate = self.alpha / self.n_rows
+            found = self.fit(tried, near)
+            names = np.concatenate([at.names[kept], at.born + np.arange(j)])
+            options.append(LaplaceDraw(tried, names, at.born + j, found))
             log_p.append(_total(found) + j * np.log(rate) - rate - gammaln(j + 1.0))
         p = np.exp(np.array(log_p) - logsumexp(log_p))
         return options[int(rng.choice(len(p), p=p / p.sum()))]
@@ -223,5 +239,5 @@ def _resized(beta: FloatArray, size: int) -> FloatArray:
     return grown
 
 
-def _total(fits: list[LaplaceFit]) -> float:
+def _total(fits: Sequence[LaplaceFit]) -> float:
     return sum(f.log_evidence for f in fits)

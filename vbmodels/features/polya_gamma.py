@@ -19,6 +19,7 @@ alpha move only after that, as from the start they would shrink to nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -127,7 +128,7 @@ class PolyaGammaIBP:
         Prior variance of the biases (v at first, as in the text); never learned, as a feature that
         is always on can take a bias's place.
     learn
-        Whether alpha (under a Gamma(1, 1) prior) and the weight variance move after the ramp.
+        Whether alpha and 1 / weight variance, under Gamma(1, 1) priors, move after the ramp.
     anneal
         Sweeps of the ramp; 0 starts plainly.
     coldest
@@ -251,7 +252,8 @@ class PolyaGammaIBP:
     def elbo(self, q: FeatureGlobal, stats: FeatureStats) -> float:
         """Return the bound at ``q`` and the local states behind ``stats``."""
         sticks = stick_bound(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=self.learn)
-        return stats.bound + sticks - _weight_kl(q, self.bias_variance)
+        spread = -math.log(q.variance) - 1.0 / q.variance if self.learn else 0.0
+        return stats.bound + sticks + spread - weight_kl(q, self.bias_variance)
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Coordinate ascent; the ramp is no convergence, however flat it is."""
@@ -264,7 +266,9 @@ def fit_weights(
 ) -> tuple[Gaussian, float]:
     """Return q(weights) of all units and the weights' prior variance, jointly optimal.
 
-    That variance is, if learned, the mean second moment of the weights.
+    1 / variance has, if learned, a Gamma(1, 1) prior, and the variance is the mode of its
+    logarithm: that prior's two pseudo-weights of size 1 keep it from falling to 0 where the data
+    ask for no feature.
 
     Parameters
     ----------
@@ -282,7 +286,8 @@ def fit_weights(
         weights = Gaussian.from_linear(linear, data + np.diag(prior))
         if not learn:
             break
-        new = float(_mean_square(weights.mean, weights.covariance)[:, 1:].mean())
+        square = _mean_square(weights.mean, weights.covariance)[:, 1:]
+        new = float((square.sum() + 2.0) / (square.size + 2.0))
         done = abs(new - weight) < 1e-6 * weight
         weight = new
         if done:
@@ -300,7 +305,8 @@ def _mean_square(mean: FloatArray, covariance: FloatArray) -> FloatArray:
     return np.diagonal(covariance, axis1=1, axis2=2) + mean**2
 
 
-def _weight_kl(q: FeatureGlobal, bias_variance: float) -> float:
+def weight_kl(q: FeatureGlobal, bias_variance: float) -> float:
+    """Return KL(q(weights) || p(weights)) of all units."""
     size = q.mean.shape[1]
     variance = _prior_variance(bias_variance, q.variance, size)
     square = _mean_square(q.mean, q.covariance)

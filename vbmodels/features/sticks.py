@@ -71,7 +71,9 @@ def fit_sticks(
 ) -> tuple[FloatArray, float]:
     """Raise the bound over tau (eq 22), lambda (eq 25) and, if asked, alpha, in turn.
 
-    alpha has a Gamma(1, 1) prior and stays a point: alpha = K / (1 - sum_k E[log v_k]).
+    alpha has a Gamma(1, 1) prior and stays a point, the mode of log alpha:
+    alpha = (K + 1) / (1 - sum_k E[log v_k]). The mode of alpha itself would fall to 0 with the
+    sticks where the data ask for no feature.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ def fit_sticks(
     off = n_rows - on
     for _ in range(ROUNDS):
         if learn_alpha:
-            alpha = len(on) / (1.0 - float(Beta(tau[:, 0], tau[:, 1]).mean_log.sum()))
+            alpha = (len(on) + 1.0) / (1.0 - float(Beta(tau[:, 0], tau[:, 1]).mean_log.sum()))
         new = stick_parameters(on, off, break_weights(tau), alpha)
         moved = np.max(np.abs(new - tau) / new)
         tau = new
@@ -99,10 +101,10 @@ def fit_sticks(
 def stick_bound(
     on: FloatArray, n_rows: float, alpha: float, tau: FloatArray, *, learn_alpha: bool
 ) -> float:
-    """E[log p(z | v)] - KL(q(v) || p(v)), with the log prior of alpha if that is learned."""
+    """E[log p(z | v)] - KL(q(v) || p(v)), with the log prior of log alpha if that is learned."""
     q, prior = Beta(tau[:, 0], tau[:, 1]), Beta(np.full(len(tau), alpha), np.ones(len(tau)))
     value = on @ mean_log_on(tau) + (n_rows - on) @ bound_log_off(tau) - q.kl(prior).sum()
-    return float(value) - (alpha if learn_alpha else 0.0)
+    return float(value) + (float(np.log(alpha)) - alpha if learn_alpha else 0.0)
 
 
 def draw_sticks(
