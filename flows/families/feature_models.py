@@ -109,11 +109,6 @@ def make(settings: FeatureSettings) -> Any:
     return Restarts(tuple(m for m in kinds[settings.bound] for _ in range(settings.starts)), race)
 
 
-def kind_of(model: Any) -> str:
-    """Say by which bound a start came."""
-    return "the text's bound, polished" if isinstance(model, Polished) else "annealed Polya-Gamma"
-
-
 def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
     """Return a fit as it is reported."""
     if isinstance(model, GibbsIBP):

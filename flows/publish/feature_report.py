@@ -1,32 +1,31 @@
-"""What the features report says: the text's tables 1 to 5 and its figures 5, 7 and 8."""
+"""What the features report says."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from flows.publish import plots
-from flows.publish.report import Findings, Grid, Section
+from flows.publish.feature_fit import fit_section
+from flows.publish.feature_sections import (
+    column_section,
+    occurrence_sections,
+    profile_sections,
+)
+from flows.publish.report import Findings
 from flows.settings import FeatureSettings
-from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.patterns import (
-    Occurrence,
     Patterns,
     Selection,
     merge_patterns,
     occurrence,
     profile,
 )
-from vbmodels.features.restarts import StartsGlobal
 from vbmodels.state import FloatArray
 
-MOST_COLUMNS = 12  # of the input, shown for each feature
 MOST_PATTERNS = 20
-MOST_PAIRS = 12  # features in the tables of pairs
-_GOOD_R_HAT = 1.1
 
 
 class Fit(Protocol):
@@ -121,14 +120,10 @@ def report(
         "columns": [_dictionary(c) for c in columns],
     }
     warnings = _flip_warnings(fit.chosen, flips, settings)
-    sections = [*_occurrence_sections(found, fit.chosen), *_profile_sections(weights, n)]
-    if isinstance(model, GibbsIBP):
-        section, told = _chains(model, q, results)
-        sections.append(section)
-        warnings += told
-    elif isinstance(q, StartsGlobal) and len(q.bounds) > 1:
-        sections.append(_starts(q, results))
-    sections.append(_column_section(columns))
+    sections = [*occurrence_sections(found, fit.chosen), *profile_sections(weights, n)]
+    fitted, told = fit_section(model, q, results)
+    sections += [*fitted, column_section(columns)]
+    warnings += told
     headline = f"{n} features in {rows:,} rows and {len(columns)} columns" + (
         f"; {imputed:,} missing cells filled" if imputed else ""
     )
@@ -163,156 +158,7 @@ def _flip_warnings(chosen: Selection, flips: Sequence[int], settings: FeatureSet
     return warnings
 
 
-def _names(n: int) -> list[str]:
-    return [f"feature {k + 1}" for k in range(n)]
-
-
-def _occurrence_sections(found: Occurrence, chosen: Selection) -> list[Section]:
-    n = len(found.total)
-    plot = plots.bars(_names(n), (100 * found.total).tolist(), "% of the rows", "Prevalence")
-    marks = [" (complement)" if f else "" for f in chosen.flipped]
-    rows = [
-        (f"{name}{mark}", _percent(t), _percent(s))
-        for name, mark, t, s in zip(_names(n), marks, found.total, found.single, strict=True)
-    ]
-    rows.append(("none", _percent(found.none), ""))
-    sections = [
-        Section(
-            "How common the features are",
-            "Share of the rows that have each feature with probability above one half, and of "
-            "those that have no other.",
-            (plot,) if n else (),
-            (Grid(("feature", "total", "single"), rows),),
-        )
-    ]
-    if n > 1:
-        sections.append(_pair_section(found))
-    frequent = [
-        (", ".join(str(k + 1) for k in on) or "none", count) for on, count in found.frequent
-    ]
-    sections.append(
-        Section(
-            "Most frequent patterns",
-            "Features that are active together, and no others.",
-            (),
-            (Grid(("features", "rows"), frequent),),
-        )
-    )
-    return sections
-
-
-def _pair_section(found: Occurrence) -> Section:
-    n = min(len(found.total), MOST_PAIRS)
-    names = [str(k + 1) for k in range(n)]
-    joint = [
-        (names[i], *(
-            "" if i == j else _percent(found.joint[i, j] if j > i else found.product[i, j])
-            for j in range(n)
-        ))
-        for i in range(n)
-    ]  # fmt: skip
-    given = [(names[i], *(_percent(v) for v in found.conditional[i, :n])) for i in range(n)]
-    return Section(
-        "Features together",
-        f"The {n} most common features.",
-        (),
-        (
-            Grid(
-                ("", *names),
-                joint,
-                "Share of rows with both: found (above the diagonal), and expected were features "
-                "independent (below).",
-            ),
-            Grid(
-                ("given", *names), given, "Share of the rows with the first that have the second."
-            ),
-        ),
-    )
-
-
-def _profile_sections(weights: dict[str, list[Any]], n: int) -> list[Section]:
-    """For none and each feature: the categories whose probability changes most."""
-    rows = list(zip(*weights.values(), strict=True))
-    sections = []
-    for k in range(n + 1):
-        mine = [row for row in rows if row[2] == k and (k == 0 or row[3] is not None)]
-        mine.sort(key=lambda row: -abs(np.log(max(row[6], 1e-12))))
-        shown = [
-            (column, category, p, p / ratio if ratio else 0.0, ratio)
-            for column, category, _, _, _, p, ratio in mine[:MOST_COLUMNS]
-        ]
-        labels = [f"{column} = {category}" for column, category, *_ in shown]
-        title = "Rows without any feature" if k == 0 else f"Feature {k} alone"
-        plot = plots.bars(
-            labels, [float(row[4]) for row in shown], "probability over that of all rows", title
-        )
-        grid = Grid(("column", "category", "probability", "all rows", "ratio"), shown)
-        text = "The categories whose probability differs most from the share of all rows."
-        sections.append(Section(title, text, (plot,) if shown else (), (grid,)))
-    return sections
-
-
 def _raised(weights: dict[str, list[Any]], k: int) -> str:
     rows = [r for r in zip(*weights.values(), strict=True) if r[2] == k and r[3] is not None]
     rows.sort(key=lambda row: -row[3])
     return ", ".join(f"{row[0]} = {row[1]}" for row in rows[:4])
-
-
-def _starts(q: Any, results: dict[str, Any]) -> Section:
-    chosen = int(q.chosen) if q.chosen >= 0 else int(np.argmax(q.bounds))
-    results["starts"] = {"bounds": q.bounds.tolist(), "chosen": chosen + 1}
-    rows = [
-        (i + 1, float(b), "went on" if i == chosen else "stopped") for i, b in enumerate(q.bounds)
-    ]
-    return Section(
-        "Starts",
-        "The bound of each start when it was last looked at: the best one went on alone.",
-        (),
-        (Grid(("start", "bound (nats)", ""), rows),),
-    )
-
-
-def _chains(model: GibbsIBP, q: Any, results: dict[str, Any]) -> tuple[Section, list[str]]:
-    warnings: list[str] = []
-    text = "Means over the draws that count."
-    rows: list[tuple[Any, ...]] = []
-    if model.chains > 1 and q.iteration > model.warmup + 3:
-        names, seen = model.diagnose(q)
-        results["diagnostics"] = {
-            name: {key: float(value[i]) for key, value in asdict(seen).items()}
-            for i, name in enumerate(names)
-        }
-        rows = [
-            (name.replace("_", " "), float(seen.mean[i]), float(seen.sd[i]), float(seen.r_hat[i]),
-             float(seen.ess_bulk[i]))
-            for i, name in enumerate(names)
-        ]  # fmt: skip
-        if float(np.max(seen.r_hat)) > _GOOD_R_HAT:
-            warnings.append(
-                f"The chains do not agree (largest R-hat {np.max(seen.r_hat):.2f}): raise warmup "
-                "and draws; averaged predictions still gain from several chains."
-            )
-    warnings.append(
-        "Features and weights are those of the chain with the highest likelihood; probabilities "
-        "of missing cells average all chains."
-    )
-    grid = Grid(("quantity", "mean", "sd", "R-hat", "effective draws"), rows)
-    return Section("Chains", text, (), (grid,) if rows else ()), warnings
-
-
-def _column_section(columns: Sequence[Any]) -> Section:
-    rows = []
-    for c in columns:
-        common = list(zip(c.levels, c.counts, strict=True))[:6]
-        listed = ", ".join(f"{text} ({n:,})" for text, n in common)
-        rows.append((c.name, len(c.levels), listed, c.missing))
-    return Section(
-        "Columns",
-        "Categories stand in the order of how often they occur.",
-        (),
-        (Grid(("column", "categories", "the most frequent", "missing"), rows),),
-    )
-
-
-def _percent(value: float) -> str:
-    return "" if np.isnan(value) else f"{100 * value:.2f} %"

@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike
 
 _INK = "#010203"  # replaced by the page's own ink
 _ACCENT = "#040506"  # replaced by the page's accent
+# Wong (2011), told apart by the colour-blind on light and dark grounds alike.
+_SERIES = ("#e69f00", "#56b4e9", "#009e73", "#d55e00", "#cc79a7")
+_MARKS = ("o", "s", "^", "D", "v", "P")
 _STYLE = {_INK: "currentColor", _ACCENT: "var(--accent)"}
 
 
@@ -174,6 +177,34 @@ def lines(
     axes.set_ylim(bottom=0.0)
     axes.ticklabel_format(axis="x", useOffset=False, style="plain")
     legend = axes.legend(frameon=False, fontsize="small")
+    for text in legend.get_texts():
+        text.set_color(_INK)
+    return _svg(figure, title)
+
+
+def profiles(
+    labels: Sequence[str],
+    series: Sequence[tuple[str, Sequence[float]]],
+    y_label: str,
+    title: str,
+    *,
+    log: bool = False,
+) -> str:
+    """Plot several values of each label, one coloured line of marks a series."""
+    figure, axes = _canvas("", y_label, height=3.6)
+    positions = np.arange(len(labels))
+    for k, (name, values) in enumerate(series):
+        colour = _INK if k == 0 else _SERIES[(k - 1) % len(_SERIES)]
+        axes.plot(positions, values, marker=_MARKS[k % len(_MARKS)], markersize=3.5,
+                  linewidth=0.8, color=colour, label=name)  # fmt: skip
+    if log:
+        axes.set_yscale("log")
+        axes.axhline(1.0, color=_INK, linewidth=0.5, linestyle=":")
+    size = "x-small" if len(labels) <= 30 else 4.5
+    axes.set_xticks(positions, [_plain(label) for label in labels], rotation=90, fontsize=size)
+    axes.set_xlim(-0.6, len(labels) - 0.4)
+    legend = axes.legend(frameon=False, fontsize="x-small", ncols=min(len(series), 5),
+                         loc="lower left", bbox_to_anchor=(0.0, 1.0))  # fmt: skip
     for text in legend.get_texts():
         text.set_color(_INK)
     return _svg(figure, title)

@@ -8,6 +8,9 @@ from pydantic import Field, model_validator
 
 from flows.settings.base import Probability, RunSettings
 
+LARGEST_LAPLACE = 1000
+"""Rows: every flip of the collapsed sampler costs a fit of all columns."""
+
 
 class FeatureSettings(RunSettings):
     """Latent binary features behind a table of categories (the Indian buffet process)."""
@@ -28,15 +31,17 @@ class FeatureSettings(RunSettings):
         description="table: id and columns of categories; nesarc_criteria, nesarc_diagnoses: the "
         "public file of NESARC wave 1, read as 52 criteria or 20 diagnoses.",
     )
-    inference: Literal["variational", "gibbs"] = Field(
+    inference: Literal["variational", "gibbs", "laplace"] = Field(
         "variational",
         description="variational: features and their number, fast; gibbs: draws from the "
-        "posterior, better at predicting missing cells.",
+        "posterior, better at predicting missing cells; laplace: the collapsed sampler of Ruiz et "
+        f"al., in one partition, for tables of at most {LARGEST_LAPLACE} rows.",
     )
-    bound: Literal["polya_gamma", "text"] = Field(
+    bound: Literal["polya_gamma", "text", "both"] = Field(
         "polya_gamma",
-        description="polya_gamma: closed form, from several annealed starts; text: the bound of "
-        "Ruiz et al. first, then Polya-Gamma from its features (variational).",
+        description="polya_gamma: closed form, from annealed starts; text: the bound of Ruiz et "
+        "al. first, then Polya-Gamma from its features; both: starts of either kind side by side. "
+        "A Monte-Carlo estimate of the true bound chooses among starts (variational).",
     )
     gauge: Literal["pinned", "free"] = Field(
         "pinned",
@@ -55,11 +60,16 @@ class FeatureSettings(RunSettings):
         60, ge=0, le=1000, description="Sweeps of the annealed start (variational)."
     )
     starts: int = Field(
-        2, ge=1, le=20, description="Starts side by side; the best bound goes on (polya_gamma)."
-    )
+        2, ge=1, le=20, description="Starts side by side, of each kind; the best goes on "
+        "(variational).",
+    )  # fmt: skip
     chains: int = Field(3, ge=1, le=20, description="Chains (gibbs).")
-    warmup: int = Field(200, ge=0, description="Draws of each chain that are thrown away (gibbs).")
-    draws: int = Field(200, ge=4, description="Draws of each chain that are averaged (gibbs).")
+    warmup: int = Field(
+        200, ge=0, description="Draws of each chain that are thrown away (gibbs, laplace)."
+    )
+    draws: int = Field(
+        200, ge=4, description="Draws of each chain that are averaged (gibbs, laplace)."
+    )
     flip_above: Probability = Field(
         0.8, description="Features that more than this share of the rows have are reported as "
         "their complements.",
@@ -78,6 +88,7 @@ class FeatureSettings(RunSettings):
 
     @model_validator(mode="after")
     def _enough_sweeps(self) -> FeatureSettings:
-        if self.inference == "gibbs" and self.max_iter < self.warmup + self.draws:
-            raise ValueError(f"max_iter of at least warmup + draws = {self.warmup + self.draws}")
+        least = self.warmup + self.draws + (10 if self.inference == "laplace" else 0)
+        if self.inference != "variational" and self.max_iter < least:
+            raise ValueError(f"max_iter of at least {least}, for warmup and draws")
         return self

@@ -116,7 +116,7 @@ class Restarts:
         if self.chooses(q) and len(self.models) > 1:
             likelihood = np.stack(
                 [
-                    likelihood_draws(polya_gamma_of(m), batch, x.nu, self.draws)
+                    likelihood_draws(polya_gamma_of(m), batch, x.nu, self.draws)  # type: ignore[attr-defined]
                     for _, m, x in triples
                 ]
             )
