@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 _INK = "#010203"  # replaced by the page's own ink
@@ -199,8 +199,11 @@ def profiles(
                   linewidth=0.8, color=colour, label=name)  # fmt: skip
     if log:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.axhline(1.0, color=_INK, linewidth=0.5, linestyle=":")
-    size = "x-small" if len(labels) <= 30 else 4.5
+    size = min(7.5, 270.0 / max(len(labels), 1))  # points: labels stand side by side
     axes.set_xticks(positions, [_plain(label) for label in labels], rotation=90, fontsize=size)
     axes.set_xlim(-0.6, len(labels) - 0.4)
     legend = axes.legend(frameon=False, fontsize="x-small", ncols=min(len(series), 5),
