@@ -13,28 +13,29 @@ import pyarrow as pa
 
 from flows import partition, storage
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
+from flows.families.expert_design import (
+    build,
+    fitted_rows,
+    read_design,
+    settle,
+    sums_of,
+    work_url,
+)
+from flows.families.expert_models import make
 from flows.faults import Fault, InputError
 from flows.ingest import experts as tables_of
 from flows.ingest.check import shared_names
-from flows.ingest.experts import ColumnSums
 from flows.partition import Part
-from flows.publish.expert_report import ExpertSummary, report, summarise
+from flows.publish.expert_report import AnyPosterior, report
+from flows.publish.expert_summary import ExpertSummary, summarise
 from flows.publish.run import Dropped, RunPlace
 from flows.schemas import EXPERTS, expert_rows
 from flows.settings import ExpertSettings
 from flows.storage import InputFile
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.cavi import BoundedExperts
-from vbmodels.experts.mabn import AngularPrior
 from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.posterior import Posterior
-from vbmodels.state import FloatArray, State, from_bytes, to_bytes
-
-COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
-"""Numbers of experts tried by ``select=cv``, up to n_experts."""
-SPARSE = 0.25
-"""Rows are kept sparse below this share of cells that are not 0."""
-_NAMED = 20
+from vbmodels.experts.metropolis import SampledExperts
+from vbmodels.state import to_bytes
 
 
 @dataclass(frozen=True)
@@ -44,20 +45,6 @@ class CheckedRows(Checked):
     columns: tuple[str, ...] = ()
     positive: int = 0
     negative: int = 0
-
-
-@dataclass(frozen=True)
-class Design(State):
-    """How columns become the model's: names, what is taken off, what they are divided by.
-
-    ``weights`` are those of the labels 0 and 1 in the fit.
-    """
-
-    columns: np.ndarray
-    centre: FloatArray
-    scale: FloatArray
-    sparse: bool
-    weights: FloatArray
 
 
 class Experts:
@@ -129,8 +116,8 @@ class Experts:
         x, t = (np.concatenate(found) for found in zip(*pairs, strict=True))
         arrays = {f"c.{name}": column for name, column in zip(columns, x.T, strict=True)}
         table = pa.table({tables_of.ID: names, tables_of.LABEL: t, **arrays})
-        storage.write_table(_work(place, "rows", part.index), table)
-        fit = _fitted_rows(tables_of.keys_of(names), t, settings.test_share)
+        storage.write_table(work_url(place, "rows", part.index), table)
+        fit = fitted_rows(tables_of.keys_of(names), t, settings.test_share)
         return Ingested(
             rows_read=part.rows,
             rows_kept=len(t),
@@ -152,9 +139,9 @@ class Experts:
         indices = [part.index for part in parts]
         warnings: tuple[str, ...] = ()
         if fitted is None:
-            table = storage.read_table(_work(place, "rows", 0))
+            table = storage.read_table(work_url(place, "rows", 0))
             columns = [n.removeprefix("c.") for n in table.column_names if n.startswith("c.")]
-            sums = reduce(add, each(_sums, indices, settings, place))
+            sums = reduce(add, each(sums_of, indices, settings, place))
             if not (sums.positive and sums.negative):
                 raise InputError(
                     [
@@ -167,49 +154,29 @@ class Experts:
                         )
                     ]
                 )
-            design, warnings = _settle(columns, sums, settings)
+            design, warnings = settle(columns, sums, settings)
         else:
-            design = _read_design(fitted)
+            design = read_design(fitted)
         storage.write_bytes(storage.join(place.work, "design.npz"), to_bytes(design))
-        urls = each(_build, indices, settings, place, fitted is not None)
+        urls = each(build, indices, settings, place, fitted is not None)
         return Prepared(tuple(urls), Rows, warnings)
 
     def model(self, settings: ExpertSettings) -> Any:
         """Return the model to fit."""
-        if settings.inference == "cavi":
-            return BoundedExperts(
-                settings.n_experts,
-                settings.prior,
-                settings.gate_bound,
-                settings.tau or 1.0,
-                AngularPrior(settings.kappa),
-            )
-        counts = tuple(k for k in {*COUNTS, settings.n_experts} if k <= settings.n_experts)
-        kappa = settings.kappa if settings.prior == "mabn2" else 0.0
-        return MarginalExperts(
-            settings.n_experts,
-            tau=settings.tau,
-            shared=settings.shared,
-            counts=tuple(sorted(counts)) if settings.select == "cv" else (),
-            kappas=(0.0, kappa) if kappa else (0.0,),
-            omegas=(0.0, settings.omega) if settings.omega else (0.0,),
-            n_restarts=settings.restarts,
-            tolerance=settings.tol,
-            rival_beside=True,
-        )
+        return make(settings)
 
     def score(
         self, model: Any, q: Any, batch: Rows, local: Any, index: int, *,
         settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None,
     ) -> ExpertSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
-        posterior: Posterior = model.posterior(q)
+        posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch, settings.predict)
-        names = storage.read_table(_work(place, "rows", index), [tables_of.ID])[tables_of.ID]
+        names = storage.read_table(work_url(place, "rows", index), [tables_of.ID])[tables_of.ID]
         schema = expert_rows(len(found.responsibility)).arrow
         arrays = [names, pa.array(found.probability), *map(pa.array, found.responsibility)]
         storage.write_table(place.table("rows", index), pa.table(arrays, schema=schema))
-        columns = _read_design(place, work=True).columns
+        columns = read_design(place, work=True).columns
         if index == 0:
             table = pa.table(_weights(posterior, columns), schema=EXPERTS.arrow)
             storage.write_table(place.table("experts", 0), table)
@@ -222,7 +189,7 @@ class Experts:
     ) -> None:
         """Keep the scale of every column: new rows are brought to it."""
         url = storage.join(place.root, "posterior", "design.npz")
-        storage.write_bytes(url, to_bytes(_read_design(place, work=True)))
+        storage.write_bytes(url, to_bytes(read_design(place, work=True)))
 
     def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
         """Return every weight of the first component."""
@@ -240,7 +207,8 @@ class Experts:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         chosen = q.chosen if isinstance(model, MarginalExperts) else None
-        return report(model.posterior(q), chosen, summaries, settings)
+        chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
+        return report(model.posterior(q), chosen, summaries, settings, chains)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw rows with known experts."""
@@ -253,96 +221,7 @@ def _rows(checked: Checked) -> CheckedRows:
     return checked if isinstance(checked, CheckedRows) else CheckedRows(checked.rows)
 
 
-def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
-
-
-def _read_design(place: RunPlace, work: bool = False) -> Design:
-    url = storage.join(place.work if work else storage.join(place.root, "posterior"), "design.npz")
-    return from_bytes(storage.read_bytes(url), Design, url)
-
-
-def _fitted_rows(keys: np.ndarray, t: FloatArray, test_share: float) -> np.ndarray:
-    """Say which labelled rows are fitted: by their names, so that no partition matters."""
-    drawn = Rows.of(np.empty((len(t), 0)), t, keys).uniforms(3, 1)[0]
-    return np.asarray((t != 0.0) & (drawn >= test_share))
-
-
-def _sums(index: int, settings: ExpertSettings, place: RunPlace) -> ColumnSums:
-    table = storage.read_table(_work(place, "rows", index))
-    x, t = _arrays(table, [n for n in table.column_names if n.startswith("c.")])
-    keys = tables_of.keys_of(table[tables_of.ID].to_pylist())
-    return ColumnSums.of(x, t * _fitted_rows(keys, t, settings.test_share))
-
-
-def _arrays(table: pa.Table, columns: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    x = np.column_stack([table[name].to_numpy() for name in columns])
-    return x, np.array(table[tables_of.LABEL].to_numpy())
-
-
-def _settle(
-    columns: list[str], sums: ColumnSums, settings: ExpertSettings
-) -> tuple[Design, tuple[str, ...]]:
-    """Return the scale of every column, and what the user should know of them."""
-    centre, scale = sums.scaling(settings.standardise)
-    weights = np.ones(2)
-    if settings.class_weight == "balanced":
-        weights = (sums.positive + sums.negative) / (2.0 * np.array([sums.negative, sums.positive]))
-    warnings = []
-    if sums.constant.any():
-        named = [columns[i] for i in np.flatnonzero(sums.constant)]
-        warnings.append(f"Columns with one value tell nothing: {_listed(named)}.")
-    first: dict[str, str] = {}
-    same = [
-        f"{column} (as {first[key]})"
-        for column, key in zip(columns, sums.prints, strict=True)
-        if first.setdefault(key, column) != column
-    ]
-    if same:
-        warnings.append(f"Columns that repeat another share its weight: {_listed(same)}.")
-    fitted = sums.positive + sums.negative
-    if fitted <= len(columns):
-        warnings.append(
-            f"{fitted} labelled rows for {len(columns)} columns: the fit rests on its prior; "
-            "expect little of it."
-        )
-    design = Design(np.array(columns), centre, scale, sums.density(centre) < SPARSE, weights)
-    return design, tuple(warnings)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
-def _build(index: int, settings: ExpertSettings, place: RunPlace, new: bool) -> str:
-    """Make one partition's arrays; rows of new data are scored only, so all weigh the same."""
-    design = _read_design(place, work=True)
-    table = storage.read_table(_work(place, "rows", index))
-    missing = [str(n) for n in design.columns if f"c.{n}" not in table.column_names]
-    if missing:
-        raise InputError(
-            [
-                Fault(
-                    file="the new data",
-                    expected="the columns of the fitted run",
-                    found=f"none named {_listed(missing)}",
-                    remedy="give the columns that the run was fitted to",
-                )
-            ]
-        )
-    x, t = _arrays(table, [f"c.{n}" for n in design.columns])
-    x = (x - design.centre) / design.scale
-    keys = tables_of.keys_of(table[tables_of.ID].to_pylist())
-    fitted = np.zeros(len(t)) if new else _fitted_rows(keys, t, settings.test_share).astype(float)
-    weight = fitted * design.weights[(t > 0).astype(np.int64)]
-    batch = Rows.of(x, t, keys, weight, design.sparse)
-    url = _work(place, "partitions", index, "npz")
-    storage.write_bytes(url, to_bytes(batch))
-    return url
-
-
-def _weights(posterior: Posterior, columns: Sequence[str]) -> list[Any]:
+def _weights(posterior: AnyPosterior, columns: Sequence[str]) -> list[Any]:
     """Return the columns of the table of experts, of the best start."""
     one = posterior.components[0]
     named = [*(str(c) for c in columns), "intercept"]

@@ -3,92 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from flows.publish import plots
+from flows.publish.expert_summary import BINS, ExpertSummary
 from flows.publish.report import Findings, Grid, Section
 from flows.settings import ExpertSettings
-from vbmodels.experts.batch import Rows
+from vbmodels.diagnostics import Diagnosis
+from vbmodels.experts.choice import Choice
 from vbmodels.experts.diversity import angles
-from vbmodels.experts.marginal import Choice
-from vbmodels.experts.posterior import Component, Posterior, Predicted
+from vbmodels.experts.metropolis import QUANTITIES
+from vbmodels.experts.posterior import Component, DrawnPosterior, Posterior
 from vbmodels.state import FloatArray
 
-BINS = 10
+AnyPosterior = Posterior | DrawnPosterior
+MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
 TOP = 10  # weights whose overlap between experts is counted
-_LEAST = 1e-12
-
-
-@dataclass(frozen=True)
-class ExpertSummary:
-    """What one partition adds to the report.
-
-    Attributes
-    ----------
-    responsible
-        Rows for which each expert has the largest share; [K].
-    share
-        Sum of shares; [K].
-    calibration
-        Rows, sum of probabilities and of labels by bin of probability, over the rows kept
-        from the fit; [3, BINS].
-    judged
-        Over the same rows: number, right ones, sum of log-loss, then the last two for
-        logistic regression, and sum and sum of squares of the difference in log-loss; [7].
-    """
-
-    rows: int
-    responsible: FloatArray
-    share: FloatArray
-    calibration: FloatArray
-    judged: FloatArray
-    columns: tuple[str, ...]
-    has_rival: bool
-
-
-def summarise(
-    batch: Rows, found: Predicted, rival: FloatArray | None, columns: tuple[str, ...]
-) -> ExpertSummary:
-    """Summarise one partition."""
-    best = np.argmax(found.responsibility, axis=0)
-    kept = (batch.t != 0.0) & (batch.weight == 0.0)
-    y, p = batch.t[kept] > 0, found.probability[kept]
-    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    calibration = np.array([np.bincount(bins, w, BINS) for w in (np.ones(len(p)), p, y)])
-    loss = _loss(y, p)
-    judged = np.zeros(7)
-    judged[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
-    if rival is not None:
-        other = _loss(y, rival[kept])
-        gap = loss - other
-        judged[3:] = np.sum((rival[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
-    return ExpertSummary(
-        rows=batch.size,
-        responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
-        share=found.responsibility.sum(1),
-        calibration=calibration,
-        judged=judged,
-        columns=tuple(str(c) for c in columns),
-        has_rival=rival is not None,
-    )
-
-
-def _loss(y: Any, p: FloatArray) -> FloatArray:
-    return -np.log(np.maximum(np.where(y, p, 1.0 - p), _LEAST))
 
 
 def report(
-    posterior: Posterior,
+    posterior: AnyPosterior,
     chosen: Choice | None,
     summaries: Sequence[ExpertSummary],
     settings: ExpertSettings,
+    chains: Diagnosis | None = None,
 ) -> Findings:
-    """Say what was found in all partitions."""
+    """Say what was found in all partitions; ``chains`` is a sampler's diagnosis."""
     one = posterior.components[0]
     k = one.mean.shape[1]
     columns = summaries[0].columns
@@ -99,8 +43,9 @@ def report(
     sections = [*_quality(judged, summaries, results), *_choice(chosen, results)]
     share = sum((s.share for s in summaries), np.zeros(k))
     sections.append(_who(responsible, share, rows))
-    sections += _weights(one, columns, responsible)
+    sections += _weights(one, columns, responsible, chains is not None)
     sections += _angles(one, responsible, results)
+    sections += _chains(chains, results)
     order = np.argsort(-responsible)[:MOST_EXPERTS]
     top = [
         {
@@ -117,10 +62,20 @@ def report(
         headline = f"Logistic regression on {rows:,} rows"
     if judged[0]:
         headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
-    return Findings(headline, sections, results, _warnings(chosen, settings), top)
+    return Findings(headline, sections, results, _warnings(chosen, settings, chains), top)
 
 
-def _warnings(chosen: Choice | None, settings: ExpertSettings) -> tuple[str, ...]:
+def _warnings(
+    chosen: Choice | None, settings: ExpertSettings, chains: Diagnosis | None
+) -> tuple[str, ...]:
+    if chains is not None:
+        worst = float(np.max(chains.r_hat))
+        if worst <= MOST_R_HAT:
+            return ()
+        return (
+            f"The chains do not agree (largest R-hat {worst:.2f}, expected at most {MOST_R_HAT}): "
+            "raise warmup and draws, or take fewer columns.",
+        )
     if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or settings.n_experts == 1:
         return ()
     return (
@@ -213,7 +168,33 @@ def _largest(one: Component, expert: int) -> list[int]:
     return [int(d) for d in np.argsort(-np.abs(one.mean[1, expert, :-1]))[:MOST_WEIGHTS]]
 
 
-def _weights(one: Component, columns: Sequence[str], responsible: FloatArray) -> list[Section]:
+def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
+    if chains is None:
+        return []
+    names = QUANTITIES if len(chains.mean) == len(QUANTITIES) else (QUANTITIES[0], QUANTITIES[2])
+    results.update(
+        largest_r_hat=float(chains.r_hat.max()),
+        smallest_effective_draws=float(chains.ess_bulk.min()),
+    )
+    rows = [
+        (name, float(chains.mean[i]), float(chains.sd[i]), f"{chains.r_hat[i]:.3f}",
+         f"{chains.ess_bulk[i]:,.0f}", f"{chains.ess_tail[i]:,.0f}")
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+    return [
+        Section(
+            "How far the chains can be trusted",
+            "Numbers that do not depend on the order of the experts. R-hat near 1 says that the "
+            "chains agree; effective draws count what is independent, for means and for tails.",
+            (),
+            (Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows),),
+        )
+    ]
+
+
+def _weights(
+    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool
+) -> list[Section]:
     pictures = []
     for k in np.argsort(-responsible)[:MOST_EXPERTS]:
         chosen = _largest(one, int(k))
@@ -228,12 +209,17 @@ def _weights(one: Component, columns: Sequence[str], responsible: FloatArray) ->
                 title,
             )
         )
+    kind = (
+        "of the draws, each brought to the experts of the densest one"
+        if drawn
+        else "of the variational posterior, which are somewhat too short"
+    )
     return [
         Section(
             "The experts",
-            "The largest weights with 95 % intervals of the variational posterior, which are "
-            "somewhat too short; columns of 0 and 1 as they are. All stand in the table experts/. "
-            "Where several starts were averaged these are the experts of the best one.",
+            f"The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they are. "
+            "All stand in the table experts/. Where several starts were averaged these are the "
+            "experts of the best one.",
             tuple(pictures),
         )
     ]

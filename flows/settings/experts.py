@@ -29,15 +29,16 @@ class ExpertSettings(RunSettings):
         description="cv: the number of experts is chosen among 1, 2, 5, 10, ... up to n_experts "
         "by the log-likelihood of held-out rows (marginal).",
     )
-    inference: Literal["marginal", "cavi"] = Field(
+    inference: Literal["marginal", "cavi", "mh"] = Field(
         "marginal",
         description="marginal: the responsible expert summed out, several starts averaged; cavi: "
-        "coordinate ascent on bounds of sigmoid and softmax.",
+        "coordinate ascent on bounds of sigmoid and softmax; mh: Metropolis-Hastings, for few "
+        "columns, with diagnostics.",
     )
-    prior: Literal["gaussian", "mabn2"] = Field(
+    prior: Literal["gaussian", "mabn1", "mabn2"] = Field(
         "gaussian",
-        description="mabn2: the mutual angular prior that keeps experts apart (marginal tries it "
-        "against none by held-out rows).",
+        description="mabn1 (mh) and mabn2: the mutual angular priors of type I and II, which keep "
+        "experts apart (marginal tries mabn2 against none by held-out rows).",
     )
     gate_bound: Literal["bohning", "bouchard"] = Field(
         "bohning", description="Bound on the gates' softmax (cavi)."
@@ -46,25 +47,46 @@ class ExpertSettings(RunSettings):
         None,
         gt=0.0,
         description="Precision of the prior of weights; by default chosen by held-out rows "
-        "(marginal) or 1 (cavi).",
+        "(marginal) or 1 (cavi, mh).",
     )
     shared: bool | None = Field(
         None,
         description="Whether the experts' prior has a common mean; by default chosen by held-out "
         "rows (marginal).",
     )
-    kappa: float = Field(10.0, ge=0.0, description="Concentration of the prior mabn2.")
+    kappa: float = Field(10.0, ge=0.0, description="Concentration of the angular priors.")
+    alpha1: float = Field(
+        2.0, gt=0.0, description="Shape of the lengths' Gamma under an angular prior (cavi, mh)."
+    )
+    alpha2: float = Field(0.5, gt=0.0, description="Rate of the same.")
+    learn_lengths: bool = Field(
+        True,
+        description="Whether alpha1 (at most 50) and alpha2 are learned by EM during warmup, "
+        "apart for gates and experts (mh with an angular prior).",
+    )
     omega: float = Field(
         0.0,
         ge=0.0,
-        description="Weight of the angular regulariser Omega, tried against none by held-out rows "
-        "(marginal).",
+        description="Weight of the angular regulariser Omega: tried against none by held-out rows "
+        "(marginal), or added to the bound (cavi with the Gaussian prior).",
+    )
+    chains: int = Field(4, ge=2, le=100, description="Chains (mh).")
+    warmup: int = Field(
+        900, ge=0, description="First evaluations of each chain that are thrown away (mh)."
+    )
+    draws: int = Field(400, ge=4, description="Draws kept of each chain (mh).")
+    thin: int | None = Field(
+        None,
+        ge=1,
+        description="Evaluations from one kept draw to the next; by default as many as move "
+        "every gate in every way: n_experts, and twice that with an angular prior (mh).",
     )
     restarts: int = Field(5, ge=1, le=100, description="Starts that are averaged (marginal).")
     predict: Literal["plug_in", "mackay", "monte_carlo"] = Field(
         "plug_in",
         description="How each start's posterior enters predictions: at its means, by MacKay's "
-        "correction, or by draws. The means had the best log-loss on the real data tried.",
+        "correction, or by draws. The means had the best log-loss on the real data tried. mh "
+        "averages over its draws.",
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none", description="balanced: both labels weigh the same in the fit."
@@ -81,8 +103,31 @@ class ExpertSettings(RunSettings):
         description="Share of the labelled rows that is left out of the fit to judge it.",
     )
 
+    @property
+    def evaluations(self) -> int:
+        """Evaluations that mh needs."""
+        kinds = 1 if self.prior == "gaussian" else 2
+        return self.warmup + self.draws * (self.thin or kinds * self.n_experts) + 1
+
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        if self.inference == "cavi" and (self.select == "cv" or self.omega > 0.0):
-            raise ValueError("select cv and omega go with inference marginal")
+        if self.inference != "marginal" and self.select == "cv":
+            raise ValueError(f"select cv goes with inference marginal, not {self.inference}")
+        if self.prior == "mabn1" and self.inference != "mh":
+            raise ValueError(
+                f"prior mabn1 goes with inference mh, not {self.inference}; mabn2 goes with all"
+            )
+        if self.omega > 0.0 and (self.inference == "mh" or self._angular_ascent):
+            raise ValueError(
+                "omega goes with inference marginal, or with cavi and the Gaussian prior"
+            )
+        if self.inference == "mh" and self.evaluations > self.max_iter:
+            raise ValueError(
+                f"max_iter must be at least {self.evaluations} for {self.warmup} evaluations of "
+                f"warmup and {self.draws} draws with inference=mh, not {self.max_iter}"
+            )
         return self
+
+    @property
+    def _angular_ascent(self) -> bool:
+        return self.inference == "cavi" and self.prior == "mabn2"

@@ -23,8 +23,9 @@ from tests.contract.cases import (
 )
 from vbmodels.cavi import NotConverged, fit
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.cavi import BoundedExperts, Mixture, Normals
+from vbmodels.experts.cavi import BoundedExperts, Mixture
 from vbmodels.experts.mabn import Angular, AngularPrior
+from vbmodels.experts.normals import Normals
 from vbmodels.experts.row_step import Local
 from vbmodels.experts.simulate import simulate
 from vbmodels.state import FloatArray

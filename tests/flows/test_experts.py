@@ -192,3 +192,46 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path, capsys):
     code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
     assert code == 2
     assert "marginal" in said
+
+
+MH = ["--no-record", "--set", "inference=mh", "--set", "n_experts=2", "--set", "warmup=150"]
+MH += ["--set", "draws=40", "--set", "chains=2"]
+
+
+@pytest.mark.parametrize("prior", ["gaussian", "mabn1", "mabn2"])
+def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, capsys, prior):
+    path = written(tmp_path, plain(n=120))
+    code, said = run(capsys, "experts", path, tmp_path / "out", *MH, "--set", f"prior={prior}")
+    assert code == 0, said
+    folder, record = latest(tmp_path / "out")
+    results = record["results"]
+    assert record["converged"]
+    assert results["largest_r_hat"] > 0.9
+    assert results["smallest_effective_draws"] > 1.0
+    if results["largest_r_hat"] > 1.05:
+        assert "chains do not agree" in " ".join(record["warnings"])
+    assert "How far the chains can be trusted" in (folder / "report.html").read_text()
+    p = rows_of(folder)["probability"].to_numpy()
+    assert log_loss(plain(n=120)["label"], p) < 0.5
+    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new", "--no-record")
+    assert code == 0, said
+    again = rows_of(latest(tmp_path / "new")[0])["probability"].to_numpy()
+    np.testing.assert_allclose(again, p, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (["inference=mh", "select=cv"], "select cv goes with inference marginal"),
+        (["prior=mabn1"], "prior mabn1 goes with inference mh"),
+        (["inference=mh", "omega=1"], "omega goes with inference marginal, or with cavi"),
+        (["inference=cavi", "prior=mabn2", "omega=1"], "cavi and the Gaussian prior"),
+        (["inference=mh", "draws=4000"], "max_iter must be at least 20901"),
+    ],
+)
+def test_settings_of_sampling_that_do_not_go_together(tmp_path, capsys, more, expected):
+    path = written(tmp_path, plain())
+    told = [part for one in more for part in ("--set", one)]
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *told)
+    assert code == 2
+    assert expected in " ".join(said.split())

@@ -16,8 +16,9 @@ from vbmodels.cavi import InProcess, fit, start
 from vbmodels.experts import likelihood
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.candidate import Candidate, Point, Sums
+from vbmodels.experts.choice import choose
 from vbmodels.experts.diversity import angles, log_angles, omega
-from vbmodels.experts.marginal import MarginalExperts, choose
+from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.simulate import simulate
 
 

@@ -6,7 +6,9 @@ q = prod_k q(beta_k) q(eta_k) prod_n q(z_n). The row step is that of `row_step`;
           + sum_k [a_k'E eta_k - tr(T_k E eta_k eta_k')] - KL(q || prior),
 
 T = X'X/4 for Boehning's gates. Priors: "gaussian" (here: V = (diag tau + 2 S)^-1, m = V b) and
-"mabn2", the mutual angular prior of type II (`mabn`).
+"mabn2", the mutual angular prior of type II (`mabn`). With ``omega`` the experts' Gaussians are
+regularised towards wide angles (`normals`), and the bound has that term too. The loop is
+SQUAREM's, guarded by the bound, in the coordinates of `coordinates`.
 
 This bound is no judge of the number of experts: its slack grows with K and with the spread
 of the gates, by more than the data say (Bouchard's leaves one expert nearly all rows). K is
@@ -21,11 +23,12 @@ from typing import Any, Literal
 import numpy as np
 
 from vbmodels.experts.batch import Observed, Rows
-from vbmodels.experts.candidate import INTERCEPT_PRECISION
+from vbmodels.experts.coordinates import flat, moved
 from vbmodels.experts.mabn import Angular, AngularPrior
+from vbmodels.experts.normals import NormalPrior, Normals
 from vbmodels.experts.posterior import Component, Posterior
 from vbmodels.experts.row_step import GateBound, Local, RowSums, local_state, row_sums
-from vbmodels.linalg import cholesky, inverse, log_det, unpack
+from vbmodels.linalg import unpack
 from vbmodels.state import FloatArray, State, Stats
 
 Prior = Literal["gaussian", "mabn2"]
@@ -40,66 +43,12 @@ class Seen(Stats):
 
 
 @dataclass(frozen=True)
-class Normals(State):
-    """Independent Gaussians of K vectors: mean [K, p], covariance [K, p, p]."""
-
-    mean: FloatArray
-    covariance: FloatArray
-
-    @property
-    def second(self) -> FloatArray:
-        """E[v v']; [K, p, p]."""
-        result: FloatArray = self.covariance + self.mean[:, :, None] * self.mean[:, None, :]
-        return result
-
-    def along(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return E v'x and E (v'x)^2 of every row; [K, N] each."""
-        return batch.project(self.mean), batch.quadratic(self.second)
-
-
-Factors = Normals | Angular
-
-
-@dataclass(frozen=True)
 class Mixture(State):
     """The global parameters: gates and experts, and X'X packed."""
 
-    gates: Any
-    experts: Any
+    gates: Normals | Angular
+    experts: Normals | Angular
     gram: FloatArray
-
-
-@dataclass(frozen=True)
-class NormalPrior:
-    """N(0, diag(1/tau, ..., 1/tau, 10)), the intercept last."""
-
-    tau: float
-
-    def precision(self, columns: int) -> FloatArray:
-        """Return the diagonal; [p]."""
-        result = np.full(columns, self.tau)
-        result[-1] = INTERCEPT_PRECISION
-        return result
-
-    def start(self, k: int, columns: int, rng: np.random.Generator) -> Normals:
-        """Begin near nothing, the experts slightly apart."""
-        mean = 0.3 * rng.standard_normal((k, columns)) * (k > 1)
-        return Normals(mean, np.broadcast_to(0.01 * np.eye(columns), (k, columns, columns)).copy())
-
-    def update(self, old: Normals, linear: FloatArray, quadratic: FloatArray) -> Normals:
-        """Maximise the bound; quadratic [K, p, p], or [1, p, p] for all."""
-        precision = np.diag(self.precision(linear.shape[1])) + 2.0 * quadratic
-        covariance = inverse(cholesky(precision, "the precision of an expert"))
-        mean = np.einsum("kij,kj->ki", np.broadcast_to(covariance, old.covariance.shape), linear)
-        return Normals(mean, np.broadcast_to(covariance, old.covariance.shape).copy())
-
-    def divergence(self, q: Normals) -> float:
-        """Return KL(q || prior)."""
-        k, p = q.mean.shape
-        precision = self.precision(p)
-        second = np.einsum("kii,i->", q.covariance, precision) + np.sum(precision * q.mean**2)
-        log_dets = float(np.sum(log_det(cholesky(q.covariance, "a covariance"))))
-        return 0.5 * float(second - k * p - k * np.log(precision).sum()) - 0.5 * log_dets
 
 
 @dataclass(frozen=True)
@@ -118,6 +67,8 @@ class BoundedExperts:
         Precision of the Gaussian prior.
     angular
         The mutual angular prior.
+    omega
+        Weight of posterior regularisation of the experts, with the Gaussian prior.
     """
 
     n_experts: int = 5
@@ -125,11 +76,21 @@ class BoundedExperts:
     gate_bound: GateBound = "bohning"
     tau: float = 1.0
     angular: AngularPrior = field(default_factory=AngularPrior)
+    omega: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.prior == "mabn2" and self.omega > 0.0:
+            raise ValueError("expected the Gaussian prior with omega, got mabn2: give one of them")
 
     @property
-    def law(self) -> NormalPrior | AngularPrior:
-        """The prior of gates and of experts."""
+    def law(self) -> Any:
+        """The prior of gates."""
         return self.angular if self.prior == "mabn2" else NormalPrior(self.tau)
+
+    @property
+    def expert_law(self) -> Any:
+        """The prior of experts."""
+        return self.angular if self.prior == "mabn2" else NormalPrior(self.tau, self.omega)
 
     def observe(self, batch: Rows) -> Seen:
         """Return counts and X'X of the labelled rows."""
@@ -140,7 +101,7 @@ class BoundedExperts:
         observed.observed.refuse_one_class()
         columns = observed.observed.squares.size
         gates = self.law.start(self.n_experts, columns, rng)
-        return Mixture(gates, self.law.start(self.n_experts, columns, rng), observed.gram)
+        return Mixture(gates, self.expert_law.start(self.n_experts, columns, rng), observed.gram)
 
     def local_step(self, q: Mixture, batch: Rows, local: Local | None) -> Local:
         """Return the best local parameters at ``q``."""
@@ -155,7 +116,7 @@ class BoundedExperts:
     def global_step(self, q: Mixture, stats: RowSums) -> Mixture:
         """Return the gates and experts that maximise the bound (mabn2: that raise it in turn)."""
         gates = self.law.update(q.gates, stats.gate_linear, self._curvature(q, stats))
-        experts = self.law.update(q.experts, stats.linear, unpack(stats.quadratic))
+        experts = self.expert_law.update(q.experts, stats.linear, unpack(stats.quadratic))
         return Mixture(gates, experts, q.gram)
 
     def elbo(self, q: Mixture, stats: RowSums) -> float:
@@ -164,7 +125,18 @@ class BoundedExperts:
         value += np.sum(stats.gate_linear * q.gates.mean)
         value -= np.sum(unpack(stats.quadratic) * q.experts.second)
         value -= np.sum(self._curvature(q, stats) * q.gates.second)
-        return float(value) - self.law.divergence(q.gates) - self.law.divergence(q.experts)
+        value -= self.law.divergence(q.gates) + self.expert_law.divergence(q.experts)
+        return float(value)
+
+    def to_vector(self, q: Mixture) -> FloatArray:
+        """Return gates and experts without constraints."""
+        return np.concatenate([flat(q.gates), flat(q.experts)])
+
+    def from_vector(self, q: Mixture, vector: FloatArray) -> Mixture:
+        """Return ``q`` moved to these coordinates."""
+        half = len(vector) // 2
+        gates, experts = moved(q.gates, vector[:half]), moved(q.experts, vector[half:])
+        return Mixture(gates, experts, q.gram)
 
     def posterior(self, q: Mixture) -> Posterior:
         """Return one component with its covariances."""

@@ -32,6 +32,7 @@ import numpy as np
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.candidate import Candidate, Point, Sums
+from vbmodels.experts.choice import Choice, choose
 from vbmodels.experts.lbfgs import Memory, judge, trial
 from vbmodels.experts.posterior import Component, Posterior
 from vbmodels.state import FloatArray, State
@@ -66,39 +67,6 @@ class Search(State):
         """The mixture's points, without the logistic regression that it is compared with."""
         k = max(p.candidate.n_experts for p in self.points)
         return tuple(p for p in self.points if p.candidate.n_experts == k)
-
-
-@dataclass(frozen=True)
-class Choice(State):
-    """What hold-out found: every candidate's mean log-likelihood of held-out rows, and the best.
-
-    Attributes
-    ----------
-    candidates
-        The priors tried.
-    held_out
-        Mean log-likelihood of a held-out row; [C].
-    best
-        Index of the one that stands.
-    kept
-        Indices of the priors that the starts are shared among; the best one first.
-    gain, error
-        How much better than logistic regression the best mixture was, and the standard error
-        of that; a row.
-    """
-
-    candidates: tuple[Candidate, ...]
-    held_out: FloatArray
-    best: int
-    kept: tuple[int, ...]
-    gain: float
-    error: float
-
-    @property
-    def logistic_tau(self) -> float:
-        """The best precision for logistic regression."""
-        pairs = zip(self.held_out, self.candidates, strict=True)
-        return max((float(v), c.tau) for v, c in pairs if c.n_experts == 1)[1]
 
 
 @dataclass(frozen=True)
@@ -305,35 +273,6 @@ class MarginalExperts:
         if self.draws is not None:
             return self.draws
         return 4 if observed.rows >= FEW_ROWS else 32
-
-
-def choose(points: Sequence[Point], stats: Sums) -> Choice:
-    """Return the candidate with the best held-out log-likelihood; see the module's text."""
-    candidates = list(dict.fromkeys(replace(p.candidate, fold=-1) for p in points))
-    parts = dict.fromkeys(p.candidate for p in points)
-    index = np.array([candidates.index(replace(c, fold=-1)) for c in parts])
-    member = (index == np.arange(len(candidates))[:, None]).astype(float)
-    rows = member @ stats.held_rows
-    total = member @ stats.held
-    # Parts of different folds share no held-out row, so their products are 0.
-    products = member @ stats.held_products @ member.T
-    mean = total / rows
-    single = np.array([c.n_experts == 1 for c in candidates])
-    plain = int(np.argmax(np.where(single, mean, -np.inf)))
-    if single.all():
-        return Choice(tuple(candidates), mean, plain, (plain,), 0.0, 0.0)
-    mixed = int(np.argmax(np.where(single, -np.inf, mean)))
-    gap = mean[mixed] - mean
-    square = products[mixed, mixed] - 2.0 * products[mixed] + np.diag(products)
-    error = np.sqrt(np.maximum(square / rows - gap**2, 0.0) / rows)
-    best = mixed if gap[plain] > error[plain] else plain
-    alike = [
-        i
-        for i, c in enumerate(candidates)
-        if c.n_experts == candidates[best].n_experts and gap[i] <= 2.0 * error[i] and i != best
-    ]
-    kept = (best, *sorted(alike, key=lambda i: gap[i])) if best == mixed else (best,)
-    return Choice(tuple(candidates), mean, best, kept, float(gap[plain]), float(error[plain]))
 
 
 def _posterior(points: Sequence[Point]) -> Posterior:

@@ -1,178 +1,361 @@
-"""Metropolis-Hastings for experts under the mutual angular priors of both types.
+"""Metropolis-Hastings for mixtures of logistic experts, through the same reduce as every fit.
 
-beta_k = g_k a_k and eta_k = h_k e_k with lengths Gamma(alpha1, rate alpha2). Directions: a_1
-uniform, then (Xie, Zhu and Xing 2016, type I) a_i | a_<i ~ vMF(-s_i/|s_i|, kappa), or (type
-II) density proportional to exp(-kappa s_i'a_i), s_i = sum_{j<i} a_j. z is drawn from its
-conditional, so the likelihood falls apart into experts; gates are moved one at a time.
+One evaluation moves every expert and one gate, of all chains at once. A partition draws z of
+its rows from its conditional,
 
-Directions are proposed as a + noise, normalised: symmetric, since its density depends on
-a'a* alone. Lengths are proposed from N(g, sigma^2) truncated to g* > 0, so the acceptance
-ratio takes the factor Phi(g/sigma) / Phi(g*/sigma) (section 3 of the supplement). EM for
-alpha1, alpha2 runs during warmup only and alpha1 is capped: without a cap it grows without
-end, because K lengths that agree have an unbounded likelihood.
+    P(z = k) prop. to exp(eta_k'x) sigma(t beta_k'x),
+
+by numbers that belong to the row, and returns what the proposals would change in
+log p(y | z, beta) (apart, expert by expert) and in log p(z | eta). The driver accepts or
+refuses, and proposes anew (`walk`). So draws depend on the seed, and on the partitions by
+rounding alone.
+
+During warmup the sizes of the proposals follow the share that is accepted (Robbins and Monro
+1951), and with ``learn`` the shape and rate of the lengths follow stochastic EM (Delyon,
+Lavielle and Moulines 1999), one pair for gates and one for experts, over all chains. alpha1
+is capped: without a cap it grows without end, because K lengths that agree have an unbounded
+likelihood. Then both stay, so that the kept draws have one target.
+
+Experts may change places within a chain. Kept draws are brought to the order of the one with
+the highest density (Marin, Mengersen and Robert 2005); R-hat and effective sizes are of
+numbers that do not depend on the order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import digamma, log_expit, log_ndtr, log_softmax
+from scipy.optimize import brentq, linear_sum_assignment
+from scipy.special import digamma, log_expit, logsumexp
 
-from vbmodels.experts.batch import Rows
-from vbmodels.expfam.von_mises_fisher import log_sphere_norm
-from vbmodels.state import FloatArray
+from vbmodels.cavi import Cursor, Reduce, Step
+from vbmodels.diagnostics import Diagnosis, diagnose
+from vbmodels.experts.batch import Observed, Rows
+from vbmodels.experts.posterior import DrawnPosterior
+from vbmodels.experts.walk import Kind, WalkPrior
+from vbmodels.state import FloatArray, State, Stats, aligned
 
-_WANTED = 0.3  # share of proposals accepted
+WANTED = 0.3  # share of proposals accepted
+QUANTITIES = ("log density", "length of gates", "length of experts", "cosine between experts")
 
 
 @dataclass(frozen=True)
-class AngularSampler:
-    """Sample a mixture of logistic experts in this process.
+class Walk(State):
+    """Where the chains stand, and what they propose.
+
+    Attributes
+    ----------
+    seed, count
+        Of this evaluation's random numbers.
+    vectors
+        Gates and experts; [chains, 2, K, p].
+    experts, gate
+        The proposals, [chains, K, p] and [chains, p].
+    log_size
+        Of the proposals: [kind, chains, 2, K].
+    accepted
+        Proposals taken since warmup, and how many there were; [2, kind, chains, 2, K].
+    alpha
+        Shape and rate of the lengths of gates and of experts; [2, 2].
+    moments
+        Running means of g and log g, of gates and of experts; [2, 2].
+    draws, density
+        What is kept, [chains, S, 2, K, p], and its log density [chains, S]; filled in when the
+        chains end.
+    """
+
+    seed: int
+    count: int
+    vectors: FloatArray
+    experts: FloatArray
+    gate: FloatArray
+    log_size: FloatArray
+    accepted: FloatArray
+    alpha: FloatArray
+    moments: FloatArray
+    draws: FloatArray
+    density: FloatArray
+
+
+@dataclass(frozen=True)
+class WalkSums(Stats):
+    """What a partition returns: log-likelihood ratios, and log p(y) of the present vectors.
+
+    Attributes
+    ----------
+    experts, gate
+        [chains, K] and [chains], given its draw of z.
+    log_likelihood
+        With z summed out; [chains].
+    """
+
+    experts: FloatArray
+    gate: FloatArray
+    log_likelihood: FloatArray
+
+
+@dataclass(frozen=True)
+class WalkCursor(Cursor):
+    """Position of the chains, with what is kept so far."""
+
+    kept: FloatArray
+    density: FloatArray
+
+
+@dataclass(frozen=True)
+class SampledExperts:
+    """Sample a mixture of logistic experts.
 
     Parameters
     ----------
     n_experts
         K.
     prior
-        "mabn1" or "mabn2".
-    kappa
-        Concentration of the directions.
+        Of gates and of experts.
     alpha1, alpha2
-        Start of the lengths' shape and rate.
+        Shape and rate of the lengths, or their start.
     learn
-        Whether they are learned by EM during warmup.
+        Whether they are learned during warmup.
     most_alpha1
         Cap on alpha1.
+    chains
+        Chains.
+    warmup, draws
+        Evaluations thrown away, and draws kept of each chain.
+    thin
+        Evaluations from one kept draw to the next; by default as many as move every gate in
+        every way.
     """
 
     n_experts: int = 5
-    prior: Literal["mabn1", "mabn2"] = "mabn1"
-    kappa: float = 10.0
+    prior: WalkPrior = field(default_factory=WalkPrior)
     alpha1: float = 2.0
     alpha2: float = 0.5
     learn: bool = False
     most_alpha1: float = 50.0
+    chains: int = 4
+    warmup: int = 1000
+    draws: int = 400
+    thin: int | None = None
 
-    def chain(self, batch: Rows, rng: np.random.Generator, draws: int, warmup: int) -> Chain:
-        """Run one chain; proposals are tuned during warmup only."""
-        moves = _Moves(self, batch, rng)
-        for i in range(warmup):
-            moves.sweep()
-            moves.tune(i)
-            if self.learn and i >= warmup // 4 and i % 10 == 9:
-                moves.learn()
-        moves.recent.clear()
-        kept = np.empty((draws, 2, self.n_experts, batch.n_columns))
-        for i in range(draws):
-            moves.sweep()
-            kept[i] = moves.vectors
-        return Chain(kept, moves.alpha, moves.accepted / max(1, draws + warmup))
-
-    def log_directions(self, a: FloatArray) -> float:
-        """Return log p(a_1, ..., a_K) of directions [K, p]."""
-        p = a.shape[1]
-        before = np.cumsum(a, axis=0) - a
-        length = np.sqrt(np.einsum("kp,kp->k", before, before))
-        along = np.einsum("kp,kp->k", before, a)
-        if self.prior == "mabn2":
-            pull, norm = self.kappa * along, self.kappa * length
-        else:
-            pull = self.kappa * along / np.maximum(length, 1e-300)
-            norm = np.where(np.arange(len(a)) > 0, self.kappa, 0.0)
-        return -float(np.sum(pull) + np.sum(log_sphere_norm(p, norm)))
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Draws of gates and experts [draws, 2, K, p], the last (alpha1, alpha2) [2, 2], rates."""
-
-    draws: FloatArray
-    alpha: FloatArray
-    accepted: FloatArray
-
-
-class _Moves:
-    """The present state of a chain and its moves."""
-
-    def __init__(self, model: AngularSampler, batch: Rows, rng: np.random.Generator) -> None:
-        k, p = model.n_experts, batch.n_columns
-        self.model, self.batch, self.rng = model, batch, rng
-        a = rng.standard_normal((2, k, p))
-        self.a = a / np.linalg.norm(a, axis=-1, keepdims=True)
-        self.g = np.full((2, k), model.alpha1 / model.alpha2)
-        self.alpha = np.full((2, 2), [model.alpha1, model.alpha2])
-        self.scale = np.stack([np.full((2, k), 0.3), np.full((2, k), 1.0)])  # directions, lengths
-        self.accepted = np.zeros((2, 2, k))
-        self.window = np.zeros((2, 2, k))
-        self.recent: list[FloatArray] = []
-        self.linear = np.stack([batch.project(v) for v in self.vectors])
+    def __post_init__(self) -> None:
+        if self.chains < 2 or self.draws < 4 or self.warmup < 0:
+            raise ValueError("expected at least 2 chains of 4 draws for their diagnosis")
 
     @property
-    def vectors(self) -> FloatArray:
-        """Gates and experts; [2, K, p]."""
-        result: FloatArray = self.g[..., None] * self.a
-        return result
+    def stride(self) -> int:
+        """Evaluations from one kept draw to the next."""
+        return self.thin or self.n_experts * len(self.prior.kinds)
 
-    def sweep(self) -> None:
-        """Draw z, then move every direction and every length once."""
-        t = self.batch.t
-        logits = self.linear[0] + log_expit(t * self.linear[1]) * (t != 0.0)
-        z = np.argmax(logits + self.rng.gumbel(size=logits.shape), axis=0)
+    @property
+    def evaluations(self) -> int:
+        """Evaluations in all."""
+        return self.warmup + self.draws * self.stride + 1
+
+    def observe(self, batch: Rows) -> Observed:
+        """Count the rows."""
+        return Observed.of(batch)
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Walk:
+        """Begin every chain at random."""
+        observed.refuse_one_class()
+        shape = (self.chains, 2, self.n_experts, observed.squares.size)
+        kinds = len(self.prior.kinds)
+        alpha = np.tile([self.alpha1, self.alpha2], (2, 1))
+        seed = int(rng.integers(2**62))
+        first = {"vector": 0.5, "direction": 0.3, "length": 1.0}
+        sizes = np.log([first[kind] for kind in self.prior.kinds])
+        q = Walk(
+            seed=seed,
+            count=0,
+            vectors=self.prior.start(shape, alpha, rng),
+            experts=np.empty(0),
+            gate=np.empty(0),
+            log_size=np.tile(sizes[:, None, None, None], (1, *shape[:3])),
+            accepted=np.zeros((2, kinds, *shape[:3])),
+            alpha=alpha,
+            moments=np.zeros((2, 2)),
+            draws=np.empty(0),
+            density=np.empty(0),
+        )
+        return self._proposed(q)
+
+    def local_step(self, q: Walk, batch: Rows, local: None) -> None:
+        """Do nothing: z is drawn with the statistics and not kept."""
+
+    def suff_stats(self, q: Walk, batch: Rows, local: None) -> WalkSums:
+        """Draw z and return what the proposals would change."""
+        c, _, k, p = q.vectors.shape
+        w, t = batch.used, batch.t
+        gates, now = batch.project(q.vectors.reshape(-1, p)).reshape(c, 2, k, -1).swapaxes(0, 1)
+        new = batch.project(q.experts.reshape(-1, p)).reshape(c, k, -1)
+        moved = batch.project(q.gate)
+        right = log_expit(t * now) * (t != 0.0)
+        log_gates = logsumexp(gates, axis=1)
+        log_joint = logsumexp(gates + right, axis=1)
+        chance = np.exp(gates + right - log_joint[:, None])
+        u = batch.uniforms(q.seed + q.count, c)[:, None]
+        z = np.minimum((np.cumsum(chance, axis=1) < u).sum(1), k - 1)
+        own = w * (z[:, None] == np.arange(k)[:, None])
+        at = self._gate(q)
+        others = np.delete(gates, at, axis=1)
+        after = logsumexp(np.concatenate([others, moved[:, None]], axis=1), axis=1)
+        return WalkSums(
+            experts=np.einsum("ckn,ckn->ck", own, log_expit(t * new) - right),
+            gate=np.sum(own[:, at] * (moved - gates[:, at]), axis=1) + (log_gates - after) @ w,
+            log_likelihood=(log_joint - log_gates) @ w,
+        )
+
+    def global_step(self, q: Walk, stats: WalkSums) -> Walk:
+        """Accept or refuse the proposals, adapt during warmup, and propose anew."""
+        rng = np.random.default_rng([q.seed, q.count, 0])
+        at, log_u = self._gate(q), np.log(rng.random((2, self.n_experts, self.chains)))
+        vectors, log_size, accepted = q.vectors.copy(), q.log_size.copy(), q.accepted.copy()
+        warm = q.count < self.warmup
+        moves = [(1, k, q.experts[:, k], stats.experts[:, k]) for k in range(self.n_experts)]
+        for role, k, new, gain in [*moves, (0, at, q.gate, stats.gate)]:
+            kind, name = self._kind(q)
+            size = np.exp(q.log_size[kind, :, role, k])
+            ratio = gain + self.prior.log_ratio(name, vectors[:, role], k, new, size, q.alpha[role])
+            taken = log_u[role, k] < ratio
+            vectors[taken, role, k] = new[taken]
+            turns = q.count // len(self.prior.kinds) // (self.n_experts if role == 0 else 1)
+            if warm:
+                log_size[kind, :, role, k] += (taken - WANTED) / (1.0 + turns / 10.0) ** 0.6
+            else:
+                accepted[0, kind, :, role, k] += taken
+                accepted[1, kind, :, role, k] += 1.0
+        log_size = np.clip(log_size, np.log(1e-4), np.log(50.0))
+        moved = replace(q, count=q.count + 1, vectors=vectors, log_size=log_size, accepted=accepted)
+        if self.learn and warm and q.count >= self.warmup // 4 and self.prior.name != "gaussian":
+            moved = self._learned(moved, q.count - self.warmup // 4)
+        return self._proposed(moved)
+
+    def elbo(self, q: Walk, stats: WalkSums) -> float:
+        """Return log p(y, gates, experts) of the present draws, the mean over chains: no bound."""
+        return float(self.log_joint(q, stats).mean())
+
+    def log_joint(self, q: Walk, stats: WalkSums) -> FloatArray:
+        """Return log p(y, gates, experts), z summed out; [chains]."""
+        total = stats.log_likelihood
         for role in (0, 1):
-            for k in range(self.model.n_experts):
-                for kind in (0, 1):
-                    self._move(role, k, kind, z)
-        self.recent = [*self.recent[-99:], self.g.copy()]
+            total = total + self.prior.log_density(q.vectors[:, role], q.alpha[role])
+        return total
 
-    def _move(self, role: int, k: int, kind: int, z: np.ndarray) -> None:
-        size = self.scale[kind, role, k]
-        a, g = self.a[role].copy(), self.g[role].copy()
-        if kind == 0:
-            moved = a[k] + size * self.rng.standard_normal(a.shape[1])
-            a[k] = moved / np.linalg.norm(moved)
-            ratio = self.model.log_directions(a) - self.model.log_directions(self.a[role])
-        else:
-            g[k] += size * self.rng.standard_normal()
-            while g[k] <= 0.0:
-                g[k] = self.g[role, k] + size * self.rng.standard_normal()
-            shape, rate = self.alpha[role]
-            old = self.g[role, k]
-            ratio = (shape - 1.0) * np.log(g[k] / old) - rate * (g[k] - old)
-            ratio += float(log_ndtr(old / size) - log_ndtr(g[k] / size))
-        linear = self.linear[role].copy()
-        linear[k] = self.batch.project((g[k] * a[k])[None])[0]
-        ratio += self._log_rows(role, linear, k, z) - self._log_rows(role, self.linear[role], k, z)
-        if np.log(self.rng.random()) < ratio:
-            self.a[role], self.g[role], self.linear[role] = a, g, linear
-            self.accepted[kind, role, k] += 1.0
-            self.window[kind, role, k] += 1.0
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Yield every evaluation; the last one has the draws in its parameters."""
+        at = cursor if isinstance(cursor, WalkCursor) else self._first(cursor)
+        last = self.evaluations - 1
+        while True:
+            ended = at.number >= last
+            yield Step(at.number, at.q, at.elbo, at, ended)
+            if ended:
+                return
+            q, stats = _typed(at)
+            q = aligned(self.global_step(q, stats))
+            number = at.number + 1
+            stats = aligned(reduce(q, number=number, warm=None))
+            kept, density = at.kept, at.density
+            since = number - self.warmup
+            if since > 0 and since % self.stride == 0:
+                kept = np.concatenate([kept, q.vectors[:, None]], axis=1)
+                density = np.column_stack([density, self.log_joint(q, stats)])
+            if number == last:
+                q = replace(q, draws=in_one_order(kept, density), density=density)
+            at = WalkCursor(q, stats, number, self.elbo(q, stats), kept, density)
 
-    def _log_rows(self, role: int, linear: FloatArray, k: int, z: np.ndarray) -> float:
-        """Log-likelihood of z (gates), or of the labels of expert k's rows."""
-        if role == 0:
-            gates = log_softmax(linear, axis=0)[z, np.arange(z.size)]
-            return float(self.batch.used @ gates)
-        rows = self.batch.used * (z == k)
-        return float(rows @ log_expit(self.batch.t * linear[k]))
+    def posterior(self, q: Walk) -> DrawnPosterior:
+        """Return the draws for prediction.
 
-    def tune(self, i: int) -> None:
-        """Bring the share of accepted proposals near its goal, every 20 sweeps."""
-        if i % 20 == 19:
-            self.scale *= np.exp(self.window / 20.0 - _WANTED)
-            self.scale = np.clip(self.scale, 1e-4, 50.0)
-            self.window[:] = 0.0
+        Raises
+        ------
+        ValueError
+            If the chains have not ended.
+        """
+        if not q.draws.size:
+            raise ValueError(
+                f"the chains ended before their draws: expected {self.evaluations} evaluations, "
+                f"got {q.count + 1}; raise max_iter"
+            )
+        return DrawnPosterior(q.draws.reshape(-1, *q.draws.shape[2:]))
 
-    def learn(self) -> None:
-        """M step for the shape (capped) and rate of gates' and of experts' lengths."""
-        lengths = np.array(self.recent)
-        for role in (0, 1):
-            mean, mean_log = lengths[:, role].mean(), np.log(lengths[:, role]).mean()
-            gap = np.log(mean) - mean_log
-            cap = self.model.most_alpha1
-            shape = cap
-            if np.log(cap) - digamma(cap) < gap:
-                shape = brentq(lambda s, gap=gap: np.log(s) - digamma(s) - gap, 1e-3, cap)
-            self.alpha[role] = shape, shape / mean
+    def diagnose(self, q: Walk) -> Diagnosis:
+        """Return R-hat, effective sizes and errors of `QUANTITIES`, those that there are."""
+        length = np.linalg.norm(q.draws, axis=-1).mean(-1)
+        columns = [q.density, length[:, :, 0], length[:, :, 1], _cosine(q.draws[:, :, 1])]
+        if self.n_experts == 1:
+            columns = [q.density, length[:, :, 1]]
+        return diagnose(np.stack(columns, axis=-1))
+
+    def _first(self, cursor: Cursor) -> WalkCursor:
+        q, stats = _typed(cursor)
+        none = np.empty((self.chains, 0))
+        return WalkCursor(q, stats, cursor.number, cursor.elbo, q.vectors[:, None][:, :0], none)
+
+    def _kind(self, q: Walk) -> tuple[int, Kind]:
+        kind = q.count % len(self.prior.kinds)
+        return kind, self.prior.kinds[kind]
+
+    def _gate(self, q: Walk) -> int:
+        """The gate whose turn it is."""
+        return q.count // len(self.prior.kinds) % self.n_experts
+
+    def _proposed(self, q: Walk) -> Walk:
+        rng = np.random.default_rng([q.seed, q.count, 1])
+        kind, name = self._kind(q)
+        size, at = np.exp(q.log_size[kind]), self._gate(q)
+        experts = self.prior.propose(name, q.vectors[:, 1], size[:, 1], rng)
+        gate = self.prior.propose(name, q.vectors[:, 0, at], size[:, 0, at], rng)
+        return replace(q, experts=experts, gate=gate)
+
+    def _learned(self, q: Walk, turn: int) -> Walk:
+        """Move shape (capped) and rate of the lengths; see the module's text."""
+        g = np.linalg.norm(q.vectors, axis=-1)
+        found = np.stack([g.mean((0, 2)), np.log(g).mean((0, 2))], axis=-1)
+        moments = q.moments + (found - q.moments) / np.sqrt(1.0 + turn)
+        alpha = np.array([_gamma(mean, mean_log, self.most_alpha1) for mean, mean_log in moments])
+        return replace(q, moments=moments, alpha=alpha)
+
+
+def _typed(cursor: Cursor) -> tuple[Walk, WalkSums]:
+    q: Any = cursor.q
+    stats: Any = cursor.stats
+    return q, stats
+
+
+def _gamma(mean: float, mean_log: float, cap: float) -> tuple[float, float]:
+    """Return shape and rate of a Gamma with these E g and E log g, the shape at most ``cap``."""
+    gap = np.log(mean) - mean_log
+    shape = cap
+    if np.log(cap) - digamma(cap) < gap:
+        shape = brentq(lambda s: np.log(s) - digamma(s) - gap, 1e-3, cap)
+    return shape, shape / mean
+
+
+def _cosine(vectors: FloatArray) -> FloatArray:
+    """Return the mean cosine over pairs of vectors [..., K, p]; [...]."""
+    k = vectors.shape[-2]
+    a = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    total = np.sum(a.sum(-2) ** 2, axis=-1)
+    result: FloatArray = (total - k) / max(1, k * (k - 1))
+    return result
+
+
+def in_one_order(draws: FloatArray, density: FloatArray) -> FloatArray:
+    """Return draws [chains, S, 2, K, p] with experts in the order of the densest draw's.
+
+    Each is permuted to the largest inner product with that draw; gates less their mean, which
+    the softmax does not see.
+    """
+    centred = draws.copy()
+    centred[:, :, 0] -= centred[:, :, 0].mean(2, keepdims=True)
+    pivot = centred[np.unravel_index(int(np.argmax(density)), density.shape)]
+    gain = np.einsum("csrkp,rjp->csjk", centred, pivot)
+    ordered = np.empty_like(draws)
+    for i, s in np.ndindex(*density.shape):
+        _, order = linear_sum_assignment(gain[i, s], maximize=True)
+        ordered[i, s] = draws[i, s][:, order]
+    return ordered

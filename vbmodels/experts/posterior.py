@@ -77,6 +77,33 @@ class Posterior(State):
         return Predicted(probability, found[0][1])
 
 
+@dataclass(frozen=True)
+class DrawnPosterior(State):
+    """Draws of gates and experts, [S, 2, K, p], experts in one order."""
+
+    draws: FloatArray
+
+    @property
+    def components(self) -> tuple[Component]:
+        """Means and standard deviations over the draws."""
+        return (Component(self.draws.mean(0), self.draws.std(0)),)
+
+    def predict(self, batch: Rows, method: str = "monte_carlo", most: int = 400) -> Predicted:
+        """Predict every row by the mean over at most ``most`` draws, evenly spaced.
+
+        ``method`` is that of other posteriors; draws need none.
+        """
+        draws = self.draws[:: -(-len(self.draws) // most)]
+        k = draws.shape[2]
+        probability, share = np.zeros(batch.size), np.zeros((k, batch.size))
+        for one in draws:
+            linear = batch.project(one.reshape(2 * k, -1)).reshape(1, 2, k, -1)
+            p, r = _mixed(linear, batch.t)
+            probability += p / len(draws)
+            share += r / len(draws)
+        return Predicted(probability, share)
+
+
 def _predict(
     component: Component, batch: Rows, method: str, draws: int
 ) -> tuple[FloatArray, FloatArray]:
@@ -90,9 +117,14 @@ def _predict(
     else:
         shrink = 1.0 / np.sqrt(1.0 + np.pi * variance / 8.0) if method == "mackay" else 1.0
         at = (mean * shrink)[None]
+    return _mixed(at, batch.t)
+
+
+def _mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return probabilities [N] and shares [K, N], the means over sums [draws, 2, K, N]."""
     gates, one = softmax(at[:, 0], axis=1), expit(at[:, 1])
     probability = np.einsum("dkn,dkn->n", gates, one) / len(at)
-    right = np.where(batch.t > 0, one, np.where(batch.t < 0, 1.0 - one, 1.0))
+    right = np.where(t > 0, one, np.where(t < 0, 1.0 - one, 1.0))
     share = gates * right
     share /= share.sum(1, keepdims=True)
     return probability, share.mean(0)
