@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery
+from tests.contract.bmem import beside_sampler
+from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
 from vbmodels.cavi import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts, Search
 from vbmodels.experts.simulate import simulate
+from vbmodels.experts.walk import WalkPrior
 from vbmodels.state import FloatArray
 
 
@@ -99,7 +101,15 @@ def excess_loss(seed: int) -> float:
     return float(np.mean(np.log(best) - np.log(found)))
 
 
-def _case(name: str, model: Any, evidence: Evidence, recovery: Recovery | str) -> Case:
+def point_draws(q: Search, rng: np.random.Generator, size: int) -> tuple[FloatArray, FloatArray]:
+    (p,) = q.points
+    v = p.mean + np.exp(p.log_sd) * rng.standard_normal((size, *p.mean.shape))
+    return v[:, 0], v[:, 1]
+
+
+def _case(
+    name: str, model: Any, evidence: Evidence, recovery: Recovery | str, sampler: Sampler
+) -> Case:
     return Case(
         name=name,
         model=model,
@@ -113,13 +123,17 @@ def _case(name: str, model: Any, evidence: Evidence, recovery: Recovery | str) -
         local_step="a partition has no local parameters",
         monte_carlo="its expectation is over draws fixed for each row; see tests/models",
         evidence=evidence,
-        sampler="experts are exchangeable, so only predictions could be compared; no such "
-        "comparison with the sampler exists yet",
+        sampler=sampler,
         recovery=recovery,
         sweeps=40,
         resume_sweeps=25,
         partition_rtol=1e-7,
+        slow=frozenset({"sampler"} if name == "bmem_marginal" else ()),
     )
+
+
+def _sampled(k: int, *allowed: Any) -> Sampler:
+    return beside_sampler(k, WalkPrior("gaussian", 1.0), (1.0, 1.0), point_draws, *allowed)
 
 
 CASES = [
@@ -128,11 +142,13 @@ CASES = [
         mixture,
         Evidence(log_evidence=evidence_of_two, largest_gap=1.0, strict=False),
         Recovery(error=excess_loss, tolerance=0.03, seeds=(0, 1, 2)),
+        _sampled(2, 0.7, (0.5, 1.8)),
     ),
     _case(
         "bmem_logistic",
         logistic,
         Evidence(log_evidence=evidence_of_one, largest_gap=0.5, strict=False),
         "its recovery is that of the mixture's row, with one expert",
+        _sampled(1, 0.4, (0.5, 1.5)),
     ),
 ]

@@ -21,7 +21,8 @@ The hooks of items 4 to 7 must share no algebra with the model: write ``log_join
 generative model with scipy.stats, not from the model's own file.
 
 Run one model alone with ``pytest tests/contract -k <name>``. Put the items that take more
-than a few seconds in ``slow`` and run them with ``-m slow``.
+than a few seconds in ``slow`` and run them with ``-m slow``; "truth" holds for evidence and
+sampler, "sampler" for that alone.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ import pytest
 
 from vbmodels.state import FloatArray
 
-Item = Literal["rise", "partition", "resume", "stationary", "definition", "truth", "recovery"]
+Item = Literal[
+    "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,8 +218,9 @@ def cases() -> list[Case]:
 
 def rows(item: Item) -> list[Any]:
     """Return the rows as parameters of a test of ``item``, slow ones marked so."""
+    named = {item, "truth"} if item == "sampler" else {item}
     return [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if item in case.slow else [])
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if named & case.slow else [])
         for case in cases()
     ]
 

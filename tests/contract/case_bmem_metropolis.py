@@ -1,0 +1,61 @@
+"""The row of Metropolis-Hastings for experts: what a loop with draws can sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tests.contract.bmem import chances
+from tests.contract.case_bmem_marginal import batches, tiny
+from tests.contract.cases import Case, Objective, Recovery
+from vbmodels.cavi import fit
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.metropolis import SampledExperts, Walk
+from vbmodels.experts.simulate import simulate
+from vbmodels.experts.walk import WalkPrior
+
+
+def model() -> SampledExperts:
+    prior = WalkPrior("mabn2", kappa=3.0)
+    return SampledExperts(2, prior, learn=True, chains=2, warmup=15, draws=5, thin=3)
+
+
+def log_likelihood(q: Walk, batches: Sequence[Rows]) -> float:
+    """Mean over chains of log p(y | the draw)."""
+    total = np.zeros(len(q.vectors))
+    for batch in batches:
+        p = chances(q.vectors[:, 0], q.vectors[:, 1], batch.dense)
+        total += np.log(np.where(batch.t > 0, p, 1.0 - p)).sum(1)
+    return float(total.mean())
+
+
+def excess_loss(seed: int) -> float:
+    """Held-out log-loss above that of the true probabilities, 600 rows fitted."""
+    rng = np.random.default_rng([seed, 7])
+    x, t, truth = simulate(rng, 2100, features=2, n_experts=2, gate_scale=4.0, expert_scale=4.0)
+    keys = np.arange(2100, dtype=np.int64)
+    sampler = SampledExperts(2, WalkPrior("gaussian", 0.1), warmup=3000, draws=200, thin=10)
+    one = Rows.of(x[:600], t[:600], keys[:600])
+    done = fit(sampler, [one], seed=seed, max_iter=sampler.evaluations)
+    new = Rows.of(x[600:], 0.0 * t[600:], keys[600:])
+    p = sampler.posterior(done.q).predict(new).probability
+    found = np.where(t[600:] > 0, p, 1.0 - p)
+    true = np.where(t[600:] > 0, truth.probability[600:], 1.0 - truth.probability[600:])
+    return float(np.mean(np.log(true) - np.log(found)))
+
+
+CASE = Case(
+    name="bmem_metropolis",
+    model=model,
+    batches=batches,
+    tiny=tiny,
+    global_step="The step draws; no parameter stands at an optimum.",
+    local_step="A partition has no local parameters.",
+    monte_carlo="A sampler has no bound to compare with a definition.",
+    evidence="A sampler has no bound; tests/models checks its draws by quadrature.",
+    sampler="It is the sampler itself; tests/models checks its draws by quadrature.",
+    recovery=Recovery(error=excess_loss, tolerance=0.05, seeds=(0, 1, 2)),
+    objective=Objective(value=log_likelihood, every=29, rtol=1e-9),
+    slow=frozenset({"recovery"}),
+)
