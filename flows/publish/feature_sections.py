@@ -165,4 +165,4 @@ def column_section(columns: Sequence[Any]) -> Section:
 
 
 def _percent(value: float) -> str:
-    return "" if np.isnan(value) else f"{100 * value:.2f} %"
+    return "" if np.isnan(value) else f"{100 * value:.2f}\u00a0%"

@@ -139,7 +139,8 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
 
 @pytest.mark.parametrize("gauge", ["pinned", "free"])
 def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge):
-    options = ["--set", "bound=text", "--set", f"gauge={gauge}", "--set", "tol=1e-5"]
+    options = ["--set", "bound=text", "--set", f"gauge={gauge}", "--set", "starts=1",
+               "--set", "tol=1e-4"]  # fmt: skip
     code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
     assert code == 0, said
     folder, record = latest(tmp_path)
@@ -150,6 +151,55 @@ def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge
     code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options, "--max-iter", "20")
     assert code == 1
     assert "raise max_iter" in said
+
+
+def test_starts_of_both_kinds_compete_by_one_yardstick(simulated, tmp_path, capsys):
+    options = ["--set", "bound=both", "--set", "starts=1", "--set", "tol=1e-5"]
+    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
+    assert code == 0, said
+    folder, record = latest(tmp_path)
+    starts = record["results"]["starts"]
+    assert starts["kinds"] == ["annealed Polya-Gamma", "text's bound, polished"]
+    assert starts["chosen"] == 1 + int(np.argmax(starts["yardstick"]))
+    assert min(starts["error"]) > 0
+    assert "yardstick" in (folder / "report.html").read_text()
+
+
+def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    z = rng.random(30) < 0.5
+    columns = {f"q{i}": [str(int(x)) for x in z ^ (rng.random(30) < 0.1)] for i in range(6)}
+    source = written(tmp_path, {"id": [f"r{i}" for i in range(30)], **columns})
+    options = ["--set", "inference=laplace", "--set", "warmup=4", "--set", "draws=4",
+               "--set", "n_features=3", "--set", "least_rows=1"]  # fmt: skip
+    target = tmp_path / "out"
+    code, said = run(capsys, "features", source, target, "--no-record", *options)
+    assert code == 0, said
+    folder, record = latest(target)
+    rows = pq.read_table(folder / "rows")
+    assert record["converged"]
+    assert record["partitions"] == 1
+    found = np.stack([rows[c].to_numpy() for c in rows.column_names[1:]], 1) > 0.5
+    assert matched_f1(found, z[:, None]) > 0.8
+    code, said = run(capsys, "score", folder, source, target, "--no-record")
+    assert code == 0, said
+
+
+def test_the_collapsed_sampler_refuses_many_rows(tmp_path, capsys):
+    source = written(tmp_path, many(1001, {}))
+    options = ["--no-record", "--set", "inference=laplace"]
+    code, said = run(capsys, "features", source, tmp_path / "out", *options)
+    assert code == 2
+    assert "at most 1,000 rows for the collapsed sampler" in " ".join(said.split())
+
+
+def test_a_column_of_100_000_levels_is_refused_with_the_limit(tmp_path, capsys):
+    n = 100_000
+    source = written(tmp_path, {"x": pa.array(np.arange(n)), "a": pa.array(["l", "r"] * (n // 2))})
+    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record")
+    assert code == 2
+    assert "column x: expected at most 100 different categories" in " ".join(said.split())
+    assert "100,000" in said
 
 
 def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path, capsys):

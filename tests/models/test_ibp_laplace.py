@@ -7,8 +7,14 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
+from vbmodels.cavi import InProcess, fit, start
+from vbmodels.features.batch import split_rows
+from vbmodels.features.laplace_chain import LaplaceIBP, log_buffet
 from vbmodels.features.laplace_gibbs import LaplaceGibbs, laplace
-from vbmodels.features.simulate import matched_f1, simulate_images
+from vbmodels.features.polish import HeldGlobal
+from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
+from vbmodels.state import State, from_bytes, same_bits, to_bytes
 
 SIGMA2 = 0.7
 
@@ -62,6 +68,74 @@ def test_missing_cells_have_no_say():
     a = one.fit(z, None)[0].log_evidence
     b = two.fit(np.concatenate([z, [[False]]]), None)[0].log_evidence
     assert_allclose(a, b, rtol=1e-9)
+
+
+def buffet(rng, rows, alpha):
+    """Serve the customers of an Indian buffet one by one (Griffiths and Ghahramani 2011)."""
+    z = np.zeros((rows, 0), dtype=bool)
+    for n in range(rows):
+        z[n] = rng.random(z.shape[1]) < z[:n].sum(0) / (n + 1)
+        new = np.zeros((rows, rng.poisson(alpha / (n + 1))), dtype=bool)
+        new[n] = True
+        z = np.concatenate([z, new], axis=1)
+    return z
+
+
+def test_the_prior_of_z_is_that_of_a_simulated_buffet():
+    rng, alpha, runs = np.random.default_rng(0), 0.8, 20_000
+    seen, example = {}, {}
+    for _ in range(runs):
+        z = buffet(rng, 3, alpha)
+        key = tuple(sorted(map(tuple, z.T.tolist())))
+        seen[key] = seen.get(key, 0) + 1
+        example[key] = z
+    often = [key for key, count in seen.items() if count > 100]
+    assert len(often) > 20
+    for key in often:
+        p = np.exp(log_buffet(example[key], alpha))
+        assert abs(seen[key] / runs - p) < 4.5 * np.sqrt(p * (1 - p) / runs)
+
+
+def chain():
+    levels = np.array([2, 3, 2, 2])
+    codes, _, _ = simulate_table(np.random.default_rng(2), 25, levels, np.array([0.5]), missing=0.1)
+    model = LaplaceIBP(PolyaGammaIBP(3, anneal=0), warmup=2, draws=3, held=3)
+    return model, codes, levels
+
+
+def test_a_chain_goes_on_from_any_draw_with_the_same_bits():
+    model, codes, levels = chain()
+    batches = split_rows(codes, levels, 1, grouped=False)
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    saved = []
+    for step in model.steps(reduce, start(model, q, reduce)):
+        saved.append((to_bytes(step.cursor), to_bytes(reduce.local_states(step.iteration)[0])))
+        if step.converged:
+            break
+    assert isinstance(step.q, HeldGlobal)
+    for cursor_bytes, local_bytes in saved[:-1]:
+        again = InProcess(model, batches)
+        cursor = from_bytes(cursor_bytes, type(step.cursor))
+        again.restore(cursor.number, [from_bytes(local_bytes, State)])
+        last = next(s for s in model.steps(again, cursor) if s.converged)
+        assert same_bits(last.cursor, step.cursor)
+
+
+def test_shares_of_draws_are_probabilities_and_features_are_bounded():
+    model, codes, levels = chain()
+    done = fit(model, split_rows(codes, levels, 1, grouped=False), max_iter=20)
+    assert done.converged
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    assert local.nu.shape == (25, len(done.q.inner.tau))
+    assert 1 <= local.nu.shape[1] <= 3
+    assert set(np.round(local.nu * 3, 9).ravel()) <= {0.0, 1.0, 2.0, 3.0}
+
+
+def test_several_partitions_are_refused():
+    model, codes, levels = chain()
+    with pytest.raises(ValueError, match="takes one partition, got 2"):
+        fit(model, split_rows(codes, levels, 2, grouped=False))
 
 
 @pytest.mark.slow
