@@ -1,5 +1,6 @@
 """vMMIC beyond the contract: kernels, the collapsed likelihood, loops, predictions, refusals."""
 
+import dataclasses
 import itertools
 import warnings
 
@@ -12,17 +13,19 @@ from scipy.special import log_ndtr
 from tests.contract import vmmic
 from vbmodels.cavi import Cursor, InProcess, fit, start
 from vbmodels.diagnostics import diagnose
-from vbmodels.mil import likelihood, mode
+from vbmodels.mil import mode
 from vbmodels.mil.batch import Instances, bags, split
 from vbmodels.mil.collapsed import CollapsedVMMIC
+from vbmodels.mil.fused import Piece
 from vbmodels.mil.gibbs import GibbsVMMIC
-from vbmodels.mil.layout import Moments
+from vbmodels.mil.layout import Moments, Scaling
 from vbmodels.mil.likelihood import Likelihood
-from vbmodels.mil.local import Tails
+from vbmodels.mil.local import Globals, Tails
 from vbmodels.mil.mode import FewBags, ModeSearch
 from vbmodels.mil.posterior import predict
 from vbmodels.mil.printed import PrintedVMMIC
 from vbmodels.mil.priors import Priors
+from vbmodels.mil.rows import Rows
 from vbmodels.mil.simulate import simulate
 from vbmodels.mil.vmmic import MeanFieldVMMIC
 from vbmodels.special import inverse_mills
@@ -132,9 +135,24 @@ def test_compiled_sweep_is_the_numpy_form(model, setting):
             stats_ = reduce(q, number=number, warm=number - 1)
             cursor = Cursor(q, stats_, number, each.elbo(q, stats_))
         ends.append(cursor)
-    for (name, one), (_, two) in zip(leaves(ends[0]), leaves(ends[1]), strict=True):
+    for (name, one), (_, two) in zip(*map(leaves, ends), strict=True):
         if one is not None:
             assert_allclose(two, one, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("model", [MeanFieldVMMIC(start="zero"), PrintedVMMIC()])
+def test_sums_of_the_pass_are_those_of_its_factors(model, setting):
+    """A local state that has lost its sums (another's, say) gives the same ones again."""
+    data = setting[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewBags)
+        q = model.init(model.observe(data), np.random.default_rng(0))
+    local = model.local_step(q, data, model.local_step(q, data, None))
+    known = model.suff_stats(q, data, local)
+    again = model.suff_stats(q, data, dataclasses.replace(local, sums=None))
+    assert local.sums is known
+    for (name, one), (_, two) in zip(leaves(known), leaves(again), strict=True):
+        assert_allclose(two, one, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
 def test_far_tails_stay_finite_and_agree():
@@ -330,8 +348,14 @@ def test_mean_field_refuses_priors_that_learn():
 
 def test_compiled_tails_are_scipys():
     x = np.concatenate([np.linspace(-60.0, 60.0, 4001), [0.0, 1e-300, 300.0]])
-    plain, fast = (Tails.of(x, kernels) for kernels in (None, likelihood.compiled))
-    for name in ("log_up", "log_down", "up", "down"):
+    plain = Tails.of(x)
+    scaling = Scaling((np.zeros(1),), (np.ones(1),), np.empty(0), np.empty(0))
+    at = Globals(np.zeros(2), np.eye(2), (np.array([0.0, 1.0]),))
+    data = bags([Instances(x[:, None], np.array([0, x.size]))], [1])
+    rows = Rows.of(data, scaling, True)
+    fast = Piece(rows.kernels, rows, at, 0, 0, 1)
+    for name in ("log_down", "up", "down"):
         assert_allclose(getattr(fast, name), getattr(plain, name), rtol=3e-14, atol=1e-300)
+    assert_allclose(fast.odds, plain.log_up - plain.log_down, rtol=3e-14, atol=1e-13)
     assert_allclose(plain.log_up, log_ndtr(x), rtol=1e-12, atol=1e-300)
     assert_allclose(plain.up, inverse_mills(x), rtol=1e-11, atol=1e-300)

@@ -36,7 +36,7 @@ EPOCH = 20
 JUDGES = 8
 """Pairs of fixed points that judge an epoch."""
 PATIENCE = 3
-"""Epochs without a rise that end the fit: their draws move the objective more than they raise it."""
+"""Epochs without a rise that end the fit: draws move the objective more than it rises."""
 
 
 @dataclass(frozen=True)

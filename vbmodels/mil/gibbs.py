@@ -29,9 +29,10 @@ from scipy.special import expit, log_ndtr, ndtri_exp
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.layout import Moments, Scaling
-from vbmodels.mil.local import Rows, log_odds
+from vbmodels.mil.local import log_odds
 from vbmodels.mil.mode import refuse_hopeless
 from vbmodels.mil.priors import Priors
+from vbmodels.mil.rows import Rows
 from vbmodels.mil.vmmic import FIXED
 from vbmodels.state import FloatArray, IntArray, State, Stats
 
@@ -155,7 +156,7 @@ class GibbsVMMIC:
 
     def local_step(self, q: Chains, batch: Bags, local: Indicators | None) -> Indicators:
         """Draw y* and then delta, with U integrated out, of every chain."""
-        rows = Rows.of(batch.labelled(), q.scaling, self.use_compiled)
+        rows = Rows.of(batch, q.scaling, self.use_compiled)
         chains = []
         for c, t in enumerate(q.t):
             rng = self._rng(q, c, batch.partition)
@@ -165,7 +166,7 @@ class GibbsVMMIC:
 
     def suff_stats(self, q: Chains, batch: Bags, local: Indicators) -> Draws:
         """Draw U given delta and y* anew given delta, and sum what the globals need."""
-        rows = Rows.of(batch.labelled(), q.scaling, self.use_compiled)
+        rows = Rows.of(batch, q.scaling, self.use_compiled)
         found = []
         for c, t in enumerate(q.t):
             rng = self._rng(q, len(q.t) + c, batch.partition)
@@ -245,7 +246,7 @@ def _truncated(
 
 def _linear(rows: Rows, t: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     layout = rows.scaling.layout
-    x = rows.features(k, 0, len(rows.data.modalities[k].features))
+    x = rows.features(k)
     gate = t[layout.gate(k)]
     return x, gate[0] + x @ gate[1:], x @ t[layout.slopes(k)]
 

@@ -173,7 +173,7 @@ def bag_jacobian(
     """Fill one modality's columns of dz/dt for bags first..last; see `likelihood.bag_jacobian`."""
     width = features.shape[1]
     base = offsets[first]
-    u, g = np.empty(4), np.empty(4)
+    u, g = np.empty(4, features.dtype), np.empty(4, features.dtype)
     sums, gate_sums = np.empty(width), np.empty(width)
     for i in range(first, last):
         row = i - first
@@ -187,11 +187,13 @@ def bag_jacobian(
             for a in range(4):
                 if a < count:
                     p, s = primary[j + a - base], score[j + a - base]
-                    u[a] = p * (r - 2.0 * c * (1.0 - p) * s)
-                    g[a] = density[j + a - base] * s * (r - c * (1.0 - 2.0 * p) * s)
-                    to_slopes += u[a]
-                    to_gate += g[a]
+                    weight = p * (r - 2.0 * c * (1.0 - p) * s)
+                    gate_weight = density[j + a - base] * s * (r - c * (1.0 - 2.0 * p) * s)
+                    u[a], g[a] = weight, gate_weight
+                    to_slopes += weight
+                    to_gate += gate_weight
             if count == 4:
+                # In the features' own type: only sums of four are widened.
                 u0, u1, u2, u3 = u[0], u[1], u[2], u[3]
                 g0, g1, g2, g3 = g[0], g[1], g[2], g[3]
                 for d in range(width):
@@ -211,42 +213,98 @@ def bag_jacobian(
 
 
 @numba.njit(cache=True, fastmath=_REASSOCIATE)
+def tails(
+    x: FloatArray,
+    bell: FloatArray,
+    ratio: FloatArray,
+    log_tail: FloatArray,
+    log_rest: FloatArray,
+    odds: FloatArray,
+    log_down: FloatArray,
+    up: FloatArray,
+    down: FloatArray,
+) -> None:
+    """Fill log Phi(x) - log Phi(-x), log Phi(-x), phi/Phi(x) and phi/Phi(-x); see `local.Tails`.
+
+    ``bell`` is exp(-x^2 / 2), ``ratio`` of `tail_ratio`, the logarithms those of the two sides.
+    """
+    for j in range(x.size):
+        steep = _DENSITY / ratio[j]
+        flat = _DENSITY * bell[j] / (1.0 - bell[j] * ratio[j])
+        right = x[j] > 0.0
+        odds[j] = log_rest[j] - log_tail[j] if right else log_tail[j] - log_rest[j]
+        log_down[j] = log_tail[j] if right else log_rest[j]
+        up[j] = flat if right else steep
+        down[j] = steep if right else flat
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
 def sweep(
-    offsets: tuple[IntArray, ...],
+    offsets: IntArray,
     first: int,
     last: int,
-    starts: IntArray,
-    odds: tuple[FloatArray, ...],
-    score: tuple[FloatArray, ...],
-    square: tuple[FloatArray, ...],
-    features: tuple[FloatArray, ...],
-    through: tuple[FloatArray, ...],
-    primary: tuple[FloatArray, ...],
-    residual: FloatArray,
-    centre: FloatArray,
+    logit: FloatArray,
+    score: FloatArray,
+    features: FloatArray,
+    through: FloatArray,
+    primary: FloatArray,
+    left: FloatArray,
     spread: FloatArray,
+    totals: FloatArray,
 ) -> None:
-    """Update q(delta) of bags first..last in place; see `local._by_position`."""
+    """Update q(delta) of one modality of bags first..last in place; see `fused`.
+
+    ``logit`` comes as log Phi(eta) - log Phi(-eta) and leaves as the log odds; ``left``,
+    ``spread`` = r' V and ``totals`` = sum p x of every bag follow.
+    """
+    width, base = features.shape[1], offsets[first]
     for i in range(first, last):
         row = i - first
-        left = residual[row]
-        for k in range(len(features)):
-            base, at = offsets[k][first], starts[k]
-            x, to_all, p = features[k], through[k], primary[k]
-            for j in range(offsets[k][i] - base, offsets[k][i + 1] - base):
-                linear = 0.0
-                for d in range(x.shape[1]):
-                    linear += x[j, d] * spread[row, at + d]
-                s = score[k][j]
-                logit = odds[k][j] + s * left - linear
-                logit += (p[j] - 0.5) * (s * s + square[k][j])
-                odds[k][j] = logit
-                change = 1.0 / (1.0 + math.exp(-logit)) - p[j]
-                p[j] += change
-                left -= change * s
-                for b in range(to_all.shape[1]):
-                    spread[row, b] += change * to_all[j, b]
-        centre[row] += residual[row] - left
+        rest = left[row]
+        for j in range(offsets[i] - base, offsets[i + 1] - base):
+            linear, square = 0.0, 0.0
+            for d in range(width):
+                linear += features[j, d] * spread[row, d]
+                square += features[j, d] * through[j, d]
+            s, p = score[j], primary[j]
+            value = logit[j] + s * rest - linear + (p - 0.5) * (s * s + square)
+            change = 1.0 / (1.0 + math.exp(-value)) - p
+            logit[j] = value
+            primary[j] = p + change
+            rest -= change * s
+            for d in range(width):
+                spread[row, d] += change * through[j, d]
+                totals[row, d] += change * features[j, d]
+        left[row] = rest
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def settle(
+    eta: FloatArray,
+    primary: FloatArray,
+    logit: FloatArray,
+    soft: FloatArray,
+    odds: FloatArray,
+    log_down: FloatArray,
+    up: FloatArray,
+    down: FloatArray,
+    mean: FloatArray,
+    root: FloatArray,
+) -> float:
+    """Fill E[U] and sqrt(p (1 - p)); return the bound's terms; see `local.instance_sums`.
+
+    With l the log odds of p, -p log p - (1 - p) log(1 - p) = log(1 + exp(l)) - p l; ``soft`` is
+    log(1 + exp(-|l|)).
+    """
+    total = 0.0
+    for j in range(eta.size):
+        p, e, l = primary[j], eta[j], logit[j]
+        u = e + p * up[j] - (1.0 - p) * down[j]
+        mean[j] = u
+        root[j] = math.sqrt(p * (1.0 - p))
+        total += (0.5 * e - u) * e + log_down[j] + p * odds[j]
+        total += max(l, 0.0) + soft[j] - p * l
+    return total
 
 
 @numba.njit(cache=True, fastmath=_REASSOCIATE)

@@ -42,6 +42,13 @@ CHUNK = 8_192
 """Instances that are worked on at once: what they need stays in the cache."""
 
 
+def kernels_of(use_compiled: bool | None) -> ModuleType | None:
+    """Return the compiled loops, by default where Numba is installed, or None."""
+    if use_compiled and compiled is None:
+        raise ImportError("the compiled loops need Numba: install vbflows[kernels]")
+    return None if use_compiled is False else compiled
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The likelihood at one point: value, gradient [dim] and Fisher information [dim, dim]."""
@@ -71,6 +78,15 @@ class Folded:
     gate0: float
     slope: FloatArray
     slope0: float
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The coefficients of one t on features as they are: the bags' own, and each modality's."""
+
+    intercept: float
+    own: FloatArray
+    modalities: tuple[Folded, ...]
 
 
 def fold(t: FloatArray, scaling: Scaling, k: int) -> Folded:
@@ -144,17 +160,15 @@ class Likelihood:
     """
 
     def __init__(self, scaling: Scaling, use_compiled: bool | None = None) -> None:
-        if use_compiled and compiled is None:
-            raise ImportError("the compiled loops need Numba: install vbflows[kernels]")
         self.scaling = scaling
         self.layout = scaling.layout
-        self.kernels = compiled if use_compiled is not False else None
+        self.kernels = kernels_of(use_compiled)
 
     def predictor(self, t: FloatArray, data: Bags) -> FloatArray:
         """Return z, the probit score of every bag, [B]."""
-        z = np.empty(data.n_bags)
+        z, weights = np.empty(data.n_bags), self.weights(t)
         for first, last in chunks(data):
-            mean, var, _ = self.moments(t, data, first, last)
+            mean, var, _ = self.moments(weights, data, first, last)
             z[first:last] = mean / np.sqrt(1.0 + var)
         return z
 
@@ -171,43 +185,52 @@ class Likelihood:
         layout = self.layout
         value, gradient = 0.0, np.zeros(layout.dim)
         information = np.zeros((layout.dim, layout.dim))
-        sign, own = data.sign, self.scaling.own(data)
+        sign, own, weights = data.sign, self.scaling.own(data), self.weights(t)
         for first, last in chunks(data):
-            mean, var, terms = self.moments(t, data, first, last)
+            mean, var, terms = self.moments(weights, data, first, last)
             shrink = 1.0 / np.sqrt(1.0 + var)
             z, s = mean * shrink, sign[first:last]
             # dz is linear in r and c, so J comes out with its weights: sqrt(w) J. The floor
             # keeps the gradient where w underflows.
-            root = np.sqrt(np.maximum(inverse_mills(z) * inverse_mills(-z), 1e-200))
+            up, down = inverse_mills(z), inverse_mills(-z)
+            root = np.sqrt(np.maximum(up * down, 1e-200))
             r = root * shrink
             jacobian = np.empty((last - first, layout.dim))
             jacobian[:, 0] = r
             jacobian[:, layout.own_slopes] = r[:, None] * own[first:last]
             self._jacobian(data, first, last, terms, r, 0.5 * z * r * shrink, jacobian)
             value += float(log_ndtr(s * z).sum())
-            gradient += jacobian.T @ (s * inverse_mills(s * z) / root)
+            gradient += jacobian.T @ (s * np.where(s > 0.0, up, down) / root)
             information += jacobian.T @ jacobian
         return Evaluation(value, gradient, information)
 
+    def weights(self, t: FloatArray) -> Weights:
+        """Return what ``t`` weighs features as they are with."""
+        own = t[self.layout.own_slopes] / self.scaling.own_scale
+        return Weights(
+            float(t[0] - self.scaling.own_mean @ own),
+            own,
+            tuple(fold(t, self.scaling, k) for k in range(len(self.layout.features))),
+        )
+
     def moments(
-        self, t: FloatArray, data: Bags, first: int, last: int
+        self, weights: Weights, data: Bags, first: int, last: int
     ) -> tuple[FloatArray, FloatArray, list[Terms]]:
         """Return mu and v of bags first..last, and each modality's (pi, phi(eta), s)."""
-        scaling = self.scaling
-        own = (data.bag_features[first:last] - scaling.own_mean) / scaling.own_scale
-        mean = t[0] + own @ t[self.layout.own_slopes]
+        mean = weights.intercept + data.bag_features[first:last] @ weights.own
         var = np.zeros(last - first)
         terms = []
-        for k, part in enumerate(data.modalities):
-            w = fold(t, scaling, k)
+        for part, w in zip(data.modalities, weights.modalities, strict=True):
             if self.kernels is None:
                 terms.append(bag_moments(part, first, last, w, mean, var))
                 continue
             low, high = part.offsets[first], part.offsets[last]
             eta, bell, score, primary = np.empty((4, high - low))
+            kind = part.features.dtype
             self.kernels.linear(
-                part.features, low, w.gate, w.gate0, w.slope, w.slope0, eta, bell, score
-            )
+                part.features, low, w.gate.astype(kind), kind.type(w.gate0),
+                w.slope.astype(kind), kind.type(w.slope0), eta, bell, score,
+            )  # fmt: skip
             np.exp(bell, out=bell)
             self.kernels.tail_ratio(eta, primary)
             self.kernels.cdf_and_density(eta, bell, primary)

@@ -112,10 +112,11 @@ def predict(
     sizes = [len(m.features) for m in data.modalities]
     instances = tuple(np.zeros(size) for size in sizes)
     contributions = tuple(np.zeros(size) for size in sizes)
+    weights = [likelihood.weights(t) for t in draws]
     for first, last in chunks(data):
         rows = [slice(m.offsets[first], m.offsets[last]) for m in data.modalities]
-        for t in draws:
-            mean, var, terms = likelihood.moments(t, data, first, last)
+        for w in weights:
+            mean, var, terms = likelihood.moments(w, data, first, last)
             bag[first:last] += ndtr(mean / np.sqrt(1.0 + var))
             for k, (primary, _, score) in enumerate(terms):
                 instances[k][rows[k]] += primary

@@ -19,9 +19,9 @@ import numpy as np
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.layout import Layout, Moments
-from vbmodels.mil.local import Local, Rows, sweep
+from vbmodels.mil.local import Local, SweepSums
 from vbmodels.mil.mode import Sums
-from vbmodels.mil.vmmic import MeanField, MeanFieldVMMIC, SweepSums, inverse
+from vbmodels.mil.vmmic import MeanField, MeanFieldVMMIC, inverse
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
         """Update the local factors as printed, carrying the log odds on."""
         if q.search is not None:
             return None
-        rows = Rows.of(batch.labelled(), q.scaling, self.use_compiled)
-        return sweep(rows, q.mean, q.covariance, q.gate_means, local, carry=True)
+        return self._swept(q, batch, local, carry=True)
 
     def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
         """Return the sums of a sweep, with the text's E[U] beside the right one."""

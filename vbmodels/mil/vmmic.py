@@ -27,18 +27,18 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import log_ndtr
 
 from vbmodels.cavi import Cursor, Reduce, Step, squarem
 from vbmodels.mil.batch import Bags
+from vbmodels.mil.fused import fused_sweep
 from vbmodels.mil.layout import Layout, Moments, Scaling
 from vbmodels.mil.likelihood import Likelihood
-from vbmodels.mil.local import Local, Rows, instance_sums, sweep
+from vbmodels.mil.local import Globals, Local, SweepSums, sums, sweep
 from vbmodels.mil.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.mil.posterior import Gaussian, Posterior
 from vbmodels.mil.priors import Priors
-from vbmodels.special import inverse_mills
-from vbmodels.state import FloatArray, State, Stats
+from vbmodels.mil.rows import Rows
+from vbmodels.state import FloatArray, State
 
 FIXED = Priors(learn=False)
 
@@ -66,37 +66,6 @@ class MeanField(State):
     gate_covariances: tuple[FloatArray, ...]
     grams: tuple[FloatArray, ...]
     search: ModeSearch | None
-
-
-@dataclass(frozen=True)
-class SweepSums(Stats):
-    """What a partition adds to a sweep.
-
-    Attributes
-    ----------
-    total
-        The bound's terms that hold local factors only.
-    outer
-        sum r r', [T, T].
-    weighted
-        sum p (1 - p) x x', [D_k, D_k] for each modality.
-    label
-        sum E[y*] r, [T].
-    latent
-        sum E[U] (1, x), [1 + D_k].
-    printed
-        The same by the text's E[U]; [0] where it is not asked for.
-    moved
-        sum |change of Phi(m*)| over bags.
-    """
-
-    total: float
-    outer: FloatArray
-    weighted: tuple[FloatArray, ...]
-    label: FloatArray
-    latent: tuple[FloatArray, ...]
-    printed: tuple[FloatArray, ...]
-    moved: float
 
 
 @dataclass(frozen=True)
@@ -155,8 +124,7 @@ class MeanFieldVMMIC:
         """Update the local factors once, instance by instance."""
         if q.search is not None:
             return None
-        rows = Rows.of(batch.labelled(), q.scaling, self.use_compiled)
-        return sweep(rows, q.mean, q.covariance, q.gate_means, local)
+        return self._swept(q, batch, local)
 
     def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
         """Return the sums of a sweep; while the start is sought, the likelihood there."""
@@ -273,26 +241,19 @@ class MeanFieldVMMIC:
     def _gate_covariance(self, gram: FloatArray, prior: FloatArray) -> FloatArray:
         return inverse(gram + np.diag(prior))
 
+    def _swept(self, q: MeanField, batch: Bags, local: Local | None, carry: bool = False) -> Local:
+        rows = Rows.of(batch, q.scaling, self.use_compiled)
+        at = Globals(q.mean, q.covariance, q.gate_means)
+        if rows.kernels is None:
+            return sweep(rows, at, local, carry)
+        return fused_sweep(rows.kernels, rows, at, local, carry)
+
     def _sweep_sums(
         self, q: MeanField, batch: Bags, local: Local | None, printed: bool = False
     ) -> SweepSums:
         if local is None:
             raise ValueError("the sums of a sweep need the partition's local factors")
-        data = batch.labelled()
-        rows = Rows.of(data, q.scaling, self.use_compiled)
-        r, star, sign = rows.design(local.primary), local.centre, data.sign
-        label = star + sign * inverse_mills(sign * star)
-        total = float((log_ndtr(sign * star) + 0.5 * star**2 - label * star).sum())
-        found = [instance_sums(rows, k, local, printed) for k in range(len(data.modalities))]
-        return SweepSums(
-            total=total + sum(f.total for f in found),
-            outer=r.T @ r,
-            weighted=tuple(f.weighted for f in found),
-            label=r.T @ label,
-            latent=tuple(f.latent for f in found),
-            printed=tuple(f.printed for f in found),
-            moved=local.moved,
-        )
+        return local.sums or sums(Rows.of(batch, q.scaling, self.use_compiled), local, printed)
 
     def _theta_curvature(self, layout: Layout, stats: SweepSums) -> FloatArray:
         curvature = stats.outer.copy()
