@@ -29,13 +29,18 @@ from scipy.special import expit, xlog1py, xlogy
 from vbmodels import linalg
 from vbmodels.cavi import Cursor, Reduce, Step, cavi
 from vbmodels.expfam.gaussian import Gaussian
-from vbmodels.expfam.polya_gamma import PolyaGamma
 from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.row_moments import (
+    blocks,
+    log_two_cosh,
+    mean_omega,
+    row_moments,
+    tilt_of,
+    with_one,
+)
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
 from vbmodels.state import FloatArray, State, Stats
 
-BLOCK = 512
-"""Rows worked on at once: their second moments stay in the cache."""
 LARGEST_LOGIT = 35.0
 START_SHARE = 0.5
 """Share of rows that has each feature where the sticks start."""
@@ -185,9 +190,9 @@ class PolyaGammaIBP:
         nu = np.full((len(batch.count), k), 0.5) if local is None else local.nu.copy()
         prior = mean_log_on(q.tau) - bound_log_off(q.tau)
         second, beta = _second_moments(q), self.beta(q.sweep)
-        for rows in _blocks(len(nu)):
+        for rows in blocks(len(nu)):
             sign = batch.sign[rows].astype(np.float64)
-            omega = _omega(_tilt(nu[rows], second), sign)
+            omega = mean_omega(tilt_of(nu[rows], second), sign)
             pull = prior + 0.5 * (sign @ q.mean[:, 1:])
             _visit(nu[rows], pull, (omega @ second).reshape(-1, k + 1, k + 1), beta)
         return FeatureLocal(nu)
@@ -200,16 +205,16 @@ class PolyaGammaIBP:
         units, size = batch.n_units, self.n_features + 1
         linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
-        for rows in _blocks(len(nu)):
+        for rows in blocks(len(nu)):
             sign, count = batch.sign[rows].astype(np.float64), batch.count[rows]
-            z = _with_one(nu[rows])
-            moments = _row_moments(z)
+            z = with_one(nu[rows])
+            moments = row_moments(z)
             tilt = np.sqrt(moments @ second.T)
             half = 0.5 * (sign * count[:, None])
             linear += half.T @ z
-            quadratic += (_omega(tilt, sign) * count[:, None]).T @ moments
+            quadratic += (mean_omega(tilt, sign) * count[:, None]).T @ moments
             bound += float((half * (z @ q.mean.T)).sum())
-            bound -= float(count @ (_log_two_cosh(tilt) * np.abs(sign)).sum(1))
+            bound -= float(count @ (log_two_cosh(tilt) * np.abs(sign)).sum(1))
         packed = linalg.pack(quadratic.reshape(units, size, size))
         return FeatureStats(
             n_rows=float(batch.count.sum()),
@@ -315,43 +320,10 @@ def weight_kl(q: FeatureGlobal, bias_variance: float) -> float:
     return float(kl.sum())
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    return (slice(i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
-
-
 def _second_moments(q: FeatureGlobal) -> FloatArray:
     """E[w w'] of every unit, row by row; [J, (K + 1)^2]."""
     second = q.covariance + q.mean[:, :, None] * q.mean[:, None, :]
     return second.reshape(len(second), -1)
-
-
-def _with_one(nu: FloatArray) -> FloatArray:
-    return np.concatenate([np.ones((len(nu), 1)), nu], axis=1)
-
-
-def _row_moments(z: FloatArray) -> FloatArray:
-    """E[z z'] of every row, z with its leading 1; [B, (K + 1)^2]."""
-    moments = z[:, :, None] * z[:, None, :]
-    diagonal = np.arange(z.shape[1])
-    moments[:, diagonal, diagonal] = z
-    return moments.reshape(len(z), -1)
-
-
-def _tilt(nu: FloatArray, second: FloatArray) -> FloatArray:
-    """Return c_nj = sqrt(E[psi_nj^2]); [B, J]."""
-    return np.sqrt(_row_moments(_with_one(nu)) @ second.T)
-
-
-def _omega(tilt: FloatArray, sign: FloatArray) -> FloatArray:
-    """E[omega] of the units that were asked, 0 elsewhere; [B, J]."""
-    return PolyaGamma(np.abs(sign), tilt).mean
-
-
-def _log_two_cosh(tilt: FloatArray) -> FloatArray:
-    """log(2 cosh(c / 2)), what a unit costs at its best c; [B, J]."""
-    a = np.abs(tilt)
-    result: FloatArray = 0.5 * a + np.log1p(np.exp(-a))
-    return result
 
 
 def _visit(nu: FloatArray, pull: FloatArray, gram: FloatArray, beta: float) -> None:

@@ -27,12 +27,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels import linalg
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.softmax_cells import cells_of, indicators, log_totals, normalised
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
 from vbmodels.state import BoolArray, FloatArray, IntArray, State, Stats, aligned
 
@@ -140,7 +140,7 @@ class TextIBP:
 
     def observe(self, batch: FeatureBatch) -> LevelCounts:
         """Count categories."""
-        counts = _indicators(batch.codes, batch.levels).T @ batch.count
+        counts = indicators(batch.codes, batch.levels).T @ batch.count
         return LevelCounts(float(batch.count.sum()), counts, batch.levels, 1)
 
     def init(self, observed: LevelCounts, rng: np.random.Generator) -> TextGlobal:
@@ -195,14 +195,14 @@ class TextIBP:
         u = self.log_mean(q)
         rise = np.expm1(u[:, 1:]).T
         for rows in _blocks(len(nu)):
-            told, asked = _cells(batch, rows)
+            told, asked = cells_of(batch, rows)
             own = nu[rows]
             pull = prior + told @ q.phi[:, 1:]
             factors = [1.0 + own[:, k, None] * rise[k] for k in range(own.shape[1])]
             log_p = u[:, 0] + sum((np.log(f) for f in factors), np.zeros((1, 1)))
             for k, factor in enumerate(factors):
                 rest = log_p - np.log(factor)
-                xi_p = _normalised(log_p, rest, asked, batch.levels)
+                xi_p = normalised(log_p, rest, asked, batch.levels)
                 logit = pull[:, k] - (xi_p * rise[k]).sum(1)
                 own[:, k] = expit(np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT))
                 log_p = rest + np.log(1.0 + own[:, k, None] * rise[k])
@@ -217,11 +217,11 @@ class TextIBP:
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
         mean = np.exp(u[:, 1:])
         for rows in _blocks(len(nu)):
-            told, asked = _cells(batch, rows)
+            told, asked = cells_of(batch, rows)
             count, own = batch.count[rows], nu[rows]
             factor = 1.0 + own[:, None, :] * (mean - 1.0)
             log_p = u[:, 0] + np.log(factor).sum(2)
-            weight = _normalised(log_p, log_p, asked, batch.levels) * count[:, None]
+            weight = normalised(log_p, log_p, asked, batch.levels) * count[:, None]
             part = np.concatenate(
                 [np.ones((*factor.shape[:2], 1)), own[:, None, :] * mean / factor], axis=2
             )
@@ -230,7 +230,7 @@ class TextIBP:
             slope += scaled.sum(2)
             z = np.concatenate([np.ones((len(own), 1)), own], axis=1)
             linear += (told * count[:, None]).T @ z
-            bound -= float(count @ _log_totals(log_p, batch.levels, asked).sum(1))
+            bound -= float(count @ log_totals(log_p, batch.levels, asked).sum(1))
         diagonal = np.arange(size)
         curvature[:, diagonal, diagonal] = slope
         return TextStats(
@@ -308,41 +308,3 @@ class TextIBP:
 
 def _blocks(n: int) -> Iterator[slice]:
     return (slice(i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
-
-
-def _indicators(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:
-    """Return 1 where a row has a category; [U, L]."""
-    column = np.repeat(np.arange(len(levels)), levels)
-    category = np.concatenate([np.arange(r) for r in levels])
-    result: FloatArray = (codes[:, column] == category).astype(np.float64)
-    return result
-
-
-def _cells(batch: FeatureBatch, rows: slice) -> tuple[FloatArray, FloatArray]:
-    """Return the indicators [B, L] and which cells are there [B, D]."""
-    codes = batch.codes[rows]
-    return _indicators(codes, batch.levels), (codes >= 0).astype(np.float64)
-
-
-def _normalised(
-    log_p: FloatArray, values: FloatArray, asked: FloatArray, levels: IntArray
-) -> FloatArray:
-    """Return exp(values) / sum of exp(log_p) over each column's categories, 0 if missing."""
-    column = np.repeat(np.arange(len(levels)), levels)
-    total = _log_sums(log_p, levels)
-    result: FloatArray = np.exp(values - total[:, column]) * asked[:, column]
-    return result
-
-
-def _log_totals(log_p: FloatArray, levels: IntArray, asked: FloatArray) -> FloatArray:
-    return _log_sums(log_p, levels) * asked
-
-
-def _log_sums(log_p: FloatArray, levels: IntArray) -> FloatArray:
-    """log sum of exp over each column's categories; [B, D]."""
-    first = np.concatenate([[0], np.cumsum(levels)[:-1]])
-    column = np.repeat(np.arange(len(levels)), levels)
-    top = np.maximum.reduceat(log_p, first, axis=1)
-    total = np.add.reduceat(np.exp(log_p - top[:, column]), first, axis=1)
-    result: FloatArray = top + np.log(total)
-    return result
