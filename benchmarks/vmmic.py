@@ -67,7 +67,7 @@ CHOOSING = {
 # The study of the text's section 2.3.
 
 
-def study(replicates: int, only: str) -> None:
+def study(replicates: int, only: str, method: str) -> None:
     """Vary one factor at a time from n = 500, m = 20, r = 4, shares .35 and .35."""
     head("setting", "method", "replicates", "bag AUROC (se)", "primary AUROC (se)", "log loss",
          "fit, CPU s", "slowest")  # fmt: skip
@@ -85,8 +85,9 @@ def study(replicates: int, only: str) -> None:
         *((f"share={p}", few, half, {"primary": (0.35, p)}) for p in (0.1, 0.6, 0.85)),
     ]
     for setting, methods, count, factors in rows:
-        if setting.startswith(only):
-            row(setting, methods, count, **factors)
+        chosen = {name: run for name, run in methods.items() if name.startswith(method)}
+        if setting.startswith(only) and chosen:
+            row(setting, chosen, count, **factors)
 
 
 def row(setting: str, methods: Methods, replicates: int, **factors: Any) -> None:
@@ -121,7 +122,7 @@ def row(setting: str, methods: Methods, replicates: int, **factors: Any) -> None
 # Real bags.
 
 
-def real(folder: Path, sets: Sequence[str]) -> None:
+def real(folder: Path, sets: Sequence[str], method: str) -> None:
     """Five folds of the sets with bag labels; scales are chosen within the training bags."""
     head("set", "method", "AUROC (sd over folds)", "log loss", "fit, CPU s")
     methods: Methods = CHOOSING | RIVALS
@@ -132,9 +133,11 @@ def real(folder: Path, sets: Sequence[str]) -> None:
         folds = StratifiedKFold(5, shuffle=True, random_state=0)
         for train, test in folds.split(np.zeros(data.n_bags), data.label):
             new = data.take(test)
-            for method_name, method in methods.items():
+            for method_name, run in methods.items():
+                if not method_name.startswith(method):
+                    continue
                 begin = time.process_time()
-                fitted = method(data.take(train))
+                fitted = run(data.take(train))
                 took = time.process_time() - begin
                 p = fitted(new).bag
                 loss = log_loss(new.label, np.clip(p, 1e-12, 1 - 1e-12))
@@ -162,7 +165,8 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--sets", nargs="+", default=["musk1", "musk2", "tiger", "fox"])
-    parser.add_argument("--only", help="of the study, the rows whose setting begins so")
+    parser.add_argument("--only", default="", help="of the study, the rows whose setting begins so")
+    parser.add_argument("--method", default="", help="the methods whose name begins so")
     options = parser.parse_args()
     for ignored in (ConvergenceWarning, FewBags, NotConverged):
         warnings.simplefilter("ignore", ignored)
@@ -172,11 +176,11 @@ def main() -> None:
     if options.part == "speed":
         speed()
     elif options.part == "study":
-        study(options.replicates, options.only or "")
+        study(options.replicates, options.only, options.method)
     elif options.data is None:
         parser.error("real needs --data FOLDER")
     else:
-        real(options.data, options.sets)
+        real(options.data, options.sets, options.method)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from flows.publish.bag_summary import EXAMPLES, BagSummary, Example
 from flows.publish.report import Findings, Grid, Section
 from vbmodels.state import FloatArray, IntArray
 
-MOST_FEATURES = 25  # shown of a block of coefficients
+MOST_FEATURES = 16  # shown of a block of coefficients
 CALIBRATION_BINS = 10
 
 
@@ -57,12 +57,12 @@ def report(
     instances = sum(s.instances for s in summaries)
     tested = held_out if held_out.any() else label >= 0
     results = dict(results)
-    sections = _coefficients(blocks, summaries[0].modalities)
     examples = [e for s in summaries for e in s.examples]
-    sections[:0] = _examples(examples, show)
     which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
-    sections += _accuracy(label[tested], probability[tested], which, results)
+    sections = _accuracy(label[tested], probability[tested], which, results)
     sections += _instance_truth(summaries, results)
+    sections += _coefficients(blocks, summaries[0].modalities)
+    sections += _examples(examples, show)
     sections.append(_spread(probability))
     sections += _scale(scale, results)
     expected = sum(s.expected_primary for s in summaries)
@@ -81,41 +81,67 @@ def report(
 
 
 def _listed(example: Example) -> str:
-    return ", ".join(f"{name} {p:.2f}" for name, _, p, _ in example.instances[:4])
+    """Name the first instances of a bag, with their modality where there are several."""
+    return ", ".join(f"{m} {name} ({p:.2f})".strip() for name, m, p, _ in example.instances[:4])
 
 
 def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Section]:
-    """Show the surest and the least sure bags over all partitions, with their instances."""
+    """Show some bags instance by instance, and the surest and least sure over all partitions."""
     ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
     unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
     asked = [e for name in show for e in examples if e.bag_id == name]
-    sorts = (
-        ("Bags that were asked for", asked),
-        ("Bags that are surely positive", ordered[:EXAMPLES]),
-        ("Bags that are surely negative", ordered[::-1][:EXAMPLES]),
-        ("Bags that the model is least sure of", unsure),
-    )
-    text = (
-        "Each bag with the instances that are most probably primary; the contribution is what an "
-        "instance is expected to add to its bag's probit score."
-    )
-    columns = ("instance", "modality", "P(primary)", "contribution")
+    title, chosen = "Bags that were asked for", asked
+    if not asked:
+        title, chosen = "Two bags: the surest and the least sure", [*ordered[:1], *unsure[:1]]
+    text = "The instances that are most probably primary."
+    if any(c is not None for e in chosen for *_, c in e.instances):
+        text += " What one adds is what it is expected to add to its bag's probit score."
     sections = []
-    for title, chosen in sorts:
-        if not chosen:
-            continue
-        grids = [
-            Grid(
-                columns,
-                [(n, m, p, "" if c is None else c) for n, m, p, c in e.instances],
-                f"{e.bag_id}: P(positive) = {e.probability:.3f}"
-                + ("" if e.label is None else f", label {e.label}"),
-            )
-            for e in chosen
-        ]
-        sections.append(Section(title, text, (), grids))
-        text = ""
+    if chosen:
+        sections.append(Section(title, text, (), [_in_detail(e) for e in chosen]))
+    sorts = (
+        ("Surely positive", ordered[:EXAMPLES]),
+        ("Surely negative", ordered[::-1][:EXAMPLES]),
+        ("Least sure", unsure),
+    )
+    columns = ("bag", "P(positive)", "label", "top instances")
+    grids = [
+        Grid(
+            columns, [(e.bag_id, _chance(e.probability), _label(e), _listed(e)) for e in some], name
+        )
+        for name, some in sorts
+        if some
+    ]
+    if grids:
+        sections.append(Section("Bags that the model is sure and unsure of", "", (), grids))
     return sections
+
+
+def _in_detail(example: Example) -> Grid:
+    """Return one bag's instances; what the model does not tell has no column."""
+    with_modality = any(modality for _, modality, *_ in example.instances)
+    with_contribution = any(c is not None for *_, c in example.instances)
+    columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"]
+    rows = []
+    for name, modality, p, contribution in example.instances:
+        row = [name] + [modality] * with_modality + [_chance(p)]
+        adds = "" if contribution is None else f"{contribution:+.2f}"
+        rows.append(row + [adds] * with_contribution)
+    caption = f"{example.bag_id}: P(positive) = {_chance(example.probability)}"
+    if example.label is not None:
+        caption += f", label {example.label}"
+    return Grid(columns + ["adds"] * with_contribution, rows, caption)
+
+
+def _chance(probability: float) -> str:
+    """Write a probability in three digits; what is nearer to 0 or 1 is said to be."""
+    if probability < 0.001:
+        return "< 0.001"
+    return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
+
+
+def _label(example: Example) -> str:
+    return "not known" if example.label is None else str(example.label)
 
 
 def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Section]:
@@ -124,7 +150,7 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
         "primary": ("What makes an instance primary", "probit score per sd"),
         "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
     }
-    sections = []
+    sections: list[Section] = []
     for name, (title, axis) in texts.items():
         shown = [b for b in blocks if b.name == name and b.mean.size]
         figures = []
@@ -139,6 +165,7 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
                 "Coefficients on standardised features with 95 % intervals, the most certain "
                 f"first (at most {MOST_FEATURES} of each modality)."
             )
+            text = "" if sections else text
             sections.append(Section(title, text, figures))
     return sections
 

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -102,7 +103,7 @@ def test_a_run_leaves_what_it_promises(fitted, simulated):
     assert 0.1 < np.mean(bags["held_out"].to_numpy(zero_copy_only=False)) < 0.4
     assert record.results["instance_auroc"] > 0.75
     page = storage.read_bytes(place.file("report.html")).decode()
-    for told in ("What makes an instance primary", "surely positive", "Calibration", "held out"):
+    for told in ("What makes an instance primary", "Surely positive", "Calibration", "held out"):
         assert told in page
 
 
@@ -270,6 +271,23 @@ def test_constant_features_and_few_bags_are_warned_of(tmp_path, capsys):
     ]
 
 
+def test_a_bag_may_lack_a_modality(tmp_path, capsys):
+    """The first ten bags have instances of one kind only, and are scored by those."""
+    bag = np.repeat(np.arange(40), 3)
+    kind = np.where((np.arange(120) % 3 == 2) & (bag >= 10), "b", "a")
+    source = written(tmp_path, instances(modality=kind.tolist()))
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *PLAIN)
+    assert code == 0
+    assert json.loads(out)["results"]["bags"] == 40
+    assert open_run(str(tmp_path / "t"))[1].dropped == []
+    found = table_of(tmp_path / "t", "instances")
+    assert found["modality"].value_counts().to_pylist() == [
+        {"values": "a", "counts": 90}, {"values": "b", "counts": 30},
+    ]  # fmt: skip
+    probability = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
+    assert np.all((probability > 0.0) & (probability < 1.0))
+
+
 def nth(values, i, value):
     values = list(values)
     values[i] = value
@@ -291,6 +309,25 @@ BAD = {
     "other_label": (
         {"label": pa.array(nth(LABELS, 3, 2), pa.int8())},
         "row 4: expected 0, 1 or null, found 2",
+    ),
+    "half_label": (
+        {"label": pa.array(nth(map(float, LABELS), 3, 0.5), pa.float64())},
+        "row 4: expected 0, 1 or null, found 0.5",
+    ),
+    "lengths_of_a_modality": (
+        {
+            "modality": nth(["a"] * 120, 7, "b"),
+            "features": nth(nth(LISTS, 7, [1.0, 2.0, 3.0]), 8, [1.0]),
+        },
+        "column features, row 9: expected 2 numbers of modality 'a', as in row 1, found 1",
+    ),
+    "empty_list": (
+        {"features": [[]] * 120},
+        "row 1: expected at least one number, found an empty list",
+    ),
+    "no_modality": (
+        {"modality": nth(["a"] * 120, 7, None)},
+        "column modality, row 8: expected the name of a modality, found null",
     ),
     "lengths": (
         {"features": nth(LISTS, 7, [1.0])},
@@ -363,13 +400,46 @@ def test_real_bags_are_read(tmp_path, capsys, shared_data):
 
 
 @pytest.mark.slow
-def test_workers_give_the_same_bits(simulated, tmp_path, capsys):
-    tables = []
+@pytest.mark.parametrize("scale", ["learned", "evidence", "cross_validation"])
+def test_workers_give_the_same_bits(simulated, tmp_path, capsys, scale):
+    tables, results = [], []
     for name, workers in (("one", ()), ("two", ("--workers", "2"))):
-        options = ("--partitions", "4", *workers, *PLAIN)
-        assert run(capsys, "bags", simulated, tmp_path / name, *options)[0] == 0
+        options = ("--partitions", "4", "--set", f"prior_scale={scale}", *workers, *PLAIN)
+        code, out, _ = run(capsys, "bags", simulated, tmp_path / name, *options)
+        assert code == 0
+        results.append(json.loads(out)["results"])
         tables.append(table_of(tmp_path / name, "bags"))
     assert tables[0].equals(tables[1])
+    assert results[0] == results[1]
+    assert ("prior_scale" in results[0]) == (scale != "learned")
+
+
+@pytest.mark.slow
+def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys):
+    """Check, ingest, fit, score and publish; none of its instances is lost."""
+    many, table = 1_000_000, instances()
+    rng = np.random.default_rng(0)
+    flat = pa.array(rng.normal(size=2 * many))
+    large = pa.table(
+        {
+            "bag_id": pa.array(["large"] * many),
+            "instance_id": pa.array(np.arange(many)).cast(pa.string()),
+            "label": pa.array(np.ones(many, np.int8)),
+            "features": pa.FixedSizeListArray.from_arrays(flat, 2).cast(pa.list_(pa.float64())),
+        }
+    )
+    source = written(tmp_path, pa.concat_tables([table, large]))
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", "--partitions", "2", *PLAIN)
+    assert code == 0
+    assert json.loads(out)["results"]["instances"] == many + 120
+    record = open_run(str(tmp_path / "t"))[1]
+    assert (record.rows_read, record.rows_kept) == (many + 120, many + 120)
+    bags = table_of(tmp_path / "t", "bags").to_pylist()
+    (own,) = (b["probability"] for b in bags if b["bag_id"] == "large")
+    assert 0.0 < own < 1.0
+    found = table_of(tmp_path / "t", "instances")
+    ids = found.filter(pc.equal(found["bag_id"], "large"))["instance_id"]
+    assert ids.cast(pa.int64()).to_numpy().tolist() == list(range(many))
 
 
 # The probit Gaussian process.
