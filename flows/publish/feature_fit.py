@@ -67,7 +67,9 @@ def _starts(model: Restarts, q: StartsGlobal, results: dict[str, Any]) -> Sectio
 
 
 def _kind(model: Any) -> str:
-    return "text's bound, polished" if isinstance(model, Polished) else "annealed Polya-Gamma"
+    if isinstance(model, Polished):
+        return "text's bound, polished"
+    return "annealed Polya-Gamma" if model.anneal else "plain Polya-Gamma"
 
 
 def _chains(model: GibbsIBP, q: Any, results: dict[str, Any]) -> tuple[Section, list[str]]:

@@ -39,9 +39,10 @@ class FeatureSettings(RunSettings):
     )
     bound: Literal["polya_gamma", "text", "both"] = Field(
         "polya_gamma",
-        description="polya_gamma: closed form, from annealed starts; text: the bound of Ruiz et "
-        "al. first, then Polya-Gamma from its features; both: starts of either kind side by side. "
-        "A Monte-Carlo estimate of the true bound chooses among starts (variational).",
+        description="polya_gamma: closed form, from starts that are annealed and plain in turn; "
+        "text: the bound of Ruiz et al. first, then Polya-Gamma from its features; both: starts of "
+        "either kind side by side. A Monte-Carlo estimate of the true bound chooses among starts "
+        "(variational).",
     )
     gauge: Literal["pinned", "free"] = Field(
         "pinned",
@@ -56,11 +57,9 @@ class FeatureSettings(RunSettings):
         "learned); a binary column's log-odds have twice that.",
     )  # fmt: skip
     learn: bool = Field(True, description="Whether alpha and sigma2 are learned.")
-    anneal: int = Field(
-        60, ge=0, le=1000, description="Sweeps of the annealed start (variational)."
-    )
+    anneal: int = Field(60, ge=0, le=1000, description="Sweeps of an annealed start (variational).")
     starts: int = Field(
-        2, ge=1, le=20, description="Starts side by side, of each kind; the best goes on "
+        2, ge=1, le=20, description="Starts side by side, of each bound; the best goes on "
         "(variational).",
     )  # fmt: skip
     chains: int = Field(3, ge=1, le=20, description="Chains (gibbs).")

@@ -68,6 +68,7 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     true = np.stack([truth[c].to_pylist() for c in truth.column_names[1:]], 1)
     assert matched_f1(found > 0.5, true) > 0.75
     results = record["results"]
+    assert results["starts"]["kinds"] == ["annealed Polya-Gamma", "plain Polya-Gamma"]
     assert results["features"] == found.shape[1]
     assert np.allclose(results["prevalence"], (found > 0.5).mean(0))
     assert len(results["starts"]["bounds"]) == 2
