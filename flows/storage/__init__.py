@@ -1,0 +1,58 @@
+"""Objects and Parquet tables, wherever a URL points: the only user of fsspec and pyarrow.fs.
+
+A URL is a local path or anything that fsspec knows (``s3://bucket/key``). Listing and
+small objects go through fsspec; Parquet through pyarrow.fs, which reads it from object
+stores several times faster.
+"""
+
+from flows.storage.access import S3Access, using
+from flows.storage.errors import StorageError, TransientStorageError
+from flows.storage.inputs import InputFile, expand, refuse_changed
+from flows.storage.objects import (
+    check_writable,
+    create_bytes,
+    delete,
+    exists,
+    names,
+    open_input,
+    read_bytes,
+    write_bytes,
+)
+from flows.storage.tables import (
+    parquet_file,
+    read_batches,
+    read_rows,
+    read_table,
+    row_count,
+    write_table,
+)
+from flows.storage.urls import absolute, is_local, join, refuse_secrets, shown
+
+__all__ = [
+    "InputFile",
+    "S3Access",
+    "StorageError",
+    "TransientStorageError",
+    "absolute",
+    "check_writable",
+    "create_bytes",
+    "delete",
+    "exists",
+    "expand",
+    "is_local",
+    "join",
+    "names",
+    "open_input",
+    "parquet_file",
+    "read_batches",
+    "read_bytes",
+    "read_rows",
+    "read_table",
+    "refuse_changed",
+    "refuse_secrets",
+    "row_count",
+    "shown",
+    "using",
+    "write_bytes",
+    "write_table",
+]

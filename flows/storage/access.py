@@ -1,0 +1,172 @@
+"""How object stores are reached: the file systems behind a URL, made from the environment.
+
+The environment decides, so that worker processes decide alike: ``AWS_ACCESS_KEY_ID``,
+``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_PROFILE``, ``AWS_REGION``,
+``AWS_ENDPOINT_URL`` (or ``AWS_ENDPOINT_URL_S3``), ``AWS_CA_BUNDLE``, and as elsewhere
+``AWS_NO_SIGN_REQUEST=YES`` (anonymous) and ``AWS_REQUEST_PAYER=requester``. `S3Access` are
+the same as settings; `using` holds them, and so the processes started meanwhile, to these.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import fsspec
+from pyarrow.fs import (
+    AwsStandardS3RetryStrategy,
+    FileSystem,
+    FSSpecHandler,
+    LocalFileSystem,
+    PyFileSystem,
+    S3FileSystem,
+)
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.storage.errors import told
+from flows.storage.urls import absolute, is_local
+
+ATTEMPTS = 6  # of the clients themselves, with growing pauses
+CONNECT, READ = 10.0, 60.0  # seconds
+_CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
+
+
+class S3Access(BaseModel):
+    """How object stores are reached; what is empty is taken from the environment (AWS_*)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    endpoint_url: str | None = Field(
+        None, description="Address of a store other than Amazon's, such as https://host:9000."
+    )
+    ca_file: str | None = Field(
+        None, description="Certificates (PEM) that the store's own is checked against."
+    )
+    region: str | None = Field(None, description="Region of the buckets.")
+    profile: str | None = Field(
+        None, description="Profile of the AWS configuration files whose credentials are used."
+    )
+    anonymous: bool = Field(False, description="Read public buckets without credentials.")
+    requester_pays: bool = Field(
+        False, description="Pay for what is read from buckets that ask for it."
+    )
+    block: str | None = Field(
+        None,
+        description="Name of a Prefect Secret block with the credentials as JSON: "
+        "aws_access_key_id, aws_secret_access_key and, where needed, aws_session_token.",
+    )
+
+    def environment(self) -> dict[str, str]:
+        """Return these settings as environment variables."""
+        found = {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_CA_BUNDLE": self.ca_file,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_PROFILE": self.profile,
+            "AWS_NO_SIGN_REQUEST": "YES" if self.anonymous else None,
+            "AWS_REQUEST_PAYER": "requester" if self.requester_pays else None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@contextmanager
+def using(access: S3Access, credentials: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Reach object stores so for the duration of a block, in this process and its children.
+
+    Parameters
+    ----------
+    access
+        The settings.
+    credentials
+        ``AWS_ACCESS_KEY_ID`` and so on, where they are not in the environment.
+    """
+    given = {**access.environment(), **(credentials or {})}
+    if access.endpoint_url is not None:
+        given["AWS_ENDPOINT_URL_S3"] = access.endpoint_url
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """Return fsspec's file system of a URL, and the path on it."""
+    url = absolute(url)
+    scheme, _, rest = url.partition("://")
+    if scheme in ("s3", "s3a") and rest:
+        return _s3fs(_environment()), rest
+    return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+
+
+def arrow(url: str) -> tuple[FileSystem, str]:
+    """Return Arrow's file system of a URL, and the path on it."""
+    if is_local(url):
+        return LocalFileSystem(), absolute(url)
+    scheme, _, rest = url.partition("://")
+    # Arrow's own client cannot say that the requester pays.
+    if scheme in ("s3", "s3a") and not os.environ.get("AWS_REQUEST_PAYER"):
+        with told("reach", url):
+            return _arrow_s3(_environment()), rest
+    fs, path = filesystem(url)
+    return PyFileSystem(FSSpecHandler(fs)), path
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    """Return all that decides how S3 is reached; another environment means another client."""
+    if _endpoint(dict(os.environ)):
+        # Many stores do not know the checksums that Amazon's clients send by default.
+        for name in _CHECKSUMS:
+            os.environ.setdefault(name, "when_required")
+    return tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))
+
+
+def _endpoint(env: Mapping[str, str]) -> str | None:
+    return env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
+
+
+def _anonymous(env: Mapping[str, str]) -> bool:
+    return env.get("AWS_NO_SIGN_REQUEST", "").lower() in ("yes", "true", "1")
+
+
+@lru_cache(maxsize=8)
+def _s3fs(environment: tuple[tuple[str, str], ...]) -> Any:
+    env = dict(environment)
+    client = {"verify": env["AWS_CA_BUNDLE"]} if env.get("AWS_CA_BUNDLE") else {}
+    fs: Any = fsspec.get_filesystem_class("s3")(
+        anon=_anonymous(env),
+        endpoint_url=_endpoint(env),
+        requester_pays=env.get("AWS_REQUEST_PAYER", "").lower() == "requester",
+        client_kwargs=client,
+        config_kwargs={
+            "retries": {"max_attempts": ATTEMPTS, "mode": "standard"},
+            "connect_timeout": CONNECT,
+            "read_timeout": READ,
+        },
+        use_listings_cache=False,
+        skip_instance_cache=True,
+    )
+    return fs
+
+
+@lru_cache(maxsize=8)
+def _arrow_s3(environment: tuple[tuple[str, str], ...]) -> FileSystem:
+    env = dict(environment)
+    return S3FileSystem(
+        anonymous=_anonymous(env),
+        endpoint_override=_endpoint(env),
+        region=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"),
+        tls_ca_file_path=env.get("AWS_CA_BUNDLE"),
+        connect_timeout=CONNECT,
+        request_timeout=READ,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
+    )

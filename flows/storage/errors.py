@@ -1,0 +1,96 @@
+"""What file systems raise, as one sentence for the user; and what is worth asking again."""
+
+from __future__ import annotations
+
+import errno
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pyarrow as pa
+from aiohttp import ClientError as HttpError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ProfileNotFound
+
+from flows.faults import RunError
+
+R = TypeVar("R")
+
+_LASTING = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|AccessDenied|Forbidden|SignatureDoesNotMatch|INVALID_ACCESS_KEY|"
+    r"InvalidAccessKeyId|SIGNATURE_DOES_NOT_MATCH|HTTP status 403|\b403\b|ExpiredToken"
+)
+_NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", re.IGNORECASE)
+_GONE = re.compile(r"HTTP status 404|RESOURCE_NOT_FOUND|NoSuchKey|NO_SUCH_KEY")
+
+ATTEMPTS = 6  # of one call to an object store, beside the retries of its client
+FIRST_PAUSE = 0.25  # seconds; doubles with each attempt
+
+
+class StorageError(RunError):
+    """Storage could not be read or written; the message is one sentence for the user."""
+
+
+class TransientStorageError(StorageError):
+    """Storage did not answer; the same call may succeed a little later."""
+
+
+def persistent(local: bool, call: Callable[[], R]) -> R:
+    """Call, and call again while an object store does not answer and attempts are left."""
+    if local:
+        return call()
+    for attempt in range(ATTEMPTS - 1):
+        try:
+            return call()
+        except TransientStorageError:
+            time.sleep(FIRST_PAUSE * 2.0**attempt * random.uniform(0.5, 1.0))
+    return call()
+
+
+@contextmanager
+def told(action: str, url: str) -> Iterator[None]:
+    """Turn what a file system raises into one sentence."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except (OSError, pa.ArrowException, BotoCoreError, ClientError, HttpError) as error:
+        raise _sentence(action, url, error) from error
+
+
+def _sentence(action: str, url: str, error: Exception) -> StorageError:
+    said = f"cannot {action} {url}"
+    text = f"{type(error).__name__} {error}"
+    remote = "://" in url
+    if remote and (_NO_BUCKET.search(text) or _NO_BUCKET.search(str(error.__cause__))):
+        bucket = url.partition("://")[2].partition("/")[0]
+        return StorageError(
+            f"{said}: there is no bucket {bucket!r}; create it, or check its name and the endpoint "
+            "(AWS_ENDPOINT_URL)"
+        )
+    if isinstance(error, NoCredentialsError | ProfileNotFound):
+        return StorageError(
+            f"{said}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or read anonymously (--s3 anonymous=true)"
+        )
+    if isinstance(error, FileNotFoundError) or (remote and _GONE.search(text)):
+        return StorageError(f"{said}: there is no such file or folder")
+    if isinstance(error, PermissionError) or (remote and _REFUSED.search(text)):
+        keys = "check the access key and its secret, or " if remote else ""
+        return StorageError(f"{said}: permission denied; {keys}give access or choose another place")
+    if isinstance(error, pa.ArrowInvalid):
+        return StorageError(f"{said}: it is damaged or not a Parquet file ({_line(error)})")
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENOSPC:
+        return StorageError(f"{said}: no space is left there; free some or choose another place")
+    if number == errno.EROFS:
+        return StorageError(f"{said}: that file system is read-only; choose another place")
+    kind = StorageError if number in _LASTING else TransientStorageError
+    return kind(f"{said}: {_line(error)}")
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,167 @@
+"""Whole objects: read, written so that no reader sees a part, listed and removed."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import fsspec
+
+from flows.storage.access import filesystem
+from flows.storage.errors import StorageError, persistent, told
+from flows.storage.urls import absolute, is_local, join
+
+
+def read_bytes(url: str) -> bytes:
+    """Read one object."""
+
+    def read() -> bytes:
+        with told("read", url):
+            fs, path = filesystem(url)
+            data: bytes = fs.cat_file(path)
+            return data
+
+    return persistent(is_local(url), read)
+
+
+def write_bytes(url: str, data: bytes, durable: bool = True) -> None:
+    """Write one object so that a reader sees the old or the new bytes, never a part.
+
+    Without ``durable`` it need not outlive a loss of power, which spares a local disk's wait.
+    """
+    if not is_local(url):
+        persistent(False, lambda: _put(url, data))
+        return
+    with told("write", url), placed(url) as partial, open(partial, "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _put(url: str, data: bytes) -> None:
+    with told("write", url):
+        fs, path = filesystem(url)
+        fs.pipe_file(path, data)
+
+
+def create_bytes(url: str, data: bytes) -> bool:
+    """Write one object unless it exists; return whether it was written.
+
+    On the local file system this is exclusive. On an object store it asks for
+    ``If-None-Match: *``; a store that ignores it overwrites.
+    """
+    if is_local(url):
+        path = absolute(url)
+        with told("write", url):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            try:
+                with open(path, "xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                return False
+        return True
+    return persistent(False, lambda: _create(url, data))
+
+
+def _create(url: str, data: bytes) -> bool:
+    if exists(url):
+        return False
+    with told("write", url):
+        fs, path = filesystem(url)
+        try:
+            fs.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if "PreconditionFailed" in str(error) or "ConditionalRequestConflict" in str(error):
+                return False
+            raise
+    return True
+
+
+def exists(url: str) -> bool:
+    """Whether an object or a folder is there."""
+
+    def look() -> bool:
+        with told("look up", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            # Unlike `exists`, `info` does not take a refusal or a silent server for absence.
+            try:
+                fs.info(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    return persistent(is_local(url), look)
+
+
+def names(url: str) -> list[str]:
+    """List the names directly below a folder, sorted; empty where there is none."""
+
+    def look() -> list[str]:
+        with told("list", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            try:
+                found = fs.ls(path, detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted({name.rstrip("/").rsplit("/", 1)[-1] for name in found if name != path})
+
+    return persistent(is_local(url), look)
+
+
+def delete(url: str) -> None:
+    """Remove an object or a folder with all that is below it; nothing if it is not there."""
+
+    def remove() -> None:
+        with told("remove", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            try:
+                fs.rm(path, recursive=True)
+            except FileNotFoundError:
+                return
+
+    persistent(is_local(url), remove)
+
+
+def check_writable(url: str) -> None:
+    """Write and remove a small object below a folder, so that a fit does not run in vain."""
+    probe = join(url, f".probe-{uuid.uuid4().hex}")
+    write_bytes(probe, b"")
+    if not is_local(url) and not exists(probe):
+        raise StorageError(
+            f"cannot write {url}: the store takes objects but does not keep them; give access or "
+            "choose another place"
+        )
+    delete(probe)
+
+
+def open_input(url: str) -> Any:
+    """Open an object as a binary file, read as it is asked for."""
+    with told("read", url):
+        if is_local(url):
+            return fsspec.open(absolute(url), "rb").open()
+        fs, path = filesystem(url)
+        return fs.open(path, "rb")
+
+
+@contextmanager
+def placed(url: str) -> Iterator[str]:
+    """Yield a neighbour of a local file to write to, which is renamed to it at the end."""
+    path = absolute(url)
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    partial = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)

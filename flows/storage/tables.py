@@ -1,0 +1,146 @@
+"""Parquet files: written whole or not at all, read in pieces no larger than what is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.storage.access import arrow
+from flows.storage.errors import (
+    ATTEMPTS,
+    FIRST_PAUSE,
+    TransientStorageError,
+    persistent,
+    told,
+)
+from flows.storage.objects import placed, write_bytes
+from flows.storage.urls import is_local
+
+LARGE = 64 * 2**20  # bytes of a row group that is no longer fetched as one
+BUFFER = 4 * 2**20  # bytes of a column that are fetched at once from a large row group
+SLAB = 65_536  # rows decoded at once where most of them may not be wanted
+
+
+def parquet_file(url: str) -> pq.ParquetFile:
+    """Open a Parquet file for reading; a large row group is fetched piece by piece."""
+
+    def opened() -> pq.ParquetFile:
+        with told("read", url):
+            fs, path = arrow(url)
+            source = fs.open_input_file(path)
+            file = pq.ParquetFile(source, pre_buffer=True)
+            if max(_sizes(file.metadata), default=0) <= LARGE:
+                return file
+            return pq.ParquetFile(
+                source, metadata=file.metadata, pre_buffer=False, buffer_size=BUFFER
+            )
+
+    return persistent(is_local(url), opened)
+
+
+def _sizes(metadata: pq.FileMetaData) -> Iterator[int]:
+    for number in range(metadata.num_row_groups):
+        yield metadata.row_group(number).total_byte_size
+
+
+def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read one Parquet file whole."""
+
+    def read() -> pa.Table:
+        with told("read", url):
+            return parquet_file(url).read(columns=list(columns) if columns is not None else None)
+
+    return persistent(is_local(url), read)
+
+
+def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read rows ``start`` to ``stop`` of a Parquet file; row groups outside are not touched."""
+
+    def read() -> pa.Table:
+        with told("read", url):
+            return _rows(parquet_file(url), start, stop, columns)
+
+    return persistent(is_local(url), read)
+
+
+def _rows(file: pq.ParquetFile, start: int, stop: int, columns: Sequence[str] | None) -> pa.Table:
+    names = file.schema_arrow.names
+    wanted = names if columns is None else [name for name in columns if name in names]
+    groups, first, before = [], 0, 0
+    for number, size in enumerate(_lengths(file.metadata)):
+        if before < stop and before + size > start:
+            first = first if groups else before
+            groups.append(number)
+        before += size
+    if sum(file.metadata.row_group(g).total_byte_size for g in groups) <= LARGE:
+        return file.read_row_groups(groups, columns=wanted).slice(start - first, stop - start)
+    kept, at = [], first
+    for batch in file.iter_batches(SLAB, row_groups=groups, columns=wanted):
+        low, high = max(start - at, 0), min(stop - at, batch.num_rows)
+        if low < high:
+            kept.append(batch.slice(low, high - low))
+        at += batch.num_rows
+        if at >= stop:
+            break
+    schema = pa.schema([file.schema_arrow.field(name) for name in wanted])
+    return pa.Table.from_batches(kept, schema=kept[0].schema if kept else schema)
+
+
+def _lengths(metadata: pq.FileMetaData) -> Iterator[int]:
+    for number in range(metadata.num_row_groups):
+        yield metadata.row_group(number).num_rows
+
+
+def row_count(url: str) -> int:
+    """Return the number of rows of a Parquet file, from its footer."""
+    return int(parquet_file(url).metadata.num_rows)
+
+
+def read_batches(
+    url: str, rows: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read a Parquet file as record batches of at most ``rows`` rows.
+
+    One row group is in memory at a time, and of a large one only a part. When an object
+    store stops answering, reading goes on where it was.
+    """
+    group, done, failures = 0, 0, 0
+    file = parquet_file(url)
+    while group < file.metadata.num_row_groups:
+        try:
+            for number, batch in enumerate(_group(url, file, group, rows, columns)):
+                if number >= done:
+                    done, failures = number + 1, 0
+                    yield batch
+        except TransientStorageError:
+            failures += 1
+            if is_local(url) or failures >= ATTEMPTS:
+                raise
+            time.sleep(FIRST_PAUSE * 2.0**failures)
+            file = parquet_file(url)
+        else:
+            group, done = group + 1, 0
+
+
+def _group(
+    url: str, file: pq.ParquetFile, group: int, rows: int, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
+    names = file.schema_arrow.names
+    wanted = None if columns is None else [name for name in columns if name in names]
+    with told("read", url):
+        yield from file.iter_batches(rows, row_groups=[group], columns=wanted)
+
+
+def write_table(url: str, table: pa.Table) -> None:
+    """Write one Parquet file, whole or not at all."""
+    if is_local(url):
+        with told("write", url), placed(url) as partial:
+            pq.write_table(table, partial, compression="zstd")
+        return
+    # One request, so that a failure half-way leaves no object; a table is a partition's at most.
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_bytes(url, sink.getvalue().to_pybytes())
