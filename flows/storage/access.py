@@ -29,8 +29,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.storage.errors import told
 from flows.storage.urls import absolute, is_local
 
-ATTEMPTS = 6  # of the clients themselves, with growing pauses
-CONNECT, READ = 10.0, 60.0  # seconds
+ATTEMPTS = 3  # of the clients themselves, with growing pauses, within one of ours
+CONNECT, READ = 5.0, 60.0  # seconds
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,8 +27,12 @@ _REFUSED = re.compile(
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", re.IGNORECASE)
 _GONE = re.compile(r"HTTP status 404|RESOURCE_NOT_FOUND|NoSuchKey|NO_SUCH_KEY")
 
-ATTEMPTS = 6  # of one call to an object store, beside the retries of its client
+_ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
+
+PATIENCE = 15.0  # seconds for which an object store that does not answer is asked again
 FIRST_PAUSE = 0.25  # seconds; doubles with each attempt
+
+_within = threading.local()
 
 
 class StorageError(RunError):
@@ -39,15 +44,29 @@ class TransientStorageError(StorageError):
 
 
 def persistent(local: bool, call: Callable[[], R]) -> R:
-    """Call, and call again while an object store does not answer and attempts are left."""
-    if local:
+    """Call, and call again for a while if an object store does not answer.
+
+    A call within such a call is left to the outer one.
+    """
+    if local or getattr(_within, "call", False):
         return call()
-    for attempt in range(ATTEMPTS - 1):
+    _within.call = True
+    try:
+        return _repeated(call)
+    finally:
+        _within.call = False
+
+
+def _repeated(call: Callable[[], R]) -> R:
+    deadline, pause = time.monotonic() + PATIENCE, FIRST_PAUSE
+    while True:
         try:
             return call()
         except TransientStorageError:
-            time.sleep(FIRST_PAUSE * 2.0**attempt * random.uniform(0.5, 1.0))
-    return call()
+            if time.monotonic() + pause > deadline:
+                raise
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause *= 2.0
 
 
 @contextmanager
@@ -88,7 +107,8 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
         return StorageError(f"{said}: no space is left there; free some or choose another place")
     if number == errno.EROFS:
         return StorageError(f"{said}: that file system is read-only; choose another place")
-    kind = StorageError if number in _LASTING else TransientStorageError
+    lasting = number in _LASTING or (remote and _ASKED_WRONGLY.search(text))
+    kind = StorageError if lasting else TransientStorageError
     return kind(f"{said}: {_line(error)}")
 
 

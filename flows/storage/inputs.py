@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from flows.storage.access import filesystem
@@ -99,7 +100,11 @@ def _hidden(name: str, folder: str) -> bool:
 
 
 def _fingerprint(info: dict[str, Any]) -> str:
+    """Digest of what marks a version; a listing and a look at one file say it differently."""
     mark = info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified")
+    if isinstance(mark, datetime):
+        mark = int(mark.timestamp())
+    mark = str(mark).removeprefix("W/").strip('"')
     return hashlib.sha256(f"{info['size']}|{mark}".encode()).hexdigest()[:16]
 
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from flows.storage.access import arrow
 from flows.storage.errors import (
-    ATTEMPTS,
     FIRST_PAUSE,
+    PATIENCE,
     TransientStorageError,
     persistent,
     told,
@@ -107,19 +107,19 @@ def read_batches(
     One row group is in memory at a time, and of a large one only a part. When an object
     store stops answering, reading goes on where it was.
     """
-    group, done, failures = 0, 0, 0
+    group, done, pause = 0, 0, FIRST_PAUSE
     file = parquet_file(url)
     while group < file.metadata.num_row_groups:
         try:
             for number, batch in enumerate(_group(url, file, group, rows, columns)):
                 if number >= done:
-                    done, failures = number + 1, 0
+                    done, pause = number + 1, FIRST_PAUSE
                     yield batch
         except TransientStorageError:
-            failures += 1
-            if is_local(url) or failures >= ATTEMPTS:
+            if is_local(url) or pause > PATIENCE / 2.0:
                 raise
-            time.sleep(FIRST_PAUSE * 2.0**failures)
+            time.sleep(pause)
+            pause *= 2.0
             file = parquet_file(url)
         else:
             group, done = group + 1, 0
