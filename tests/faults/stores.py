@@ -46,7 +46,7 @@ class Rclone:
         self._command = [
             *(found, "serve", "s3", str(folder), "--addr", f"127.0.0.1:{self.port}"),
             *("--auth-key", f"{KEY},{SECRET}", "--config", "/dev/null", "-q"),
-            *("--vfs-cache-mode", "off", "--dir-cache-time", "0s", *options),
+            *("--vfs-cache-mode", "off", *options),
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()

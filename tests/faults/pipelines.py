@@ -1,0 +1,63 @@
+"""Small runs of every pipeline, and what they publish, compared bit by bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from flows import storage
+from flows.families.catalogue import pipeline_named
+from flows.pipelines.launch import launch
+from flows.settings import ComputeSettings
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "keywords": {"max_iter": 6, "keyword_rate": 0.3},
+    "bags": {"max_iter": 6},
+    "variants": {"max_iter": 4, "case": "case", "control": "control"},
+    "features": {"max_iter": 5, "n_features": 4},
+    "experts": {"max_iter": 5, "n_experts": 2},
+}
+ROWS = {"keywords": 40, "bags": 60, "variants": 150, "features": 120, "experts": 200}
+
+
+def simulate(name: str, target: str, rows: int | None = None) -> str:
+    """Draw data of a pipeline; return the URL of the first file."""
+    return pipeline_named(name).simulate(target, rows or ROWS[name], 1)[0]
+
+
+def run(
+    name: str, source: str, target: str, compute: ComputeSettings | None = None,
+    resume: str | None = None, **changes: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Run a pipeline on three partitions."""
+    family = pipeline_named(name)
+    settings = family.settings(**{"partitions": 3, **SETTINGS[name], **changes})
+    return launch(name, source, target, settings, compute or ComputeSettings(), resume, False)
+
+
+def published(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return the bits of what a run left: its posterior and its tables."""
+    root = storage.join(outcome["target"], "runs", outcome["run_id"])
+    found: dict[str, Any] = {}
+    for name in storage.names(root):
+        url = storage.join(root, name)
+        if name in ("run.json", "report.html", "trace.parquet"):
+            continue
+        if "." in name:
+            found[name] = storage.read_bytes(url)
+            continue
+        for file in storage.names(url):
+            inner = storage.join(url, file)
+            if file.endswith(".parquet"):
+                found[f"{name}/{file}"] = _bits(storage.read_table(inner))
+            elif "." in file:
+                found[f"{name}/{file}"] = storage.read_bytes(inner)
+    return found
+
+
+def _bits(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,139 @@
+"""A TCP proxy before an S3 server that answers for it, cuts it short, or is slow."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+Plan = Callable[[int, str], str | None]
+
+_BODY = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>{text}</Message></Error>"
+_ANSWERS = {
+    "slow down": ("503 Slow Down", "SlowDown", "Please reduce your request rate."),
+    "deny": ("403 Forbidden", "AccessDenied", "Access Denied"),
+}
+
+
+def never(number: int, request: str) -> str | None:
+    """Let every request through."""
+    return None
+
+
+class Proxy:
+    """A proxy on a port of its own; one request a connection.
+
+    Attributes
+    ----------
+    plan
+        Called with the number of a request (from 1) and its first line; returns ``slow down``
+        (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), or None.
+    latency
+        Seconds that every answer is late.
+    seen
+        First lines of the requests.
+    done
+        What was done to which: (first line, fault).
+    """
+
+    def __init__(self, upstream: int, plan: Plan = never, latency: float = 0.0) -> None:
+        self.upstream, self.plan, self.latency = upstream, plan, latency
+        self.seen: list[str] = []
+        self.done: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = int(self._server.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, suppress(OSError):
+            head, rest = _head(client)
+            if not head:
+                return
+            line = head.split(b"\r\n", 1)[0].decode("latin-1")
+            with self._lock:
+                self.seen.append(line)
+                fault = self.plan(len(self.seen), line)
+                if fault is not None:
+                    self.done.append((line, fault))
+            time.sleep(self.latency)
+            if fault in _ANSWERS:
+                _refuse(client, head, rest, *_ANSWERS[fault])
+                return
+            with socket.create_connection(("127.0.0.1", self.upstream), timeout=60) as server:
+                # Not part of the signature, and makes every connection one request.
+                asked = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+                server.sendall(asked + b"\r\n\r\n" + rest)
+                up = threading.Thread(target=_pump, args=(client, server), daemon=True)
+                up.start()
+                _answer(server, client, cut=fault == "drop")
+
+
+def _head(client: socket.socket) -> tuple[bytes, bytes]:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        data = client.recv(65536)
+        if not data:
+            return b"", b""
+        received += data
+    head, _, rest = received.partition(b"\r\n\r\n")
+    kept = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+    return b"\r\n".join(kept), rest
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+
+
+def _answer(server: socket.socket, client: socket.socket, cut: bool) -> None:
+    """Pass an answer on; of one that is to be cut, the head and half of the body."""
+    received = b""
+    while cut and b"\r\n\r\n" not in received:
+        data = server.recv(65536)
+        if not data:
+            break
+        received += data
+    if cut:
+        head, _, body = received.partition(b"\r\n\r\n")
+        client.sendall(head + b"\r\n\r\n" + body[: max(len(body) // 2, 1)])
+        # A reset, not an end: the client must not take what it has for all of it.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        return
+    while data := server.recv(65536):
+        client.sendall(data)
+
+
+def _refuse(
+    client: socket.socket, head: bytes, rest: bytes, status: str, code: str, text: str
+) -> None:
+    body = _BODY.format(code=code, text=text).encode()
+    if head.startswith(b"HEAD"):
+        body = b""
+    answer = (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/xml\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    client.sendall(answer.encode() + body)
+    client.settimeout(0.2)
+    with suppress(OSError):  # read what is still being sent, or the answer may be lost
+        while client.recv(65536):
+            continue
