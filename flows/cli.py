@@ -62,6 +62,25 @@ Record = Annotated[
 ]
 
 
+S3 = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--s3",
+        help="How s3:// is reached, before the command; may be repeated: endpoint_url, ca_file, "
+        "region, profile, anonymous, requester_pays, block.",
+        metavar="K=V",
+    ),
+]
+
+
+@app.callback()
+def _reach(context: typer.Context, s3: S3 = None) -> None:
+    if s3:
+        from flows.pipelines.access import reached
+
+        context.with_resource(reached(settings_of.load(settings_of.S3Access, None, s3)))
+
+
 def _settings_table(name: str) -> Table:
     table = Table(title=f"Settings of {name} (--set or --config)", title_justify="left", box=None)
     for heading in ("setting", "default", "range", "meaning"):
@@ -226,6 +245,21 @@ def demo(
         lines = run_demo(target, _out)
     for line in lines:
         _out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def certs(
+    folder: Annotated[str, typer.Argument(help="Local folder for the certificates.")],
+    host: Annotated[
+        list[str] | None, typer.Option(help="Name or address of a machine; may be repeated.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long they are valid.")] = 365,
+) -> None:
+    """Make a development CA and certificates for a Dask cluster over TLS."""
+    from flows.certs import make_certificates
+
+    for path in make_certificates(folder, host or (), days):
+        _out.print(path, markup=False, highlight=False, soft_wrap=True)
 
 
 class _watched:

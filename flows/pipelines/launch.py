@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from flows import watch
+from flows import storage, watch
 from flows.families.catalogue import pipeline_named
-from flows.faults import RunError
+from flows.faults import Fault, InputError, RunError
 from flows.pipelines.record import Body, record
 from flows.pipelines.run import Interrupted, run_pipeline, score_pipeline
 from flows.pipelines.stages import Plain, Stages
@@ -28,6 +28,7 @@ def launch(
     recorded: bool = True,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
+    _refuse_secrets(source, target)
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume)
     with _interrupts_as_failures():
@@ -40,6 +41,7 @@ def launch_score(
     run: str, source: str, target: str, compute: ComputeSettings, recorded: bool = True
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
+    _refuse_secrets(run, source, target)
 
     def body(
         stages: Stages, source: str, target: str, _: Any, compute: ComputeSettings, __: Any
@@ -57,6 +59,16 @@ def _recorded(name: str, body: Body[dict[str, Any]], request: Request) -> dict[s
     """Record a run, saying first what the seconds before its first stage are for."""
     watch.current.get().stage("prefect (--no-record goes without)")
     return record(name, body, *request, say=watch.current.get().log)
+
+
+def _refuse_secrets(*urls: str) -> None:
+    """Refuse them before Prefect records them as parameters of the run."""
+    try:
+        for url in urls:
+            storage.refuse_secrets(url)
+    except storage.StorageError as error:
+        fault = Fault(file="command line", expected="a URL without secrets", found=str(error))
+        raise InputError([fault]) from error
 
 
 @contextmanager

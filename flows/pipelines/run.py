@@ -26,7 +26,9 @@ from flows.families.base import (
 from flows.families.catalogue import pipeline_named
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.fit import FitResult, Progress, run_fit
+from flows.lock import claim
 from flows.partition import Part
+from flows.pipelines.access import reached
 from flows.pipelines.compute import Compute, computing, each_of
 from flows.pipelines.stages import Plain, Stages, escape
 from flows.publish import plots, report
@@ -116,6 +118,19 @@ def run_pipeline(
     StorageError
         If storage cannot be read or written.
     """
+    with reached(compute.s3):
+        return _run_pipeline(family, stages, source, target, settings, compute, resume)
+
+
+def _run_pipeline(
+    family: Family,
+    stages: Stages,
+    source: str,
+    target: str,
+    settings: RunSettings,
+    compute: ComputeSettings,
+    resume: str | None,
+) -> dict[str, Any]:
     target = storage.absolute(target)
     place = RunPlace(target, resume or new_run_id())
     watch.current.get().stage("check")
@@ -131,7 +146,9 @@ def run_pipeline(
         run = _Run(family, source, place, settings, stages, found, files=files, checked=checked)
         how = f"go on with the same command and --resume {place.run_id}"
         try:
-            return _fit_and_publish(run, resume is not None)
+            # One publisher a run: until the end, not only while the model is fitted.
+            with claim(place.work, place.run_id):
+                return _fit_and_publish(run, resume is not None)
         except KeyboardInterrupt as error:
             raise Interrupted(f"latest.json is as it was; {how}") from error
         except (ComputeError, StorageError) as error:
@@ -142,6 +159,13 @@ def score_pipeline(
     fitted_run: str, stages: Stages, source: str, target: str, compute: ComputeSettings
 ) -> dict[str, Any]:
     """Apply the posterior of a finished run to new data and publish the result."""
+    with reached(compute.s3):
+        return _score_pipeline(fitted_run, stages, source, target, compute)
+
+
+def _score_pipeline(
+    fitted_run: str, stages: Stages, source: str, target: str, compute: ComputeSettings
+) -> dict[str, Any]:
     fitted, record = open_run(fitted_run)
     family = pipeline_named(record.pipeline)
     settings = family.settings(**record.settings)
@@ -191,7 +215,13 @@ def check_files(
         raise
     except StorageError as error:
         raise InputError(
-            [Fault(file=source, expected="input that can be read", found=str(error))]
+            [
+                Fault(
+                    file=storage.shown(source),
+                    expected="input that can be read",
+                    found=str(error),
+                )
+            ]
         ) from error
     checked = stages.map("check", partial(_check, family), files, settings)
     faults = [fault for one in checked for fault in one.faults]
@@ -453,7 +483,11 @@ def _groups(parts: Sequence[Part], most: int) -> list[list[Part]]:
 
 
 def _apply_to_group(group: Sequence[Part], function: Callable[..., R], *args: Any) -> list[R]:
-    return [function(part, *args) for part in group]
+    results = [function(part, *args) for part in group]
+    # Looked at after reading: what was read is then what was checked.
+    for url, fingerprint in sorted({(s.url, s.fingerprint) for p in group for s in p.slices}):
+        storage.refuse_changed(url, fingerprint)
+    return results
 
 
 def _digest(*texts: str) -> str:

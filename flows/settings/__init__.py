@@ -4,6 +4,7 @@ A settings object is frozen and refuses names that it does not know. Each field 
 meaning, default and range once, in the file of its family.
 """
 
+from flows.settings.access import S3Access
 from flows.settings.bags import BagSettings
 from flows.settings.base import ComputeSettings, RunSettings
 from flows.settings.experts import ExpertSettings
@@ -19,6 +20,7 @@ __all__ = [
     "FeatureSettings",
     "KeywordSettings",
     "RunSettings",
+    "S3Access",
     "VariantSettings",
     "compute_settings",
     "describe",

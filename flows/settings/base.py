@@ -7,6 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from flows.settings.access import S3Access
+
 _ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
 
 
@@ -50,6 +52,9 @@ class ComputeSettings(BaseModel):
     memory_limit: str | None = Field(
         None,
         description="Memory of one local worker, such as 4 GiB; empty: its share of the machine.",
+    )
+    s3: S3Access = Field(
+        S3Access.model_validate({}), description="How s3:// is reached; empty: the environment."
     )
 
     @model_validator(mode="after")

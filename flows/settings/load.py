@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from flows.faults import Fault, InputError
 from flows.settings.base import ComputeSettings, RunSettings
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def compute_settings(
@@ -28,9 +30,7 @@ def compute_settings(
         raise InputError(faults) from error
 
 
-def load(
-    settings: type[RunSettings], config: str | None, assignments: list[str], **given: Any
-) -> RunSettings:
+def load(settings: type[M], config: str | None, assignments: list[str], **given: Any) -> M:
     """Make settings from a config file, ``key=value`` assignments and options, last one wins.
 
     Raises

@@ -5,7 +5,7 @@ small objects go through fsspec; Parquet through pyarrow.fs, which reads it from
 stores several times faster.
 """
 
-from flows.storage.access import S3Access, using
+from flows.storage.access import using
 from flows.storage.errors import StorageError, TransientStorageError
 from flows.storage.inputs import InputFile, expand, refuse_changed
 from flows.storage.objects import (
@@ -30,7 +30,6 @@ from flows.storage.urls import absolute, is_local, join, refuse_secrets, shown
 
 __all__ = [
     "InputFile",
-    "S3Access",
     "StorageError",
     "TransientStorageError",
     "absolute",

@@ -3,8 +3,8 @@
 The environment decides, so that worker processes decide alike: ``AWS_ACCESS_KEY_ID``,
 ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_PROFILE``, ``AWS_REGION``,
 ``AWS_ENDPOINT_URL`` (or ``AWS_ENDPOINT_URL_S3``), ``AWS_CA_BUNDLE``, and as elsewhere
-``AWS_NO_SIGN_REQUEST=YES`` (anonymous) and ``AWS_REQUEST_PAYER=requester``. `S3Access` are
-the same as settings; `using` holds them, and so the processes started meanwhile, to these.
+``AWS_NO_SIGN_REQUEST=YES`` (anonymous) and ``AWS_REQUEST_PAYER=requester``. The settings
+`flows.settings.S3Access` become these variables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from pyarrow.fs import (
     PyFileSystem,
     S3FileSystem,
 )
-from pydantic import BaseModel, ConfigDict, Field
 
 from flows.storage.errors import told
 from flows.storage.urls import absolute, is_local
@@ -34,61 +33,17 @@ CONNECT, READ = 5.0, 60.0  # seconds
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 
 
-class S3Access(BaseModel):
-    """How object stores are reached; what is empty is taken from the environment (AWS_*)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    endpoint_url: str | None = Field(
-        None, description="Address of a store other than Amazon's, such as https://host:9000."
-    )
-    ca_file: str | None = Field(
-        None, description="Certificates (PEM) that the store's own is checked against."
-    )
-    region: str | None = Field(None, description="Region of the buckets.")
-    profile: str | None = Field(
-        None, description="Profile of the AWS configuration files whose credentials are used."
-    )
-    anonymous: bool = Field(False, description="Read public buckets without credentials.")
-    requester_pays: bool = Field(
-        False, description="Pay for what is read from buckets that ask for it."
-    )
-    block: str | None = Field(
-        None,
-        description="Name of a Prefect Secret block with the credentials as JSON: "
-        "aws_access_key_id, aws_secret_access_key and, where needed, aws_session_token.",
-    )
-
-    def environment(self) -> dict[str, str]:
-        """Return these settings as environment variables."""
-        found = {
-            "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_CA_BUNDLE": self.ca_file,
-            "AWS_REGION": self.region,
-            "AWS_DEFAULT_REGION": self.region,
-            "AWS_PROFILE": self.profile,
-            "AWS_NO_SIGN_REQUEST": "YES" if self.anonymous else None,
-            "AWS_REQUEST_PAYER": "requester" if self.requester_pays else None,
-        }
-        return {name: value for name, value in found.items() if value is not None}
-
-
 @contextmanager
-def using(access: S3Access, credentials: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Reach object stores so for the duration of a block, in this process and its children.
+def using(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the duration of a block, for this process and its children.
 
     Parameters
     ----------
-    access
-        The settings.
-    credentials
-        ``AWS_ACCESS_KEY_ID`` and so on, where they are not in the environment.
+    variables
+        Such as ``AWS_ENDPOINT_URL``.
     """
-    given = {**access.environment(), **(credentials or {})}
-    if access.endpoint_url is not None:
-        given["AWS_ENDPOINT_URL_S3"] = access.endpoint_url
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

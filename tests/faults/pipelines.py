@@ -16,7 +16,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bags": {"max_iter": 6},
     "variants": {"max_iter": 4, "case": "case", "control": "control"},
     "features": {"max_iter": 5, "n_features": 4},
-    "experts": {"max_iter": 5, "n_experts": 2},
+    "experts": {"n_experts": 2, "inference": "cavi"},
 }
 ROWS = {"keywords": 40, "bags": 60, "variants": 150, "features": 120, "experts": 200}
 

@@ -32,8 +32,8 @@ class Proxy:
         (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), or None.
     latency
         Seconds that every answer is late.
-    seen
-        First lines of the requests.
+    seen, heads
+        First lines of the requests, and all of their heads.
     done
         What was done to which: (first line, fault).
     """
@@ -41,6 +41,7 @@ class Proxy:
     def __init__(self, upstream: int, plan: Plan = never, latency: float = 0.0) -> None:
         self.upstream, self.plan, self.latency = upstream, plan, latency
         self.seen: list[str] = []
+        self.heads: list[str] = []
         self.done: list[tuple[str, str]] = []
         self._lock = threading.Lock()
         self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -70,6 +71,7 @@ class Proxy:
             line = head.split(b"\r\n", 1)[0].decode("latin-1")
             with self._lock:
                 self.seen.append(line)
+                self.heads.append(head.decode("latin-1"))
                 fault = self.plan(len(self.seen), line)
                 if fault is not None:
                     self.done.append((line, fault))

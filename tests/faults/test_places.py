@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-import subprocess
+import ssl
 import threading
 import time
 from dataclasses import replace
@@ -13,8 +13,10 @@ from urllib.request import urlopen
 import boto3
 import dask
 import pytest
+import yaml
 
 from flows import lock, storage
+from flows.certs import SIDES, make_certificates
 from flows.checkpoint import Checkpoints
 from flows.cluster import ClusterError, connect
 from flows.executor import InProcess
@@ -83,22 +85,11 @@ def test_the_lock_on_an_object_store(bucket, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """One certificate that signs itself, for every side."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
-    made = subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
-            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", key, "-out", cert),
-        ],
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip(f"no certificate can be made: {made.stderr.decode()[-200:]}")
-    return key, cert
+def certificates(tmp_path_factory):
+    """The development CA with a certificate for each side."""
+    folder = tmp_path_factory.mktemp("tls") / "certs"
+    make_certificates(str(folder))
+    return folder
 
 
 def loops() -> int:
@@ -106,24 +97,54 @@ def loops() -> int:
     return sum(thread.name == "IO loop" for thread in threading.enumerate())
 
 
-def test_a_cluster_behind_tls(certificate, tmp_path, monkeypatch):
-    key, cert = certificate
-    settings = {
-        f"DASK_DISTRIBUTED__COMM__TLS__{part}": value
-        for side in ("SCHEDULER", "WORKER", "CLIENT")
-        for part, value in ((f"{side}__KEY", key), (f"{side}__CERT", cert))
+def configuration(folder):
+    """Return the made configuration of the client's side, by dotted names."""
+    made = yaml.safe_load((folder / "dask.yaml").read_text())["distributed"]["comm"]["tls"]
+    own = {f"client.{name}": value for name, value in made["client"].items()}
+    return {
+        f"distributed.comm.tls.{name}": value
+        for name, value in {"ca-file": made["ca-file"], **own}.items()
     }
-    settings["DASK_DISTRIBUTED__COMM__TLS__CA_FILE"] = cert
+
+
+def foreign_context(own, theirs):
+    """A client that trusts the cluster and has a certificate of another CA."""
+    context = ssl.create_default_context(cafile=str(theirs / "ca.pem"))
+    context.load_cert_chain(own / "client.pem", own / "client-key.pem")
+    return context
+
+
+def nothing_answers(address, context):
+    """Whether a client that has no certificate of the CA gets not one byte from a scheduler."""
+    host, port = address.removeprefix("tls://").rsplit(":", 1)
+    if context is None:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection((host, int(port)), timeout=20) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname=host) as wrapped:
+                wrapped.settimeout(20)
+                return wrapped.recv(1) == b""
+        except (ssl.SSLError, ConnectionError):
+            return True
+
+
+def test_a_cluster_behind_tls(certificates, tmp_path, monkeypatch):
+    settings = {
+        f"DASK_DISTRIBUTED__COMM__TLS__{side.upper()}__{part}": str(certificates / name)
+        for side in SIDES
+        for part, name in (("KEY", f"{side}-key.pem"), ("CERT", f"{side}.pem"))
+    }
+    settings["DASK_DISTRIBUTED__COMM__TLS__CA_FILE"] = str(certificates / "ca.pem")
     settings["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "true"
     job = toy_job(tmp_path)
     alone = replace(job, store=job.store + "-alone")
     expected = run_fit(alone, InProcess(alone))
     made = Deployment(tmp_path / "cluster", protocol="tls", **settings)
-    tls = {
-        "distributed.comm.tls.ca-file": cert,
-        "distributed.comm.tls.client.key": key,
-        "distributed.comm.tls.client.cert": cert,
-    }
+    tls = configuration(certificates)
+    other = tmp_path / "other"
+    make_certificates(str(other))
+    foreign = configuration(other)
     try:
         made.add(**settings).await_line("Registered to:")
         assert made.address.startswith("tls://")
@@ -131,6 +152,10 @@ def test_a_cluster_behind_tls(certificate, tmp_path, monkeypatch):
         with pytest.raises(ClusterError, match="needs certificates"):
             connect(scheduler=made.address).__enter__()
         assert loops() == before
+        assert nothing_answers(made.address, None)
+        assert nothing_answers(made.address, foreign_context(other, certificates))
+        with dask.config.set(foreign), pytest.raises(ClusterError):
+            connect(scheduler=made.address).__enter__()
         # Handshakes can be slow on a busy machine; what is asked here is not how fast they are.
         monkeypatch.setattr("flows.cluster.CONNECT", 40.0)
         with dask.config.set(tls), connect(scheduler=made.address) as cluster:

@@ -1,0 +1,303 @@
+"""Every pipeline on an S3 server, whole and failing: the same bits, or one sentence."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from flows import storage
+from flows.certs import make_certificates
+from flows.cli import main
+from flows.faults import RunError
+from flows.settings import ComputeSettings, S3Access
+from flows.storage import StorageError
+from tests.faults import pipelines, stores
+from tests.faults.proxy import Proxy
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """One server with the buckets ``in`` and ``out``; tests that kill it start it again."""
+    folder = tmp_path_factory.mktemp("s3")
+    for bucket in ("in", "out"):
+        (folder / bucket).mkdir()
+    made = stores.Rclone(folder)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def direct(server, monkeypatch):
+    stores.enter(monkeypatch, server.url)
+    return server
+
+
+@pytest.fixture
+def behind(server, monkeypatch):
+    """Put a proxy before the server."""
+    made = []
+
+    def put(plan, latency=0.0):
+        made.append(Proxy(server.port, plan, latency))
+        stores.enter(monkeypatch, made[-1].url)
+        return made[-1]
+
+    yield put
+    for proxy in made:
+        proxy.close()
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """Return what a pipeline leaves on the local file system, computed once."""
+    folder = tmp_path_factory.mktemp("local")
+    known = {}
+
+    def run(name):
+        if name not in known:
+            source = pipelines.simulate(name, str(folder / "in" / name))
+            known[name] = (
+                source,
+                pipelines.published(pipelines.run(name, source, str(folder / "out" / name))),
+            )
+        return known[name]
+
+    return run
+
+
+def upload(name, source):
+    url = f"s3://in/{name}/{source.rsplit('/', 1)[-1]}"
+    storage.write_bytes(url, storage.read_bytes(source))
+    return url
+
+
+SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in sorted(pipelines.SETTINGS)]
+
+
+@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
+def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
+    source, expected = local(name)
+    outcome = pipelines.run(name, upload(name, source), f"s3://out/{name}")
+    found = pipelines.published(outcome)
+    assert found == expected
+    assert set(expected) > {"posterior/q.npz"}
+    assert storage.names(f"s3://out/{name}") == ["latest.json", "runs"]
+    assert "work" not in storage.names(f"s3://out/{name}/runs/{outcome['run_id']}")
+
+
+@pytest.mark.slow
+def test_workers_read_and_write_s3(direct, local):
+    source, expected = local("features")
+    compute = ComputeSettings(workers=2)
+    outcome = pipelines.run("features", upload("features", source), "s3://out/w", compute)
+    assert pipelines.published(outcome) == expected
+
+
+def every(number, fault):
+    return lambda count, line: fault if count % number == 0 else None
+
+
+def dropping(number):
+    """Cut every n-th answer that has a body."""
+    seen = []
+
+    def plan(count, line):
+        if line.startswith("GET"):
+            seen.append(line)
+            return "drop" if len(seen) % number == 0 else None
+        return None
+
+    return plan
+
+
+@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
+@pytest.mark.parametrize("fault", ["slow down", "drop"])
+def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
+    source, expected = local(name)
+    proxy = behind(every(5, "slow down") if fault == "slow down" else dropping(4))
+    outcome = pipelines.run(name, upload(name, source), f"s3://out/{fault[:4]}/{name}")
+    assert len(proxy.done) > 5
+    assert pipelines.published(outcome) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_the_same_bits_at_200_ms_a_request(behind, local, name):
+    source, expected = local(name)
+    behind(lambda number, line: None, latency=0.2)
+    outcome = pipelines.run(name, upload(name, source), f"s3://out/late/{name}")
+    assert pipelines.published(outcome) == expected
+
+
+@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
+def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
+    source, expected = local(name)
+    restarted = []
+
+    def restart():
+        server.kill()
+        time.sleep(1.5)
+        server.start()
+
+    def plan(number, line):
+        if number in (25, 45):
+            restarted.append(threading.Thread(target=restart))
+            restarted[-1].start()
+        return None
+
+    behind(lambda number, line: None)
+    url = upload(name, source)
+    behind(plan)
+    outcome = pipelines.run(name, url, f"s3://out/again/{name}")
+    for thread in restarted:
+        thread.join()
+    assert len(restarted) == 2
+    assert pipelines.published(outcome) == expected
+
+
+def test_a_store_that_stays_away_ends_the_run_and_it_resumes(behind, local, monkeypatch):
+    source, expected = local("features")
+    away = threading.Event()
+    monkeypatch.setattr("flows.storage.errors.PATIENCE", 1.0)
+
+    def plan(number, line):
+        if "checkpoints" in line and "manifest.json" in line and line.startswith("PUT"):
+            away.set()
+            return None
+        return "slow down" if away.is_set() else None
+
+    proxy = behind(plan)
+    url = upload("features", source)
+    with pytest.raises(RunError, match=r"latest\.json is as it was; go on .* --resume") as stopped:
+        pipelines.run("features", url, "s3://out/away", checkpoint_every=2)
+    assert "\n" not in str(stopped.value)
+    run_id = str(stopped.value).rsplit(" ", 1)[-1]
+    away.clear()
+    proxy.plan = lambda number, line: None
+    assert not storage.exists("s3://out/away/latest.json")
+    outcome = pipelines.run("features", url, "s3://out/away", resume=run_id, checkpoint_every=2)
+    assert outcome["run_id"] == run_id
+    assert pipelines.published(outcome) == expected
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    text = capsys.readouterr().err
+    lines = [line for line in text.splitlines() if line.startswith("vbflows: ")]
+    assert len(lines) == 1, text
+    assert "Traceback" not in text
+    return ended.value.code, lines[0]
+
+
+def test_a_wrong_secret_has_its_sentence(direct, local, monkeypatch, capsys):
+    url = upload("features", local("features")[0])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
+    code, line = refused(capsys, "features", url, "s3://out/x", "--no-record")
+    assert code == 2
+    assert "permission denied; check the access key and its secret" in line
+    assert "not-the-secret" not in line
+
+
+def test_a_missing_bucket_has_its_sentence(direct, local, capsys):
+    source = local("features")[0]
+    code, line = refused(capsys, "features", "s3://nowhere/x", "s3://out/x", "--no-record")
+    assert (code, "there is no bucket 'nowhere'" in line) == (2, True)
+    code, line = refused(capsys, "features", source, "s3://nowhere/x", "--no-record")
+    assert (code, "there is no bucket 'nowhere'" in line) == (1, True)
+
+
+def test_no_permission_to_write_is_found_out_before_the_fit(behind, local, capsys, monkeypatch):
+    source = local("features")[0]
+    behind(lambda number, line: "deny" if line.startswith("PUT") else None)
+    monkeypatch.setattr("flows.pipelines.run.run_fit", pytest.fail)
+    code, line = refused(capsys, "features", source, "s3://out/denied", "--no-record")
+    assert code == 1
+    assert "cannot write s3://out/denied" in line
+    assert "permission denied" in line
+
+
+@pytest.mark.parametrize("where", ["s3", "local"])
+def test_an_input_that_changes_during_the_run_is_refused(
+    direct, local, tmp_path, monkeypatch, where
+):
+    source = local("features")[0]
+    url = "s3://in/changing/x.parquet" if where == "s3" else str(tmp_path / "x.parquet")
+    storage.write_bytes(url, storage.read_bytes(source))
+    other = storage.read_bytes(pipelines.simulate("features", str(tmp_path / "other"), 199))
+    from flows.pipelines import run
+
+    begun = run.computing
+
+    def change(compute):
+        storage.write_bytes(url, other)
+        return begun(compute)
+
+    monkeypatch.setattr(run, "computing", change)
+    target = str(tmp_path / "out")
+    with pytest.raises(RunError, match="has changed since this run first read it"):
+        pipelines.run("features", url, target)
+    assert not storage.exists(f"{target}/latest.json")
+
+
+def test_a_profile_by_settings(server, local, monkeypatch, tmp_path):
+    source, expected = local("features")
+    stores.enter(monkeypatch, server.url)
+    url = upload("features", source)
+    stores.enter(monkeypatch, "http://127.0.0.1:9")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    profiles = tmp_path / "credentials"
+    keys = f"aws_access_key_id={stores.KEY}\naws_secret_access_key={stores.SECRET}"
+    profiles.write_text(f"[other]\n{keys}\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
+    access = S3Access(endpoint_url=server.url, profile="other")
+    outcome = pipelines.run("features", url, str(tmp_path / "out"), ComputeSettings(s3=access))
+    assert pipelines.published(outcome) == expected
+    assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
+
+
+def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, tmp_path):
+    source, _ = local("features")
+    make_certificates(str(tmp_path / "tls"))
+    cert, key = (str(tmp_path / "tls" / f"scheduler{end}.pem") for end in ("", "-key"))
+    public = stores.Rclone(server.folder, "--cert", cert, "--key", key, signed=False)
+    try:
+        stores.enter(monkeypatch, server.url)
+        url = upload("features", source)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+        address = public.url.replace("http:", "https:")
+        monkeypatch.setattr("flows.storage.errors.PATIENCE", 0.5)
+        unknown = S3Access(endpoint_url=address, anonymous=True)
+        with storage.using(unknown.environment()), pytest.raises(StorageError):
+            storage.read_bytes(url)
+        known = S3Access(endpoint_url=address, anonymous=True, ca_file=str(tmp_path / "tls/ca.pem"))
+        with storage.using(known.environment()):
+            assert storage.expand("s3://in/features", [".parquet"])
+            assert storage.read_table(url).num_rows == storage.row_count(source)
+    finally:
+        public.kill()
+
+
+def test_the_requester_pays(behind, local, direct):
+    url = upload("features", local("features")[0])
+    proxy = behind(lambda number, line: None)
+    with storage.using(S3Access(requester_pays=True).environment()):
+        assert storage.read_table(url).num_rows
+        assert storage.expand(url, [])
+    assert proxy.heads
+    assert all("x-amz-request-payer: requester" in head.lower() for head in proxy.heads)
+
+
+def test_credentials_do_not_belong_in_a_url(capsys, tmp_path):
+    for url in ("s3://key:canary@in/x.parquet", "https://host/x.parquet?X-Amz-Signature=canary"):
+        code, line = refused(capsys, "features", url, str(tmp_path / "out"))
+        assert code == 2
+        assert "URLs stand in logs, records and reports" in line
+        assert "canary" not in line
