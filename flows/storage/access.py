@@ -29,7 +29,7 @@ from flows.storage.errors import told
 from flows.storage.urls import absolute, is_local
 
 ATTEMPTS = 3  # of the clients themselves, with growing pauses, within one of ours
-CONNECT, READ = 5.0, 60.0  # seconds
+CONNECT, READ = 5.0, 30.0  # seconds
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 
 

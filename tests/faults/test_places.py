@@ -6,12 +6,15 @@ import socket
 import ssl
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import boto3
 import dask
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -22,6 +25,7 @@ from flows.cluster import ClusterError, connect
 from flows.executor import InProcess
 from flows.fit import run_fit
 from flows.lock import RunBusy, claim
+from flows.publish.run import RunPlace, RunRecord, finish, open_run
 from tests.faults.processes import Deployment, Process
 from tests.flows.jobs import Killed, kill_at, toy_job
 from vbmodels.state import same_bits
@@ -95,6 +99,72 @@ def certificates(tmp_path_factory):
 def loops() -> int:
     """Return the number of threads that serve a client of Dask."""
     return sum(thread.name == "IO loop" for thread in threading.enumerate())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_one_of_many_writers_creates_an_object(bucket):
+    """The store decides, by a conditional write: many that saw nothing there, one that wrote."""
+    start = threading.Barrier(8)
+
+    def create(number):
+        start.wait()
+        return storage.create_bytes(f"{bucket}/one", str(number).encode())
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(create, range(8)))
+    assert made.count(True) == 1
+    assert storage.read_bytes(f"{bucket}/one") == str(made.index(True)).encode()
+
+
+def run_record(run_id, elbo):
+    now = datetime.now(UTC)
+    return RunRecord(
+        run_id=run_id, pipeline="keywords", source="x", settings={}, versions={}, started=now,
+        finished=now, seconds=1.0, peak_memory_bytes=1, inputs=[], rows_read=1, rows_kept=1,
+        dropped=[], partitions=1, iterations=1, converged=True, elbo=elbo, warnings=[],
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_two_publishers_at_once_leave_no_mix(bucket):
+    """Whatever a reader sees, at any time, is one whole run."""
+    target = f"{bucket}/published"
+    stop = threading.Event()
+    seen, broken = set(), []
+
+    def publish(name):
+        for i in range(6):
+            place = RunPlace(target, f"{name}-{i}")
+            value = float(i) + (0.5 if name == "b" else 0.0)
+            for part in range(3):
+                table = pa.table({"run": [place.run_id], "value": [value]})
+                storage.write_table(place.table("keywords", part), table)
+            storage.write_bytes(storage.join(place.work, "globals"), b"1")
+            finish(place, run_record(place.run_id, value))
+
+    def read():
+        while not stop.is_set():
+            if not storage.exists(f"{target}/latest.json"):
+                continue
+            place, record = open_run(target)
+            found = [storage.read_table(place.table("keywords", i)) for i in range(3)]
+            if {t["run"][0].as_py() for t in found} != {record.run_id} or {
+                t["value"][0].as_py() for t in found
+            } != {record.elbo}:
+                broken.append(record.run_id)
+            seen.add(record.run_id)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(publish, "ab"))
+    stop.set()
+    reader.join()
+    assert not broken
+    assert len(seen) > 2
+    last = open_run(target)[1].run_id
+    assert last in ("a-5", "b-5")
+    assert len(storage.names(f"{target}/runs")) == 12
 
 
 def configuration(folder):
