@@ -25,6 +25,7 @@ from flows.storage import (
     StorageError,
     create_bytes,
     delete,
+    impatient,
     is_local,
     join,
     read_bytes,
@@ -38,6 +39,7 @@ PATIENCE = 3.5 * BEAT  # seconds without a change until a holder counts as dead
 SETTLE = 0.5  # seconds until the last of several writers is known
 
 _held: dict[str, Claim] = {}
+_live: set[str] = set()  # tokens of the claims that this process has
 
 
 class RunBusy(RunError):
@@ -73,12 +75,14 @@ class Claim:
             self._settle()
         elif not is_local(self.url):
             self._settle()
+        _live.add(self.token)
         self._thread.start()
 
     def release(self) -> None:
         """Give the lock back."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(BEAT)  # it may be waiting for storage that does not answer
+        _live.discard(self.token)
         with suppress(StorageError):
             if _read(self.url).get("token") == self.token:
                 delete(self.url)
@@ -133,11 +137,12 @@ class Claim:
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
             try:
-                holder = _read(self.url)
-                if holder and holder.get("token") != self.token:
-                    self._taken_by = _name(holder)
-                    return
-                write_bytes(self.url, self._content())
+                with impatient():
+                    holder = _read(self.url)
+                    if holder and holder.get("token") != self.token:
+                        self._taken_by = _name(holder)
+                        return
+                    write_bytes(self.url, self._content())
             except StorageError as error:
                 log.warning(f"the heartbeat of run {self.run_id} could not be written: {error}")
 
@@ -193,8 +198,13 @@ def _machine() -> str:
 
 
 def _alive(holder: dict[str, Any]) -> bool:
-    """Whether the process that wrote a lock on this machine is still the same one."""
+    """Whether the process that wrote a lock on this machine is still the same one.
+
+    One that this process gave back while storage did not answer is nobody's.
+    """
     try:
+        if int(holder["pid"]) == os.getpid() and holder.get("token") not in _live:
+            return False
         process = psutil.Process(int(holder["pid"]))
         same = abs(process.create_time() - float(holder["started"])) < 1.0
         return bool(same and process.status() != psutil.STATUS_ZOMBIE)

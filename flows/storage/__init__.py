@@ -6,7 +6,7 @@ stores several times faster.
 """
 
 from flows.storage.access import using
-from flows.storage.errors import StorageError, TransientStorageError
+from flows.storage.errors import StorageError, TransientStorageError, impatient
 from flows.storage.inputs import InputFile, expand, refuse_changed
 from flows.storage.objects import (
     check_writable,
@@ -38,6 +38,7 @@ __all__ = [
     "delete",
     "exists",
     "expand",
+    "impatient",
     "is_local",
     "join",
     "names",

@@ -28,7 +28,7 @@ from pyarrow.fs import (
 from flows.storage.errors import told
 from flows.storage.urls import absolute, is_local
 
-ATTEMPTS = 3  # of the clients themselves, with growing pauses, within one of ours
+ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
 CONNECT, READ = 5.0, 30.0  # seconds
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 
@@ -103,7 +103,7 @@ def _s3fs(environment: tuple[tuple[str, str], ...]) -> Any:
         requester_pays=env.get("AWS_REQUEST_PAYER", "").lower() == "requester",
         client_kwargs=client,
         config_kwargs={
-            "retries": {"max_attempts": ATTEMPTS, "mode": "standard"},
+            "retries": {"total_max_attempts": 1, "mode": "standard"},  # s3fs repeats itself
             "connect_timeout": CONNECT,
             "read_timeout": READ,
         },

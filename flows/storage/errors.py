@@ -50,11 +50,19 @@ def persistent(local: bool, call: Callable[[], R]) -> R:
     """
     if local or getattr(_within, "call", False):
         return call()
+    with impatient():
+        return _repeated(call)
+
+
+@contextmanager
+def impatient() -> Iterator[None]:
+    """Do not ask a second time within this block, in this thread."""
+    before = getattr(_within, "call", False)
     _within.call = True
     try:
-        return _repeated(call)
+        yield
     finally:
-        _within.call = False
+        _within.call = before
 
 
 def _repeated(call: Callable[[], R]) -> R:

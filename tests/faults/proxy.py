@@ -85,11 +85,13 @@ class Proxy:
                 server.sendall(asked + b"\r\n\r\n" + rest)
                 up = threading.Thread(target=_pump, args=(client, server), daemon=True)
                 up.start()
-                _answer(server, client, cut=fault == "drop")
-                # A thread that still reads would keep the connection open.
-                with suppress(OSError):
-                    client.shutdown(socket.SHUT_RD)
-                up.join(5)
+                try:
+                    _answer(server, client, cut=fault == "drop")
+                finally:
+                    # A thread that still reads would keep the connection open.
+                    with suppress(OSError):
+                        client.shutdown(socket.SHUT_RD)
+                    up.join(5)
 
 
 def _head(client: socket.socket) -> tuple[bytes, bytes]:
