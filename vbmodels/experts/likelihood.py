@@ -55,13 +55,13 @@ def row_terms(
 def _far_row_terms(
     h: FloatArray, tb: FloatArray, t: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r, log_joint = _softmax(h - np.logaddexp(0.0, -tb))
-    pi, log_gates = _softmax(h)
+    r, log_joint = softmax_and_log(h - np.logaddexp(0.0, -tb))
+    pi, log_gates = softmax_and_log(h)
     return log_joint - log_gates, r - pi, r * t * expit(-tb)
 
 
-def _softmax(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return softmax and logsumexp over the last axis but one."""
+def softmax_and_log(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return softmax and logsumexp over the last axis but one, in one pass."""
     top = logits.max(-2)
     weights = np.exp(logits - top[..., None, :])
     total = weights.sum(-2)

@@ -17,13 +17,15 @@ that as printed the labels never enter the bound.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import logsumexp
 
 from vbmodels.experts.batch import Rows
+from vbmodels.experts.likelihood import CHUNK, softmax_and_log
 from vbmodels.special import jaakkola_lambda
 from vbmodels.state import FloatArray, State, Stats
 
@@ -85,14 +87,31 @@ def local_state(
     before: Local | None,
 ) -> Local:
     """Return the best local parameters for the moments (F, Q) and (G, R); R None: Boehning's."""
-    f, q = expert
-    g, r = gate
-    e = np.sqrt(np.maximum(q, 0.0))
-    logits = g - np.logaddexp(0.0, -e) - 0.5 * e + 0.5 * t * f
-    phi = softmax(logits, axis=0)
-    if r is None:
-        return Local(phi, e, g, None)
-    return Local(phi, e, *_bouchard(g, r, None if before is None else before.c))
+    (f, q), (g, r) = expert, gate
+    phi, e = np.empty_like(g), np.empty_like(g)
+    d, c = np.empty_like(g), np.empty(g.shape[1])
+    old = None if before is None else before.c
+    for rows in _slices(t.size):
+        e[:, rows] = np.sqrt(np.maximum(q[:, rows], 0.0))
+        here = e[:, rows]
+        logits = g[:, rows] - _log_one_plus(here) - 0.5 * (here - t[rows] * f[:, rows])
+        phi[:, rows] = softmax_and_log(logits)[0]
+        if r is not None:
+            start = None if old is None else old[rows]
+            d[:, rows], c[rows] = _bouchard(g[:, rows], r[:, rows], start)
+    return Local(phi, e, g, None) if r is None else Local(phi, e, d, c)
+
+
+def _slices(size: int) -> Iterator[slice]:
+    """Cut the rows so that what a step needs of them stays in cache."""
+    for start in range(0, size, CHUNK):
+        yield slice(start, start + CHUNK)
+
+
+def _log_one_plus(e: FloatArray) -> FloatArray:
+    """Return log(1 + exp(-e)) for e >= 0, where the plain form loses nothing in a sum."""
+    result: FloatArray = np.log(1.0 + np.exp(-e))
+    return result
 
 
 def _bouchard(g: FloatArray, r: FloatArray, c: FloatArray | None) -> tuple[FloatArray, FloatArray]:
@@ -102,14 +121,15 @@ def _bouchard(g: FloatArray, r: FloatArray, c: FloatArray | None) -> tuple[Float
     brings the slope nearer to 0.
     """
     c = logsumexp(g, axis=0) if c is None else c
+    weight, _, _ = _slope(g, r, c)
     for _ in range(_MOST_TURNS):
         before = c
-        weight, _, _ = _slope(g, r, c)
         c = (0.5 * (0.5 * len(g) - 1.0) + (weight * g).sum(0)) / weight.sum(0)
-        _, slope, curvature = _slope(g, r, c)
+        weight, slope, curvature = _slope(g, r, c)
         trial = c + np.clip(slope / np.maximum(curvature, 1e-8), -4.0, 4.0)
-        _, there, _ = _slope(g, r, trial)
-        c = np.where(np.abs(there) < np.abs(slope), trial, c)
+        other, there, _ = _slope(g, r, trial)
+        nearer = np.abs(there) < np.abs(slope)
+        c, weight = np.where(nearer, trial, c), np.where(nearer, other, weight)
         if np.max(np.abs(c - before), initial=0.0) <= _TIGHT:
             break
     return np.sqrt(np.maximum(r - 2.0 * c * g + c * c, 0.0)), c
@@ -131,29 +151,48 @@ def _slope(
 
 def row_sums(batch: Rows, local: Local) -> RowSums:
     """Return the sums of a partition at its local parameters."""
-    w, t = batch.used, batch.t
-    phi, e, gate = local.phi, local.e, local.gate
-    k = len(phi)
-    lam = jaakkola_lambda(e)
-    rest = phi * (-np.logaddexp(0.0, -e) - 0.5 * e + lam * e * e) - xlogy(phi, phi)
-    if local.c is None:
-        pi = softmax(gate, axis=0)
-        # With one expert the softmax is constant and needs no bound.
-        curve = 0.5 if k > 1 else 0.0
-        slope = phi - pi + curve * gate
-        constant = -logsumexp(gate, axis=0) + (pi * gate - 0.5 * curve * gate * gate).sum(0)
-        curvature = None
-    else:
-        c, weight = local.c, jaakkola_lambda(gate)
-        slope = phi - 0.5 + 2.0 * c * weight
-        inner = np.logaddexp(0.0, gate) - 0.5 * (c + gate) + weight * (c * c - gate * gate)
-        constant = -c - inner.sum(0)
-        curvature = batch.gram(w * weight)
+    w, t, phi = batch.used, batch.t, local.phi
+    pull, weight, slope = (np.empty_like(phi) for _ in range(3))
+    curve = np.empty_like(phi)
+    constant = 0.0
+    for rows in _slices(batch.size):
+        p, e, own = phi[:, rows], local.e[:, rows], w[rows]
+        lam = jaakkola_lambda(e)
+        # phi log phi is 0 at phi = 0; below the smallest normal number it is as good as that.
+        entropy = np.log(np.maximum(p, np.finfo(float).tiny))
+        rest = np.einsum("kn,kn->n", p, lam * e * e - 0.5 * e - _log_one_plus(e) - entropy)
+        if local.c is None:
+            gate, beside = _bohning_terms(p, local.gate[:, rows])
+        else:
+            gate, beside, lam_gate = _bouchard_terms(p, local.gate[:, rows], local.c[rows])
+            curve[:, rows] = own * lam_gate
+        pull[:, rows] = 0.5 * own * t[rows] * p
+        weight[:, rows] = own * p * lam
+        slope[:, rows] = own * gate
+        constant += float(own @ (rest + beside))
     return RowSums(
-        linear=batch.collect(0.5 * w * t * phi),
-        quadratic=batch.gram(w * phi * lam),
-        gate_linear=batch.collect(w * slope),
-        gate_quadratic=curvature,
+        linear=batch.collect(pull),
+        quadratic=batch.gram(weight),
+        gate_linear=batch.collect(slope),
+        gate_quadratic=None if local.c is None else batch.gram(curve),
         share=phi @ w,
-        constant=float(w @ (rest.sum(0) + constant)),
+        constant=constant,
     )
+
+
+def _bohning_terms(phi: FloatArray, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the slope in the gates' sums, phi - pi + m/2, and the row's constant."""
+    pi, log_total = softmax_and_log(m)
+    # With one expert the softmax is constant and needs no bound.
+    half = 0.5 if len(phi) > 1 else 0.0
+    constant = np.einsum("kn,kn->n", pi - 0.5 * half * m, m) - log_total
+    return phi - pi + half * m, constant
+
+
+def _bouchard_terms(
+    phi: FloatArray, d: FloatArray, c: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the slope, phi - 1/2 + 2 c lambda(d), the row's constant, and lambda(d)."""
+    lam = jaakkola_lambda(d)
+    inner = _log_one_plus(d) + 0.5 * (d - c) + lam * (c * c - d * d)
+    return phi - 0.5 + 2.0 * c * lam, -c - inner.sum(0), lam
