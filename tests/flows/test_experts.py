@@ -235,3 +235,22 @@ def test_settings_of_sampling_that_do_not_go_together(tmp_path, capsys, more, ex
     code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *told)
     assert code == 2
     assert expected in " ".join(said.split())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("inference", ["marginal", "cavi", "mh"])
+def test_workers_give_the_bits_of_one_process(simulated, tmp_path, capsys, inference):
+    more = ["--no-record", "--partitions", "3", "--set", f"inference={inference}", "--set", "tau=1"]
+    more += ["--set", "n_experts=2", "--set", "tol=1e-5", "--set", "shared=false"]
+    if inference == "mh":
+        more += ["--set", "warmup=20", "--set", "draws=10", "--set", "chains=2"]
+    tables = []
+    for place in ([], ["--workers", "2"]):
+        target = tmp_path / ("two" if place else "one")
+        code, said = run(capsys, "experts", simulated, target, *more, *place)
+        assert code == 0, said
+        folder, _ = latest(target)
+        tables.append((rows_of(folder), rows_of(folder, "experts")))
+    assert tables[0][0].equals(tables[1][0])
+    assert tables[0][1].equals(tables[1][1])
