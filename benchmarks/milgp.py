@@ -30,12 +30,13 @@ from sklearn.preprocessing import StandardScaler
 from vbmodels.cavi import fit
 from vbmodels.mil.batch import Instances, bags
 from vbmodels.mil.gp_data import MultiLabelBags
-from vbmodels.mil.gp_features import KernelOptions
+from vbmodels.mil.gp_direct import DirectGP
 from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.mil.gp_kernel import KernelOptions
 from vbmodels.mil.gp_likelihood import evaluate
 from vbmodels.mil.gp_logistic import LogisticGP, predict_logistic
 from vbmodels.mil.gp_predict import predict
-from vbmodels.mil.gp_probit import CollapsedGP, DirectGP, PrintedGP
+from vbmodels.mil.gp_probit import CollapsedGP, PrintedGP
 from vbmodels.state import FloatArray
 
 NEWSGROUPS = ("alt.atheism", "comp.graphics", "rec.sport.hockey", "sci.med")

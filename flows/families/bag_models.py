@@ -15,12 +15,13 @@ from vbmodels.mil.choice import Chosen, ChosenVMMIC
 from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.gibbs import Chains, GibbsVMMIC
 from vbmodels.mil.gp_data import MultiLabelBags
-from vbmodels.mil.gp_features import KernelOptions
+from vbmodels.mil.gp_direct import DirectGP
 from vbmodels.mil.gp_gibbs import Chains as GPChains
 from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.mil.gp_kernel import KernelOptions
 from vbmodels.mil.gp_logistic import LogisticGP, predict_logistic
 from vbmodels.mil.gp_predict import predict as predict_gp
-from vbmodels.mil.gp_probit import PRINTED, CollapsedGP, DirectGP, PrintedGP
+from vbmodels.mil.gp_probit import PRINTED, CollapsedGP, PrintedGP
 from vbmodels.mil.posterior import predict
 from vbmodels.mil.printed import PrintedVMMIC
 from vbmodels.mil.priors import Priors

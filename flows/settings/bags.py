@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from flows.settings.base import RunSettings
 from vbmodels.mil.choice import LENGTHS
-from vbmodels.mil.gp_features import KernelOptions
+from vbmodels.mil.gp_kernel import KernelOptions
 
 _BAG_FORMS = {
     "vmmic": ("collapsed", "mean_field", "as_printed", "gibbs"),

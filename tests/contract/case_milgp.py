@@ -24,11 +24,12 @@ from tests.contract.cases import (
 from vbmodels.cavi import fit
 from vbmodels.mil.batch import Bags, split
 from vbmodels.mil.gp_data import MultiLabelBags
-from vbmodels.mil.gp_features import KernelOptions
+from vbmodels.mil.gp_direct import DirectGP
 from vbmodels.mil.gp_gibbs import GibbsGP
+from vbmodels.mil.gp_kernel import KernelOptions
 from vbmodels.mil.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
 from vbmodels.mil.gp_predict import predict
-from vbmodels.mil.gp_probit import CollapsedGP, DirectGP, PrintedGP, Search
+from vbmodels.mil.gp_probit import CollapsedGP, PrintedGP, Search
 from vbmodels.mil.gp_simulate import simulate_gp
 from vbmodels.state import FloatArray
 

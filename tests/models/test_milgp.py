@@ -16,19 +16,21 @@ from tests.contract.cases import Case
 from vbmodels.cavi import fit
 from vbmodels.mil.batch import Instances, bags, split
 from vbmodels.mil.gp_data import BLOCK, MultiLabelBags, Observed, Sample, Spread, blocks_of
-from vbmodels.mil.gp_features import KERNELS, KernelOptions, correlation, feature_map
+from vbmodels.mil.gp_direct import DirectGP
+from vbmodels.mil.gp_features import feature_map
 from vbmodels.mil.gp_gibbs import Chains, GibbsGP, draw_latent, predict_from_draws
+from vbmodels.mil.gp_kernel import KERNELS, KernelOptions, correlation
 from vbmodels.mil.gp_likelihood import CACHE, BagTerms, Block, evaluate
 from vbmodels.mil.gp_logistic import LogisticGP, predict_logistic
+from vbmodels.mil.gp_points import sobol_normals
 from vbmodels.mil.gp_predict import (
     bag_summary,
     entropy,
     negative_bags,
     predict,
     probit_bald,
-    sobol_normals,
 )
-from vbmodels.mil.gp_probit import CollapsedGP, DirectGP, OneSided, PrintedGP
+from vbmodels.mil.gp_probit import CollapsedGP, OneSided, PrintedGP
 from vbmodels.mil.gp_simulate import simulate_gp
 from vbmodels.state import same_bits
 
@@ -142,7 +144,7 @@ def test_text_is_seen_by_its_unit_rows():
     assert f.linear
     assert not f.kinds
     assert f.clip == np.inf
-    assert_allclose(f.weights[0], [np.sqrt(2)] * 6 + [2.0])
+    assert_allclose(f.weights[0, 0], [np.sqrt(2)] * 6 + [2.0])
 
 
 def test_unknown_kernels_and_grids_are_refused():

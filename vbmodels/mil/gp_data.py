@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vbmodels.linalg import pack
 from vbmodels.mil.batch import UNLABELLED, Bags, Instances
 from vbmodels.state import FloatArray, IntArray, State, Stats
 
@@ -147,6 +148,22 @@ def row_hash(rows: FloatArray, seed: int) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
+FOLDS = 5
+"""Folds of bags in which the baseline is fitted."""
+
+
+def folds_of(rows: FloatArray, offsets: IntArray) -> IntArray:
+    """Return the fold of each row [n, D]: that of its bag, by a hash of the bag's rows.
+
+    Equal bags are in one fold, whatever their names and however the data are cut; so a bag that
+    was fitted is scored out of its fold later too.
+    """
+    total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
+    own = (total[offsets[1:]] - total[offsets[:-1]]) >> np.uint64(11)
+    result: IntArray = np.repeat((own % np.uint64(FOLDS)).astype(np.int64), np.diff(offsets))
+    return result
+
+
 @dataclass(frozen=True)
 class Spread(Stats):
     """Number, mean and squared deviations of rows; sums by Chan, Golub and LeVeque (1979)."""
@@ -172,6 +189,23 @@ class Spread(Stats):
 
 
 @dataclass(frozen=True)
+class Products(Stats):
+    """sum x x' over rows of text, packed, [D (D + 1)/2]; [0] where there is none."""
+
+    total: FloatArray
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> Products:
+        """Sum over rows [n, D]."""
+        return cls(pack(rows.T @ rows) if len(rows) else np.empty(0))
+
+    def __add__(self, other: Self) -> Products:
+        if not (self.total.size and other.total.size):
+            return self if self.total.size else other
+        return Products(self.total + other.total)
+
+
+@dataclass(frozen=True)
 class Observed(Stats):
     """What a partition returns once, before the first evaluation.
 
@@ -185,6 +219,8 @@ class Observed(Stats):
         Bags with each label, [C].
     samples
         Of instances of bags positive in none of the classes, and of each class's positive bags.
+    products
+        Of the instances of unit length, where they were asked for.
     """
 
     spread: Spread
@@ -192,9 +228,10 @@ class Observed(Stats):
     positive: IntArray
     negative: IntArray
     samples: tuple[Sample, ...]
+    products: Products
 
     @classmethod
-    def of(cls, batch: Batch, limit: int, seed: int) -> Observed:
+    def of(cls, batch: Batch, limit: int, seed: int, products: bool = False) -> Observed:
         """Summarise one partition; samples have at most ``limit`` rows of each label.
 
         With several classes, each one's sample is smaller, so that all have 2 ``limit`` rows
@@ -215,6 +252,7 @@ class Observed(Stats):
                 positive=(labels[part] == 1).sum(axis=0),
                 negative=(labels[part] == 0).sum(axis=0),
                 samples=tuple(Sample.of(rows[chosen], limit, seed) for chosen in own.T),
+                products=Products.of(rows[unit] if products else rows[:0]),
             )
             total = found if total is None else total + found
         if total is None:

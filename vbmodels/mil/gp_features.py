@@ -8,95 +8,35 @@ points z, FITC: Snelson and Ghahramani 2005). With L_j L_j' = k_j(z, z), w ~ N(0
 
 independent over instances. x is scaled: z-scores, clipped, over sqrt(D) (so that a length
 scale of 1 suits any D), or as it is for rows of unit length.
+
+In rows of text the columns are words, and words that stand together mean alike. The linear part
+then is v_lin x'R x: weights of words are N(0, v_lin R) a priori,
+
+    R_jk = C_jk / sqrt(C_jj C_kk),   C = sum x x' over all instances,   R_jj = 1,
+
+the kernel of the generalised vector space model (Wong, Ziarko and Wong 1985) and of latent
+semantics (Cristianini, Shawe-Taylor and Lodhi 2002), with words of unit length: a single word's
+variance stays v_lin, and what a bag says of a word is said of its companions too. R reads no
+label. In phi it is x L, L L' = R (with the jitter of k(z, z)).
+
+One more column for each class may hold the score of `gp_baseline` times sqrt(v_b).
 """
 
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
-from vbmodels.linalg import cholesky, solve_lower
+from vbmodels.linalg import cholesky, solve_lower, unpack
 from vbmodels.mil.gp_data import Observed
+from vbmodels.mil.gp_kernel import JITTER, KernelOptions, correlation, inducing_points
 from vbmodels.state import FloatArray, IntArray, State
 
-STATIONARY = ("rbf", "exponential", "matern32", "matern52")
-KERNELS = ("linear", *STATIONARY)
-JITTER = 1e-6
-"""Added to the diagonal of k(z, z), whose entries are 1."""
-TEXT_SHARE = 0.99
-"""Share of rows of unit length from which on data count as text."""
-LENGTH_SCALES = (0.5, 0.7, 1.0, 1.4)
-AMPLITUDES = (1.0, 3.0, 10.0)
-
-
-@dataclass(frozen=True)
-class KernelOptions:
-    """What the user may say of the Gaussian process.
-
-    Parameters
-    ----------
-    kernel
-        A name of `KERNELS` or a sum of them ("linear+rbf"); "auto" is linear for rows of
-        unit length and RBF elsewhere.
-    length_scales, amplitudes
-        The grid of stationary kernels, in scaled units; the evidence picks.
-    linear_variance, constant_variance
-        v_lin and v_c.
-    offset
-        c0, the mean of f before the constant is fitted.
-    n_inducing
-        R, at most the number of distinct rows in the sample; by default 50, and 10 more for
-        each further class up to 200, because classes share them.
-    standardise
-        Whether features become z-scores; None: unless the rows have unit length.
-    clip
-        Largest |z-score|.
-    sample
-        Rows of each kind of bag that inducing points are chosen from.
-    sample_seed
-        Seed of the sample's hash.
-    """
-
-    kernel: str = "auto"
-    length_scales: tuple[float, ...] = LENGTH_SCALES
-    amplitudes: tuple[float, ...] = AMPLITUDES
-    linear_variance: float = 2.0
-    constant_variance: float = 4.0
-    offset: float = -1.0
-    n_inducing: int | None = None
-    standardise: bool | None = None
-    clip: float = 3.0
-    sample: int = 1000
-    sample_seed: int = 0
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.names if name not in KERNELS]
-        if unknown and self.kernel != "auto":
-            raise ValueError(
-                f"expected a kernel out of {', '.join(KERNELS)}, a sum of them such as "
-                f"linear+rbf, or auto; got {self.kernel!r}"
-            )
-        positive = (*self.length_scales, *self.amplitudes, self.linear_variance, self.clip)
-        if min(positive, default=0.0) <= 0.0 or not self.length_scales or not self.amplitudes:
-            raise ValueError("length scales, amplitudes, variances and the clip must be positive")
-        if (self.n_inducing is not None and self.n_inducing < 1) or self.sample < 1:
-            raise ValueError("expected at least one inducing point and one row in the sample")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The summands."""
-        return tuple(part.strip() for part in self.kernel.split("+"))
-
-    def resolved(self, observed: Observed) -> tuple[tuple[str, ...], bool]:
-        """Return the summands and whether to standardise, given what the data look like."""
-        text = observed.unit >= TEXT_SHARE * observed.spread.count
-        names = (("linear",) if text else ("rbf",)) if self.kernel == "auto" else self.names
-        return names, (not text) if self.standardise is None else self.standardise
+CLIP = 3.0
+"""Largest |z-score| of the baseline."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +51,11 @@ class FeatureMap(State):
         See above; ``offset`` is c0.
     linear
         Whether there is a linear part.
+    turn
+        L, lower triangular, [D, D]; [0, 0] where R is I.
+    baseline
+        The baseline's regressions on scaled features and 1, [folds, C, D + 1]; [0, C, D + 1]
+        where there is none.
     kinds
         The stationary kernels.
     points
@@ -124,7 +69,8 @@ class FeatureMap(State):
     amplitude
         v_k of each kernel value, [K].
     weights
-        sqrt of the variances that multiply the columns of phi, [K, P].
+        sqrt of the variances that multiply the columns of phi, [K, C', P]; C' is 1 where classes
+        have the same, C where each has its own column of the baseline, the others being 0.
     """
 
     mean: FloatArray
@@ -133,6 +79,8 @@ class FeatureMap(State):
     divisor: float
     offset: float
     linear: bool
+    turn: FloatArray
+    baseline: FloatArray
     kinds: tuple[str, ...]
     points: FloatArray
     lengths: FloatArray
@@ -149,13 +97,20 @@ class FeatureMap(State):
     @property
     def n_columns(self) -> int:
         """Columns of phi, P."""
-        return int(self.weights.shape[1])
+        return int(self.weights.shape[-1])
+
+    def of_class(self, k: int, c: int) -> FloatArray:
+        """Return the weights of kernel value k for class c, [P]."""
+        each = self.weights.shape[1] > 1
+        result: FloatArray = self.weights[k, c if each else 0]
+        return result
 
     @property
     def key(self) -> bytes:
         """Digest of all that columns depend on, for caches."""
         digest = hashlib.blake2b(repr((self.clip, self.divisor, self.linear, self.kinds)).encode())
-        for array in (self.mean, self.scale, self.points, self.lengths, self.factors):
+        for array in (self.mean, self.scale, self.turn, self.baseline, self.points, self.lengths,
+                      self.factors):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
 
@@ -176,49 +131,65 @@ class FeatureMap(State):
         result: FloatArray = np.clip(z, -self.clip, self.clip) / self.divisor
         return result
 
-    def base(self, rows: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 summed [n], a length scale."""
+    def base(
+        self, rows: FloatArray, folds: IntArray | None = None
+    ) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
+        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 summed [n], a length scale.
+
+        ``folds`` are those of the rows' bags, [n], which the baseline needs.
+        """
         x = self.scaled(rows)
-        one = np.ones((len(x), 1))
+        last = [np.ones((len(x), 1))]
+        if len(self.baseline):
+            last.insert(0, scores(self.baseline, x, np.zeros(len(x)) if folds is None else folds))
         distance = cdist(x, self.points) if self.kinds else np.empty((len(x), 0))
+        turned = x @ self.turn if self.turn.size else x
         columns, residuals = [], []
         for length, factors in zip(self.lengths, self.factors, strict=True):
-            parts, residual = [x] if self.linear else [], np.zeros(len(x))
+            parts, residual = [turned] if self.linear else [], np.zeros(len(x))
             for kind, factor in zip(self.kinds, factors, strict=True):
                 part = solve_lower(factor, correlation(kind, distance / length).T).T
                 residual += np.maximum(1.0 - np.einsum("np,np->n", part, part), 0.0)
                 parts.append(part)
-            columns.append(np.hstack([*parts, one]))
+            columns.append(np.hstack([*parts, *last]))
             residuals.append(residual)
         return tuple(columns), tuple(residuals)
 
 
-def correlation(kind: str, r: FloatArray) -> FloatArray:
-    """Return the stationary kernel of amplitude 1 at distances r over the length scale.
+def scores(baseline: FloatArray, x: FloatArray, folds: FloatArray | IntArray) -> FloatArray:
+    """Return the baseline's score of scaled rows [n, D], by the regression of their fold, [n, C].
 
-    Rasmussen and Williams (2006), eqs 4.9 and 4.17: exp(-r^2/2); exp(-r);
-    (1 + a) exp(-a), a = sqrt(3) r; (1 + a + a^2/3) exp(-a), a = sqrt(5) r.
+    Scores are clipped at 3: they are z-scores.
     """
-    if kind == "rbf":
-        result: FloatArray = np.exp(-0.5 * r**2)
-    elif kind == "exponential":
-        result = np.exp(-r)
-    elif kind == "matern32":
-        a = np.sqrt(3.0) * r
-        result = (1.0 + a) * np.exp(-a)
-    else:
-        a = np.sqrt(5.0) * r
-        result = (1.0 + a + a**2 / 3.0) * np.exp(-a)
+    out = np.empty((len(x), baseline.shape[1]))
+    for j, one in enumerate(baseline):
+        rows = folds == j
+        out[rows] = x[rows] @ one[:, :-1].T + one[:, -1]
+    result: FloatArray = np.clip(out, -CLIP, CLIP)
     return result
 
 
-def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Generator) -> FeatureMap:
-    """Choose scaling, inducing points and kernel values from what the partitions summed up."""
+def feature_map(
+    options: KernelOptions, observed: Observed, rng: np.random.Generator, *, folds: int = 0
+) -> FeatureMap:
+    """Choose scaling, inducing points and kernel values from what the partitions summed up.
+
+    ``folds`` are those of the baseline, which is 0 until it is fitted; a model that cannot fit
+    it has none.
+
+    Raises
+    ------
+    ValueError
+        If there is no instance; if the baseline is asked of a model without it, or correlated
+        words where the rows are not text.
+    """
     spread = observed.spread
     if spread.count == 0.0:
         raise ValueError("expected instances, got none in any bag")
     names, standardise = options.resolved(observed)
-    size = spread.mean.size
+    if options.baseline_variance and not folds:
+        raise ValueError("the baseline's score is a feature of inference 'direct' only")
+    size, n_classes = spread.mean.size, observed.positive.size
     mean, scale, clip, divisor = np.zeros(size), np.ones(size), np.inf, 1.0
     if standardise:
         sd = np.sqrt(spread.deviation / spread.count)
@@ -233,16 +204,18 @@ def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Gener
         divisor=divisor,
         offset=options.offset,
         linear="linear" in names,
+        turn=_turn(options, observed, names, standardise),
+        baseline=np.zeros((folds if options.baseline_variance else 0, n_classes, size + 1)),
         kinds=kinds,
         points=np.empty((0, size)),
         lengths=np.ones(1),
         factors=np.empty((1, 0, 0, 0)),
         which=np.zeros(1, dtype=np.int64),
         amplitude=np.zeros(1),
-        weights=np.empty((1, 0)),
+        weights=np.empty((1, 1, 0)),
     )
     samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
-    count = options.n_inducing or min(40 + 10 * observed.positive.size, 200)
+    count = options.n_inducing or min(40 + 10 * n_classes, 200)
     points = inducing_points(samples, count, rng) if kinds else blank.points
     return _with_grid(blank, points, options)
 
@@ -266,15 +239,15 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
     which = np.repeat(np.arange(len(lengths)), len(amplitudes))
     amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds))
     linear = np.full(blank.mean.size if blank.linear else 0, np.sqrt(options.linear_variance))
+    constant = [np.sqrt(options.constant_variance)]
+    own = np.sqrt(options.baseline_variance) * np.eye(blank.baseline.shape[1])
+    columns = len(points) * len(blank.kinds)
     weights = np.array(
         [
-            np.concatenate(
-                [
-                    linear,
-                    np.full(len(points) * len(blank.kinds), np.sqrt(v)),
-                    [np.sqrt(options.constant_variance)],
-                ]
-            )
+            [
+                np.concatenate([linear, np.full(columns, np.sqrt(v)), extra, constant])
+                for extra in (own if len(blank.baseline) else np.empty((1, 0)))
+            ]
             for v in amplitude
         ]
     )
@@ -291,22 +264,22 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
     )
 
 
-def inducing_points(samples: list[FloatArray], count: int, rng: np.random.Generator) -> FloatArray:
-    """Choose ``count`` points, as many from each sample, by k-means from a k-means++ start.
-
-    Samples hold distinct rows; clipping may make some equal, and those count once. A sample
-    with too few leaves the rest to the other.
-    """
-    samples = sorted((np.unique(s, axis=0) for s in samples), key=len)
-    chosen: list[FloatArray] = []
-    for i, sample in enumerate(samples):
-        k = min(len(sample), (count - sum(map(len, chosen))) // (len(samples) - i))
-        if k == len(sample):
-            chosen.append(sample)
-        elif k:
-            with warnings.catch_warnings():
-                # A cluster that loses its rows keeps its centre, which is what is wanted.
-                warnings.simplefilter("ignore", UserWarning)
-                chosen.append(kmeans2(sample, k, iter=10, minit="++", rng=rng)[0])
-    result: FloatArray = np.unique(np.concatenate(chosen), axis=0)
-    return result
+def _turn(
+    options: KernelOptions, observed: Observed, names: tuple[str, ...], standardise: bool
+) -> FloatArray:
+    """Return L of R; [0, 0] where weights are independent."""
+    text = options.is_text(observed) and not standardise
+    if "linear" not in names or options.linear_prior == "independent" or not text:
+        if options.linear_prior == "correlated":
+            raise ValueError(
+                "expected a linear kernel on rows of unit length without negative numbers for "
+                "linear_prior 'correlated'; take 'auto' or 'independent'"
+            )
+        return np.empty((0, 0))
+    products = unpack(observed.products.total)
+    length = np.sqrt(np.diag(products))
+    seen = length > 0.0
+    length = np.where(seen, length, 1.0)
+    cosines = products / length[:, None] / length
+    np.fill_diagonal(cosines, 1.0 + JITTER)
+    return cholesky(cosines, "the cosines between words")

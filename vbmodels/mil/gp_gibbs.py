@@ -27,7 +27,8 @@ from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.diagnostics import Diagnosis, diagnose
 from vbmodels.linalg import cholesky, pack, solve_lower, unpack
 from vbmodels.mil.gp_data import Batch, Observed, bags_of
-from vbmodels.mil.gp_features import FeatureMap, KernelOptions, feature_map
+from vbmodels.mil.gp_features import FeatureMap, feature_map
+from vbmodels.mil.gp_kernel import KernelOptions
 from vbmodels.mil.gp_likelihood import CACHE, BagTerms, Block
 from vbmodels.mil.gp_predict import Predictions, bag_summary, blocks, entropy, negative_bags
 from vbmodels.mil.gp_probit import warn_of_one_side
@@ -124,7 +125,8 @@ class GibbsGP:
 
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""
-        return Observed.of(batch, self.options.sample, self.options.sample_seed)
+        options = self.options
+        return Observed.of(batch, options.sample, options.sample_seed, options.wants_products)
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Chains:
         """Start every chain at a draw from the prior."""
@@ -150,7 +152,7 @@ class GibbsGP:
         flat = q.w.reshape(-1, size)
         total, log_likelihood = np.zeros_like(flat), np.zeros(len(flat))
         gram = np.zeros((size, size))
-        weights = features.weights[0]
+        weights = features.weights[0, 0]
         for block in CACHE.blocks(batch, features, self.keep_columns):
             columns, s = block.columns[0], np.sqrt(1.0 + block.noise(features, 0))
             labels = np.tile(block.labels, (1, self.chains))
@@ -268,7 +270,7 @@ def predict_from_draws(q: Chains, batch: Batch, most: int = 1000) -> list[Predic
 
 
 def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictions:
-    weights = features.weights[0]
+    weights = features.weights[0, 0]
     s = np.sqrt(1.0 + block.noise(features, 0))
     score = features.offset + block.columns[0] @ (draws.mean(axis=0) * weights)
     probability, conditional = np.zeros(len(s)), np.zeros(len(s))

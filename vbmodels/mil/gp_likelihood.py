@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from vbmodels.linalg import pack
-from vbmodels.mil.gp_data import Batch, blocks_of, instances_of, labels_of, rows_of
+from vbmodels.mil.gp_data import Batch, blocks_of, folds_of, instances_of, labels_of, rows_of
 from vbmodels.mil.gp_features import FeatureMap
 from vbmodels.special import inverse_mills, log1mexp
 from vbmodels.state import FloatArray, IntArray, Stats
@@ -55,9 +55,12 @@ class Block:
     @classmethod
     def of(cls, batch: Batch, bags: slice, features: FeatureMap) -> Block:
         """Compute the columns of some bags."""
-        columns, residual = features.base(rows_of(batch, bags))
+        rows = rows_of(batch, bags)
         offsets = instances_of(batch).offsets[bags.start : bags.stop + 1]
-        return cls(columns, residual, offsets - offsets[0], labels_of(batch)[bags])
+        offsets = offsets - offsets[0]
+        folds = folds_of(rows, offsets) if len(features.baseline) else None
+        columns, residual = features.base(rows, folds)
+        return cls(columns, residual, offsets, labels_of(batch)[bags])
 
     def noise(self, features: FeatureMap, k: int) -> FloatArray:
         """Return the variance of r at kernel value k, [n]."""
@@ -158,7 +161,7 @@ class Sums(Stats):
     residual
         sum of the variances of r, [K], over bags with a label in some class.
     matrix
-        phi'phi/s^2 over the same instances ("gram"), [K, P (P + 1)/2]; Gauss-Newton's matrix
+        phi'phi/s^2 over the same instances ("gram"), [K, C', P (P + 1)/2]; Gauss-Newton's matrix
         ("curvature"), [K, C, P (P + 1)/2]; else [0].
     """
 
@@ -168,11 +171,13 @@ class Sums(Stats):
     matrix: FloatArray
 
     @classmethod
-    def zeros(cls, points: FloatArray, wanted: str) -> Sums:
+    def zeros(cls, features: FeatureMap, points: FloatArray, wanted: str) -> Sums:
         """Return sums over no bags."""
         k, c, p = points.shape
         size = p * (p + 1) // 2
-        shape = {"gram": (k, size), "curvature": (k, c, size)}.get(wanted, (0,))
+        shape = {"gram": (*features.weights.shape[:2], size), "curvature": (k, c, size)}.get(
+            wanted, (0,)
+        )
         return cls(np.zeros((k, c)), np.zeros((k, c, p)), np.zeros(k), np.zeros(shape))
 
 
@@ -205,7 +210,7 @@ def evaluate(
     active
         Kernel values that are asked for, [K]; the others stay 0.
     """
-    sums = Sums.zeros(points, wanted)
+    sums = Sums.zeros(features, points, wanted)
     for block in CACHE.blocks(batch, features, keep):
         for k in range(features.n_kernels):
             if active is None or active[k]:
@@ -232,13 +237,14 @@ def _add_block(
     sums.gradient[k] += ((terms.slope / s[:, None]).T @ columns) * weights
     known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
     sums.residual[k] += noise[known].sum()
-    outer = np.outer(weights, weights)
+    outer = weights[:, :, None] * weights[:, None]
     if wanted == "gram":
         half = (columns / s[:, None])[known]
         sums.matrix[k] += pack((half.T @ half) * outer)
     elif wanted == "curvature":
         for c in range(points.shape[1]):
-            sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * outer)
+            own = outer[c if len(outer) > 1 else 0]
+            sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * own)
 
 
 def _curvature(

@@ -26,7 +26,8 @@ from scipy.special import expit, log_expit, roots_hermitenorm
 from vbmodels.cavi import Cursor, Reduce, Step, cavi
 from vbmodels.linalg import cholesky, log_det, pack, solve, solve_lower, unpack
 from vbmodels.mil.gp_data import Batch, Observed
-from vbmodels.mil.gp_features import FeatureMap, KernelOptions, feature_map
+from vbmodels.mil.gp_features import FeatureMap, feature_map
+from vbmodels.mil.gp_kernel import KernelOptions
 from vbmodels.mil.gp_likelihood import CACHE, Block
 from vbmodels.mil.gp_predict import blocks
 from vbmodels.mil.gp_probit import PRINTED, warn_of_one_side
@@ -97,7 +98,8 @@ class LogisticGP:
 
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""
-        return Observed.of(batch, self.options.sample, self.options.sample_seed)
+        options = self.options
+        return Observed.of(batch, options.sample, options.sample_seed, options.wants_products)
 
     def init(self, observed: Observed, rng: np.random.Generator) -> LogisticPosterior:
         """Start at the prior."""
@@ -146,7 +148,7 @@ class LogisticGP:
 
 def latent(q: LogisticPosterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return phi [n, P] and mean and variance of f, [n]."""
-    phi = block.columns[0] * q.features.weights[0]
+    phi = block.columns[0] * q.features.weights[0, 0]
     half = solve_lower(q.factor[c], phi.T)
     variance = np.einsum("pn,pn->n", half, half) + block.noise(q.features, 0)
     return phi, q.features.offset + phi @ q.mean[c], variance

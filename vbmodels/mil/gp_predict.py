@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri, xlogy
-from scipy.stats import qmc
+from scipy.special import log_ndtr, ndtr, xlogy
 
 from vbmodels.linalg import solve_lower
 from vbmodels.mil.gp_data import Batch, blocks_of
 from vbmodels.mil.gp_features import FeatureMap
 from vbmodels.mil.gp_likelihood import Block
+from vbmodels.mil.gp_points import sobol_normals
 from vbmodels.mil.gp_probit import Posterior
 from vbmodels.special import log1mexp
 from vbmodels.state import FloatArray
@@ -86,13 +86,6 @@ def predict(
     return [Predictions.joined(parts) for parts in found]
 
 
-def sobol_normals(count: int, size: int, seed: int) -> FloatArray:
-    """Return scrambled Sobol points of N(0, I), [count, size]."""
-    uniform = qmc.Sobol(size, rng=np.random.default_rng(seed)).random(count)
-    result: FloatArray = ndtri(np.clip(uniform, 1e-15, 1.0 - 1e-15))
-    return result
-
-
 def blocks(features: FeatureMap, batch: Batch) -> Iterator[Block]:
     """Return the bags of a partition with their columns, a block at a time."""
     return (Block.of(batch, bags, features) for bags in blocks_of(batch))
@@ -101,7 +94,7 @@ def blocks(features: FeatureMap, batch: Batch) -> Iterator[Block]:
 def latent(posterior: Posterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return mean c0 + phi'mu, variance phi'Sigma phi and s of each instance, [n]."""
     features, k = posterior.features, int(posterior.kernel[c])
-    columns, weights = block.columns[features.which[k]], features.weights[k]
+    columns, weights = block.columns[features.which[k]], features.of_class(k, c)
     mean = features.offset + columns @ (weights * posterior.mean[c])
     half = solve_lower(posterior.factor[c], (columns * weights).T)
     variance = np.einsum("pn,pn->n", half, half)
@@ -113,18 +106,20 @@ def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArr
     probability = ndtr(mean / np.sqrt(s**2 + variance))
     away = solve_lower(posterior.factor[c], normals.T, transposed=True).T
     log_negative = negative_bags(
-        posterior.features, int(posterior.kernel[c]), block, posterior.mean[c] + away
+        posterior.features, int(posterior.kernel[c]), block, posterior.mean[c] + away, c
     )
     bag, bald = bag_summary(log_negative)
     return Predictions(mean, probability, probit_bald(mean / s, variance / s**2), bag, bald)
 
 
-def negative_bags(features: FeatureMap, k: int, block: Block, draws: FloatArray) -> FloatArray:
-    """Return log P(Y_b = 0 | w) of each bag at draws of w [S, P], [B, S].
+def negative_bags(
+    features: FeatureMap, k: int, block: Block, draws: FloatArray, c: int = 0
+) -> FloatArray:
+    """Return log P(Y_b = 0 | w) of each bag at draws of class c's w [S, P], [B, S].
 
     Rows are taken a few at a time, so that memory stays at some 32 MiB beside the result.
     """
-    columns, weights = block.columns[features.which[k]], features.weights[k]
+    columns, weights = block.columns[features.which[k]], features.of_class(k, c)
     s = np.sqrt(1.0 + block.noise(features, k))
     bag = np.repeat(np.arange(block.offsets.size - 1), np.diff(block.offsets))
     out = np.zeros((block.offsets.size - 1, len(draws)))

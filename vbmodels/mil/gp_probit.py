@@ -11,13 +11,7 @@ s = 1, which costs sum r_i / 2 more: ``collapsed=False``):
     J = log p(Y | w = mu) - |mu|^2/2 - log det(I + G)/2  [- sum r_i/2]
 
 Its maximum is the mode of the exact posterior of w. Coordinate ascent is the step
-mu + (I + G)^-1 grad J; `DirectGP` climbs by L-BFGS in the coordinates L'mu, L L' = I + G, takes
-Gauss-Newton's curvature at the end, and with it the covariance and the evidence
-
-    log p(Y) ~ log p(Y | mu) - |mu|^2/2 - log det(Sigma^-1)/2,
-
-by which the kernel value is chosen from the grid, for each class: the bound's I + G counts
-every instance as if it were observed.
+mu + (I + G)^-1 grad J; `gp_direct` climbs faster.
 """
 
 from __future__ import annotations
@@ -25,17 +19,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from vbmodels.cavi import Cursor, Reduce, Step, cavi
 from vbmodels.linalg import cholesky, log_det, solve_lower, unpack
 from vbmodels.mil.gp_data import Batch, Observed
-from vbmodels.mil.gp_features import FeatureMap, KernelOptions, feature_map
-from vbmodels.mil.gp_lbfgs import Ascent
+from vbmodels.mil.gp_features import FeatureMap, feature_map
+from vbmodels.mil.gp_kernel import KernelOptions
 from vbmodels.mil.gp_likelihood import Sums, evaluate
-from vbmodels.state import BoolArray, FloatArray, IntArray, State, aligned
+from vbmodels.state import BoolArray, FloatArray, IntArray, State
 
 PRINTED = KernelOptions(
     kernel="rbf",
@@ -90,7 +84,7 @@ class Search(State):
     wanted
         What partitions return at the points beside value and gradient; see `evaluate`.
     factor
-        L of I + G, [K, P, P]; [0] before the first evaluation.
+        L of I + G, [K, C', P, P], C' as in `FeatureMap`; [0] before the first evaluation.
     active
         Kernel values that still move, [K].
     kernel
@@ -112,13 +106,6 @@ class Search(State):
 
 
 @dataclass(frozen=True)
-class DirectCursor(Cursor):
-    """Position of the direct fit: the searches, in the coordinates L'mu."""
-
-    ascent: Ascent
-
-
-@dataclass(frozen=True)
 class CollapsedGP:
     """The bound J by coordinate ascent, accelerated; the base of the other forms.
 
@@ -136,15 +123,17 @@ class CollapsedGP:
     options: KernelOptions = field(default_factory=KernelOptions)
     collapsed: bool = True
     keep_columns: bool = True
+    folds: ClassVar[int] = 0
 
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""
-        return Observed.of(batch, self.options.sample, self.options.sample_seed)
+        options = self.options
+        return Observed.of(batch, options.sample, options.sample_seed, options.wants_products)
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Search:
         """Choose the features and start at mu = 0."""
         warn_of_one_side(observed)
-        features = feature_map(self.options, observed, rng)
+        features = feature_map(self.options, observed, rng, folds=self.folds)
         n_classes = observed.positive.size
         return Search(
             features=features,
@@ -175,7 +164,7 @@ class CollapsedGP:
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Return mu + (I + G)^-1 grad J: coordinate ascent (eqs 17, 18)."""
         factor = self.factor(q, stats)
-        moved = q.points + _lower(factor, _lower(factor, self.slope(q, stats)), transposed=True)
+        moved = q.points + lower(factor, lower(factor, self.slope(q, stats)), transposed=True)
         return replace(q, points=moved, factor=factor, wanted="gradient")
 
     def elbo(self, q: Search, stats: Sums) -> float:
@@ -189,9 +178,7 @@ class CollapsedGP:
         """Return J for every kernel value and class, [K, C]."""
         text = 0.0 if self.collapsed else 0.5 * stats.residual[:, None]
         square = 0.5 * (q.points**2).sum(axis=-1)
-        result: FloatArray = (
-            stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None] - text
-        )
+        result: FloatArray = stats.value - square - 0.5 * log_det(self.factor(q, stats)) - text
         return result
 
     def slope(self, q: Search, stats: Sums) -> FloatArray:
@@ -214,8 +201,8 @@ class CollapsedGP:
         if q.precision.size:
             factor = q.precision
         else:
-            known = q.factor if q.factor.size else np.broadcast_to(np.eye(size), (1, size, size))
-            factor = known[kernel]
+            unit = np.broadcast_to(np.eye(size), (q.features.n_kernels, 1, size, size))
+            factor = of_classes(q.factor if q.factor.size else unit, kernel)
         return Posterior(q.features, kernel, q.points[kernel, classes], factor, self.collapsed)
 
     def to_vector(self, q: Search) -> FloatArray:
@@ -249,103 +236,29 @@ class PrintedGP(CollapsedGP):
             yield replace(step, converged=ended)
 
 
-@dataclass(frozen=True)
-class DirectGP(CollapsedGP):
-    """The collapsed bound by L-BFGS for all kernel values and classes at once.
-
-    Parameters
-    ----------
-    tolerance
-        Rise of the bound still promised, in nats, at which a search ends.
-    covariance
-        "gauss_newton", or "bound" for (I + G)^-1; "auto" takes the latter where the kernel is
-        linear on unscaled rows: with one column a word, many of them rare, Gauss-Newton's is
-        too wide (log-likelihood of newsgroup instances -.100 against -.081), elsewhere the
-        bound's is too narrow (birdsong -.27 against -.19).
-    """
-
-    tolerance: float = 1e-6
-    covariance: Literal["auto", "gauss_newton", "bound"] = "auto"
-
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield one step an evaluation, at the best points so far; the last has the curvature."""
-        at = cursor if isinstance(cursor, DirectCursor) else self._begin(cursor)
-        ended = at.q.kernel.size > 0  # type: ignore[attr-defined]
-        yield Step(at.number, at.q, at.elbo, at, ended)
-        while not ended:
-            ended = bool(at.ascent.done.all())
-            at = self._curved(reduce, at) if ended else self._advanced(reduce, at)
-            yield Step(at.number, at.q, at.elbo, at, ended)
-
-    def _begin(self, cursor: Cursor) -> DirectCursor:
-        q, stats = _typed(cursor)
-        factor = self.factor(q, stats)
-        bounds = self.bounds(q, stats)
-        q = replace(q, factor=factor, wanted="gradient")
-        stats = replace(stats, matrix=np.empty(0))
-        gradient = _lower(factor, self.slope(q, stats))
-        at = np.einsum("kqp,kcq->kcp", factor, q.points)
-        size = q.points.shape[-1]
-        ascent = Ascent.start(
-            at.reshape(-1, size), bounds.ravel(), gradient.reshape(-1, size), self.tolerance
-        )
-        return DirectCursor(q, stats, cursor.number, cursor.elbo, aligned(ascent))
-
-    def _advanced(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
-        """Evaluate every unfinished search at its trial."""
-        q, stats = _typed(at)
-        shape, size = q.points.shape, q.points.shape[-1]
-        points = _lower(q.factor, at.ascent.trial.reshape(shape), transposed=True)
-        active = np.asarray(~at.ascent.done.reshape(shape[:2]).all(axis=1), dtype=np.bool_)
-        trial = aligned(replace(q, points=points, active=active))
-        found = aligned(reduce(trial, number=at.number + 1, warm=at.number))
-        value = self.bounds(trial, found).ravel()
-        gradient = _lower(q.factor, self.slope(trial, found))
-        ascent = aligned(at.ascent.told(value, gradient.reshape(-1, size), self.tolerance))
-        taken = (ascent.at != at.ascent.at).any(axis=1).reshape(shape[:2])
-        q = aligned(replace(q, points=np.where(taken[..., None], points, q.points)))
-        stats = replace(
-            stats,
-            value=np.where(taken, found.value, stats.value),
-            gradient=np.where(taken[..., None], found.gradient, stats.gradient),
-        )
-        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent)
-
-    def _curved(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
-        """Ask for the curvature at the end, and choose each class's kernel value by evidence."""
-        q = _typed(at)[0]
-        q = aligned(replace(q, wanted="curvature", active=np.full(q.active.shape, True)))
-        stats = aligned(reduce(q, number=at.number + 1, warm=at.number))
-        matrix = unpack(stats.matrix)
-        factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
-        square = 0.5 * (q.points**2).sum(axis=-1)
-        evidence = stats.value - square - 0.5 * log_det(factor)
-        kernel = evidence.argmax(axis=0)
-        text = not q.features.kinds and not np.isfinite(q.features.clip)
-        if self.covariance == "bound" or (self.covariance == "auto" and text):
-            chosen = q.factor[kernel]
-        else:
-            chosen = factor[kernel, np.arange(kernel.size)]
-        q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
-        stats = replace(stats, matrix=np.empty(0))
-        return DirectCursor(aligned(q), stats, at.number + 1, self.elbo(q, stats), at.ascent)
-
-
-def _lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> FloatArray:
-    """Return L^-1 v or L'^-1 v for every kernel value and class; [K, P, P], [K, C, P]."""
+def lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> FloatArray:
+    """Return L^-1 v or L'^-1 v for every kernel value and class; [K, C', P, P], [K, C, P]."""
+    if factor.shape[1] > 1:
+        each = [
+            solve_lower(one, v[:, None], transposed)[:, 0]
+            for own, vs in zip(factor, vectors, strict=True)
+            for one, v in zip(own, vs, strict=True)
+        ]
+        return np.array(each).reshape(vectors.shape)
     right = np.swapaxes(vectors, -1, -2)
     if len(factor) == 1:
-        solved = solve_lower(factor[0], right[0], transposed)[None]
+        solved = solve_lower(factor[0, 0], right[0], transposed)[None]
     else:
-        solved = solve_lower(factor, right, transposed)
+        solved = solve_lower(factor[:, 0], right, transposed)
     result: FloatArray = np.ascontiguousarray(np.swapaxes(solved, -1, -2))
     return result
 
 
-def _typed(cursor: Cursor) -> tuple[Search, Sums]:
-    q: Any = cursor.q
-    stats: Any = cursor.stats
-    return q, stats
+def of_classes(factor: FloatArray, kernel: IntArray) -> FloatArray:
+    """Return the factor of each class at its kernel value, [C, P, P], from [K, C', P, P]."""
+    classes = np.arange(kernel.size) if factor.shape[1] > 1 else np.zeros(kernel.size, np.int64)
+    result: FloatArray = factor[kernel, classes]
+    return result
 
 
 def warn_of_one_side(observed: Observed) -> None:
