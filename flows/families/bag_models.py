@@ -31,6 +31,8 @@ from vbmodels.state import FloatArray
 ENOUGH_BAGS = 2.0
 """Labelled bags a feature that let a prior scale be learned, with prior_scale=auto."""
 GPModel = CollapsedGP | GibbsGP | LogisticGP
+BASELINE_VARIANCE = 4.0
+"""Prior variance of the weight of the baseline's score, that of the constant."""
 HEURISTIC_AMPLITUDE = 3.0
 """The middle of the grid; the heuristic length scale is 1, in features scaled by sqrt(D)."""
 
@@ -173,7 +175,10 @@ def _make_gp(settings: BagSettings) -> GPModel:
         n_inducing=settings.n_inducing,
         standardise=settings.standardise,
         sample_seed=settings.seed,
+        linear_prior=settings.linear_prior,
+        baseline_variance=BASELINE_VARIANCE if settings.baseline_feature else 0.0,
     )
+    keep = settings.keep_columns
     one_value = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
     if settings.form == "as_printed":
         name = "rbf" if settings.kernel == "auto" else settings.kernel
@@ -183,18 +188,23 @@ def _make_gp(settings: BagSettings) -> GPModel:
             n_inducing=settings.n_inducing,
             standardise=settings.standardise is not False,
             sample_seed=settings.seed,
+            linear_prior=settings.linear_prior,
         )
-        return LogisticGP(printed) if settings.model == "gp_logistic" else PrintedGP(printed)
+        if settings.model == "gp_logistic":
+            return LogisticGP(printed, keep_columns=keep)
+        return PrintedGP(printed, keep_columns=keep)
     if settings.form == "direct":
-        return DirectGP(options if settings.kernel_params == "optimise" else one_value)
+        chosen = options if settings.kernel_params == "optimise" else one_value
+        return DirectGP(chosen, keep_columns=keep, posterior_form=settings.posterior)
     if settings.form == "collapsed":
-        return CollapsedGP(one_value)
+        return CollapsedGP(one_value, keep_columns=keep)
     return GibbsGP(
         one_value,
         chains=settings.chains,
         warmup=settings.burn_in,
         draws=settings.draws,
         thin=settings.thin,
+        keep_columns=keep,
     )
 
 
@@ -213,22 +223,45 @@ def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Score
 
 
 def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
-    """Return the kernel value in use, the constant c0 + sqrt(v_c) w, and linear weights."""
+    """Return what the posterior of each class says; see `_class_coefficients`."""
+    n_classes = q.w.shape[1] if isinstance(model, GibbsGP) else len(_posterior(model, q).mean)
+    told = [_class_coefficients(model, q, c) for c in range(n_classes)]
+    if n_classes == 1:
+        return told[0]
+    return [
+        replace(block, name=f"{block.name} of class {c + 1}")
+        for c, blocks in enumerate(told)
+        for block in blocks
+    ]
+
+
+def _posterior(model: GPModel, q: Any) -> Any:
+    return q if isinstance(model, LogisticGP) else model.posterior(q)  # type: ignore[union-attr]
+
+
+def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
+    """Return the constant c0 + sqrt(v_c) w, linear weights, and the kernel value in use."""
     features, kernel = q.features, 0
     if isinstance(model, GibbsGP):
-        flat = q.draws[:, :, 0].reshape(-1, q.draws.shape[-1])
-        mean, sd = flat.mean(axis=0), flat.std(axis=0)
+        draws = q.draws[:, :, c].reshape(-1, q.draws.shape[-1])
+        mean, half = draws.mean(axis=0), (draws - draws.mean(axis=0)) / np.sqrt(len(draws))
     else:
-        post = q if isinstance(model, LogisticGP) else model.posterior(q)
-        kernel = 0 if isinstance(model, LogisticGP) else int(post.kernel[0])
-        half = np.linalg.inv(post.factor[0])
-        mean, sd = post.mean[0], np.sqrt((half**2).sum(axis=0))
-    weights = features.weights[kernel]
-    mean, sd = mean * weights, sd * weights
+        post = _posterior(model, q)
+        kernel = 0 if isinstance(model, LogisticGP) else int(post.kernel[c])
+        mean, half = post.mean[c], np.linalg.inv(post.factor[c])
+    weights = features.of_class(kernel, c)
+    mean, half = mean * weights, half * weights
+    sd = np.sqrt((half**2).sum(axis=0))
     blocks = [Coefficients("constant", None, features.offset + mean[-1:], sd[-1:])]
+    if len(features.baseline):
+        own = mean.size - 1 - features.baseline.shape[1] + c
+        blocks.append(Coefficients("baseline", None, mean[[own]], sd[[own]]))
     if features.linear:
         width = features.mean.size
-        blocks.append(Coefficients("linear", 0, mean[:width], sd[:width]))
+        of_features, spread = mean[:width], half[:, :width]
+        if features.turn.size:
+            of_features, spread = features.turn @ of_features, spread @ features.turn.T
+        blocks.append(Coefficients("linear", 0, of_features, np.sqrt((spread**2).sum(axis=0))))
     if features.kinds:
         for name, value in (
             ("length scale", features.lengths[features.which[kernel]]),

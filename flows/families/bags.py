@@ -58,7 +58,7 @@ class BagsFamily:
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
         table = storage.read_table(file.url)
-        multi = settings.model != "vmmic" and "labels" in table.column_names
+        multi = settings.model != "vmmic" and bag_classes.has_classes(table)
         faults, runs = bags_check.check_bags(table, file.url, settings.model != "vmmic")
         return CheckedBags(table.num_rows, tuple(faults), (), runs, multi)
 

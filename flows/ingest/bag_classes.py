@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,49 @@ from vbmodels.mil.batch import UNLABELLED
 from vbmodels.state import BoolArray, IntArray
 
 WANTED = "one list of classes a bag, the same in all its rows"
+MASK = "bag_label_mask"
+MASK_BITS = 63
+
+
+def has_classes(table: pa.Table) -> bool:
+    """Whether bags have labels of several classes, as lists or as a mask."""
+    return "labels" in table.column_names or MASK in table.column_names
+
+
+def with_lists(table: pa.Table) -> pa.Table:
+    """Turn masks of classes into lists in the column labels, where those say nothing."""
+    if MASK not in table.column_names or table[MASK].null_count == len(table):
+        return table
+    lists = pa.array(
+        [None if mask is None else _classes_of(mask) for mask in table[MASK].to_pylist()],
+        pa.list_(pa.string()),
+    )
+    if "labels" in table.column_names:
+        if table["labels"].null_count < len(table):
+            return table
+        table = table.drop_columns("labels")
+    return table.append_column("labels", lists)
+
+
+def mask_faults(table: pa.Table, file: str) -> list[Fault]:
+    """List what is wrong with the column of masks: a sign, or lists beside it."""
+    if MASK not in table.column_names:
+        return []
+    if "labels" in table.column_names:
+        found = f"labels and {MASK}"
+        remedy = "leave one of the two columns out"
+        return [Fault(file, "classes of bags in one column", found, column=MASK, remedy=remedy)]
+    return [
+        Fault(file, f"a mask of bits 0 to {MASK_BITS - 1}", str(mask), column=MASK, row=row + 1,
+              remedy="set bit k where the bag has class k, and no sign")
+        for row, mask in enumerate(table[MASK].to_pylist())
+        if mask is not None and mask < 0
+    ][:100]  # fmt: skip
+
+
+@cache
+def _classes_of(mask: int) -> list[str]:
+    return [f"{k:02d}" for k in range(MASK_BITS) if mask >> k & 1]
 
 
 def with_label(table: pa.Table) -> pa.Table:
@@ -36,7 +80,8 @@ def label_faults(table: pa.Table, file: str, multi: bool) -> list[Fault]:
     """
     names = table.column_names
     if "label" in names or ("labels" in names and multi):
-        return _differing(table, file) if "labels" in names and multi else []
+        column = MASK if MASK in names else "labels"
+        return _differing(table, file, column) if "labels" in names and multi else []
     remedy = "give bags a label"
     if "labels" in names:
         remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
@@ -51,7 +96,7 @@ def label_faults(table: pa.Table, file: str, multi: bool) -> list[Fault]:
     ]
 
 
-def _differing(table: pa.Table, file: str) -> list[Fault]:
+def _differing(table: pa.Table, file: str, column: str) -> list[Fault]:
     seen: dict[Any, Any] = {}
     faults = []
     rows = zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True)
@@ -65,7 +110,9 @@ def _differing(table: pa.Table, file: str) -> list[Fault]:
         else:
             continue
         faults.append(
-            Fault(file, WANTED, found, column="labels", row=row + 1, remedy="repeat the bag's list")
+            Fault(
+                file, WANTED, found, column=column, row=row + 1, remedy="repeat the bag's classes"
+            )
         )
     return faults[:100]
 

@@ -50,7 +50,7 @@ def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) ->
     """Group a partition's rows, in the columns of `flows.schemas.INSTANCES_IN`, by bag."""
     codes = table["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-    table = bag_classes.with_label(table)
+    table = bag_classes.with_label(bag_classes.with_lists(table))
     label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
     out = np.array([held(name, held_out, seed) for name in names], bool) & (label != UNLABELLED)
     seen = np.where(out, UNLABELLED, label)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flows.faults import Fault
-from flows.ingest.bag_classes import label_faults, with_label
+from flows.ingest.bag_classes import MASK, label_faults, mask_faults, with_label, with_lists
 from flows.ingest.bag_columns import (
     NOT_KNOWN,
     SAME_LENGTH,
@@ -80,6 +80,10 @@ def check_bags(table: pa.Table, file: str, multi: bool = False) -> tuple[list[Fa
             faults += invalid_text(table[name], name, file)
     if faults:
         return faults, None
+    faults = mask_faults(table, file)
+    if faults:
+        return faults, None
+    table = with_lists(table)
     faults = label_faults(table, file, multi)
     if faults:
         return faults, None
@@ -87,7 +91,7 @@ def check_bags(table: pa.Table, file: str, multi: bool = False) -> tuple[list[Fa
     plain = {
         name: table[name].cast(kind).combine_chunks()
         for name, kind in _TYPES.items()
-        if name in table.column_names and name not in ("label", "labels")
+        if name in table.column_names and name not in ("label", "labels", MASK)
     }
     faults += name_faults(plain, file)
     widths, more = feature_widths(plain, file)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 from flows.publish import plots
-from flows.publish.bag_summary import EXAMPLES, BagSummary, Example
+from flows.publish.bag_summary import EXAMPLES, MOST_TELLING, BagSummary, Example
 from flows.publish.report import Findings, Grid, Section
 from vbmodels.state import FloatArray, IntArray
 
@@ -63,6 +63,7 @@ def report(
     sections += _instance_truth(summaries, results)
     sections += _coefficients(blocks, summaries[0].modalities)
     sections += _examples(examples, show)
+    sections += _telling([e for s in summaries for e in s.telling])
     sections.append(_spread(probability))
     sections += _scale(scale, results)
     expected = sum(s.expected_primary for s in summaries)
@@ -82,7 +83,7 @@ def report(
 
 def _listed(example: Example) -> str:
     """Name the first instances of a bag, with their modality where there are several."""
-    return ", ".join(f"{m} {name} ({p:.2f})".strip() for name, m, p, _ in example.instances[:4])
+    return ", ".join(f"{m} {name} ({p:.2f})".strip() for name, m, p, *_ in example.instances[:4])
 
 
 def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Section]:
@@ -94,7 +95,7 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Sectio
     if not asked:
         title, chosen = "Two bags: the surest and the least sure", [*ordered[:1], *unsure[:1]]
     text = "The instances that are most probably primary."
-    if any(c is not None for e in chosen for *_, c in e.instances):
+    if any(i[3] is not None for e in chosen for i in e.instances):
         text += " What one adds is what it is expected to add to its bag's probit score."
     sections = []
     if chosen:
@@ -120,17 +121,19 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Sectio
 def _in_detail(example: Example) -> Grid:
     """Return one bag's instances; what the model does not tell has no column."""
     with_modality = any(modality for _, modality, *_ in example.instances)
-    with_contribution = any(c is not None for *_, c in example.instances)
+    with_contribution = any(i[3] is not None for i in example.instances)
+    with_bald = any(i[4] is not None for i in example.instances)
     columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"]
     rows = []
-    for name, modality, p, contribution in example.instances:
+    for name, modality, p, contribution, bald in example.instances:
         row = [name] + [modality] * with_modality + [_chance(p)]
         adds = "" if contribution is None else f"{contribution:+.2f}"
-        rows.append(row + [adds] * with_contribution)
+        told = "" if bald is None else f"{bald:.3f}"
+        rows.append(row + [adds] * with_contribution + [told] * with_bald)
     caption = f"{example.bag_id}: P(positive) = {_chance(example.probability)}"
     if example.label is not None:
         caption += f", label {example.label}"
-    return Grid(columns + ["adds"] * with_contribution, rows, caption)
+    return Grid(columns + ["adds"] * with_contribution + ["BALD"] * with_bald, rows, caption)
 
 
 def _chance(probability: float) -> str:
@@ -144,11 +147,31 @@ def _label(example: Example) -> str:
     return "not known" if example.label is None else str(example.label)
 
 
+def _telling(telling: Sequence[Example]) -> list[Section]:
+    """Show the bags whose labels are worth asking for, the most telling first."""
+    chosen = sorted(telling, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_TELLING]
+    if not chosen:
+        return []
+    rows = []
+    for e in chosen:
+        best = max(e.instances, key=lambda i: i[4] or 0.0, default=None)
+        known = best is not None and best[4] is not None
+        own = (best[0], _chance(best[2]), f"{best[4]:.3f}") if best and known else ("", "", "")
+        rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
+    columns = ("bag", "P(positive)", "BALD", "instance", "P(primary)", "BALD of the instance")
+    text = (
+        "Bags whose label the fit has not seen, by what it is expected to tell the model (BALD, in "
+        "nats), each with the most telling of its probable instances."
+    )
+    return [Section("Labels worth asking for", text, (), (Grid(columns, rows),))]
+
+
 def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Section]:
     texts = {
         "bag feature": ("What the bags' own features add", "probit score per sd"),
         "primary": ("What makes an instance primary", "probit score per sd"),
         "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
+        "linear": ("What makes an instance positive", "latent score per unit"),
     }
     sections: list[Section] = []
     for name, (title, axis) in texts.items():

@@ -11,17 +11,22 @@ from vbmodels.state import BoolArray, FloatArray, IntArray
 
 EXAMPLES = 5  # bags of each sort
 MOST_INSTANCES = 8  # shown of a bag
+MOST_TELLING = 10  # bags worth a label
 BINS = 2000
 
 
 @dataclass(frozen=True)
 class Example:
-    """One bag with its most probable primary instances: (name, modality, P, contribution)."""
+    """One bag with its most probable primary instances.
+
+    An instance is (name, modality, P, contribution, bald), None where a model has none.
+    """
 
     bag_id: str
     label: int | None
     probability: float
-    instances: tuple[tuple[str, str, float, float | None], ...]
+    instances: tuple[tuple[str, str, float, float | None, float | None], ...]
+    bald: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class BagSummary:
         [2, BINS] instances that are not and are primary in truth, by probability.
     examples
         Bags that the model is sure are positive, sure are negative, and unsure of.
+    telling
+        Bags whose label the fit has not seen and would learn most from, where it says so.
     """
 
     label: IntArray
@@ -47,6 +54,7 @@ class BagSummary:
     modalities: tuple[str, ...]
     new: bool
     examples: tuple[Example, ...]
+    telling: tuple[Example, ...] = ()
 
 
 def summarise(
@@ -84,6 +92,9 @@ def summarise(
     truth = [
         np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
     ]
+    unseen = np.flatnonzero((label < 0) | bags["held_out"].to_numpy() | new)
+    gain = bags["bald"].fill_null(-1.0).to_numpy()[unseen]
+    telling = unseen[np.argsort(-gain, kind="stable")[:MOST_TELLING]] if (gain >= 0).any() else []
     return BagSummary(
         label=label,
         probability=probability,
@@ -94,6 +105,7 @@ def summarise(
         modalities=modalities,
         new=new,
         examples=tuple(_example(i, bags, label, instances, bag, primary) for i in chosen),
+        telling=tuple(_example(int(i), bags, label, instances, bag, primary) for i in telling),
     )
 
 
@@ -121,7 +133,8 @@ def _example(
         label=int(label[i]) if label[i] >= 0 else None,
         probability=bags["probability"][i].as_py(),
         instances=tuple(
-            (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"])
+            (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"], r["bald"])
             for r in rows
         ),
+        bald=bags["bald"][i].as_py(),
     )

@@ -36,6 +36,15 @@ INSTANCES_IN = Table(
             required=False,
             accepts=(pa.list_(pa.int64()),),
         ),
+        Column(
+            "bag_label_mask",
+            pa.int64(),
+            "the same as labels, as one number: bit k (of 0 to 62) is set where the bag has class "
+            "k, which is then named by two digits; null where they are not known",
+            nullable=True,
+            required=False,
+            accepts=(pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()),
+        ),
         Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
         Column(
             "features",

@@ -56,6 +56,29 @@ class BagSettings(RunSettings):
         le=5000,
         description="gp_probit, gp_logistic: inducing points; by default 50.",
     )
+    linear_prior: Literal["auto", "independent", "correlated"] = Field(
+        "auto",
+        description="gp_probit, gp_logistic: prior of the linear kernel's weights. correlated: "
+        "words that stand in the same rows have similar weights; auto: correlated for rows of "
+        "length 1 (TF-IDF), else independent.",
+    )
+    posterior: Literal["auto", "laplace", "gaussian"] = Field(
+        "auto",
+        description="gp_probit with direct. laplace: the mode and its curvature; gaussian: the "
+        "nearest Gaussian, averaged over draws; auto: gaussian for the linear kernel of text, "
+        "else laplace.",
+    )
+    baseline_feature: bool = Field(
+        False,
+        description="gp_probit with direct: one more feature for each class, how positive a "
+        "regression of the bags' labels, copied to instances, finds an instance of a bag that it "
+        "has not seen. It helps where instances of one bag are alike, and hurts on text.",
+    )
+    keep_columns: bool = Field(
+        True,
+        description="gp_probit, gp_logistic: keep the kernel's columns in memory between sweeps "
+        "(8 bytes an instance and inducing point, for each length scale), or compute them anew.",
+    )
     held_out: float = Field(
         0.0,
         ge=0.0,
@@ -115,6 +138,8 @@ class BagSettings(RunSettings):
             raise ValueError(f"inference {' or '.join(known)} with model={self.model}")
         if self.model != "vmmic":
             KernelOptions(kernel=self.kernel)
+        if self.baseline_feature and self.form != "direct":
+            raise ValueError(f"inference=direct with baseline_feature, not {self.form}")
         return self
 
     @model_validator(mode="after")
