@@ -426,7 +426,7 @@ CASES = [
         sampler=SEE_GAUSSIAN,
         recovery=SEE_GAUSSIAN,
         sweeps=60,
-        resume_sweeps=24,
+        resume_sweeps=32,
         partition_rtol=1e-6,
     ),
     Case(
