@@ -97,6 +97,8 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Sectio
     text = "The instances that are most probably primary."
     if any(i[3] is not None for e in chosen for i in e.instances):
         text += " What one adds is what it is expected to add to its bag's probit score."
+    if any(i[4] is not None for e in chosen for i in e.instances):
+        text += " BALD is what an instance's own label would tell the model, in nats."
     sections = []
     if chosen:
         sections.append(Section(title, text, (), [_in_detail(e) for e in chosen]))

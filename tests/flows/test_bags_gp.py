@@ -250,7 +250,7 @@ def test_the_recipe_has_its_settings(tmp_path, capsys):
     assert {"baseline of class 1", "baseline of class 2"} <= set(names.to_pylist())
     page = storage.read_bytes(place.file("report.html")).decode()
     assert "Labels worth asking for" in page
-    assert "BALD of its label" in page
+    assert "BALD of the instance" in page
     fitted_run = tmp_path / "3" / "runs" / record.run_id
     assert run(capsys, "score", fitted_run, path, tmp_path / "s", *PLAIN)[0] == 0
     new = table_of(tmp_path / "s", "bags").sort_by(keys)["probability"].to_numpy()
