@@ -91,33 +91,40 @@ def _quality(
     if not n:
         return []
     results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
-    rows: list[tuple[Any, ...]] = [("experts", judged[1] / n, f"{judged[2] / n:.4f}", "")]
+    rows: list[tuple[Any, ...]] = [("experts", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
+    names = ["model", "accuracy", "log-loss"]
+    beside = "Logistic regression is fitted beside them with inference marginal only."
     if any(s.has_rival for s in summaries):
+        names.append("difference")
+        beside = (
+            "The difference is that of the experts' log-loss to logistic regression's, by row, "
+            "with its standard error."
+        )
+        rows = [(*rows[0], "")]
         gap = judged[5] / n
         error = float(np.sqrt(max(judged[6] / n - gap**2, 0.0) / n))
         results.update(logistic_log_loss=float(judged[4] / n), gain=-float(gap), gain_se=error)
         rows.append(
             (
                 "logistic regression",
-                judged[3] / n,
+                f"{judged[3] / n:.3f}",
                 f"{judged[4] / n:.4f}",
                 f"{gap:+.4f} ± {error:.4f}",
             )
         )
     counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
     bins = [
-        (f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}", int(c), float(p / c), float(f / c))
+        (f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}", int(c), f"{p / c:.3f}", f"{f / c:.3f}")
         for i, (c, p, f) in enumerate(zip(counts, predicted, found, strict=True))
         if c
     ]
     return [
         Section(
             "How good it is",
-            f"On {n:,.0f} labelled rows that were left out of the fit. The difference is that of "
-            "the experts' log-loss to logistic regression's, by row, with its standard error.",
+            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}",
             (),
             (
-                Grid(("model", "accuracy", "log-loss", "difference"), rows),
+                Grid(tuple(names), rows),
                 Grid(
                     ("probability", "rows", "mean probability", "share of label 1"),
                     bins,
@@ -154,7 +161,8 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
 
 
 def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Section:
-    table = [(k + 1, int(responsible[k]), float(share[k] / rows)) for k in np.argsort(-responsible)]
+    order = np.argsort(-responsible)
+    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}") for k in order]
     return Section(
         "Who is responsible",
         "How many rows each expert has the largest share of (given the label where there is one), "
@@ -196,7 +204,8 @@ def _weights(
     one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool
 ) -> list[Section]:
     pictures = []
-    for k in np.argsort(-responsible)[:MOST_EXPERTS]:
+    used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
+    for k in used[:MOST_EXPERTS]:
         chosen = _largest(one, int(k))
         title = f"Expert {k + 1} ({responsible[k]:,.0f} rows)"
         label = f"weight per sd of the column: expert {k + 1}"
@@ -218,8 +227,8 @@ def _weights(
         Section(
             "The experts",
             f"The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they are. "
-            "All stand in the table experts/. Where several starts were averaged these are the "
-            "experts of the best one.",
+            "All experts, those without rows too, stand in the table experts/. Where several starts "
+            "were averaged these are the experts of the best one.",
             tuple(pictures),
         )
     ]
@@ -236,10 +245,9 @@ def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) ->
     overlap = [len(tops[a] & tops[b]) / len(tops[a] | tops[b]) for a, b in zip(i, j, strict=True)]
     results.update(mean_angle=float(found.mean()), mean_overlap=float(np.mean(overlap)))
     rows = [
-        (f"{used[a] + 1} and {used[b] + 1}", float(angle), float(o))
-        for a, b, angle, o in zip(i, j, found, overlap, strict=True)
+        (f"{used[a] + 1} and {used[b] + 1}", f"{angle:.1f}", f"{o:.2f}")
+        for angle, a, b, o in sorted(zip(found, i, j, overlap, strict=True))
     ]
-    rows.sort(key=lambda row: row[1])
     return [
         Section(
             "How different the experts are",

@@ -12,9 +12,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from tests.models.test_experts import held_out, log_loss, small
-from vbmodels.cavi import InProcess, cavi, fit, start
+from vbmodels.cavi import InProcess, cavi, fit, squarem, start
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.cavi import BoundedExperts
+from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.mabn import Angular, AngularPrior
 from vbmodels.experts.row_step import local_state, row_sums
 from vbmodels.experts.simulate import simulate
@@ -178,6 +179,34 @@ def test_angular_prior_keeps_directions_apart():
         cosines.append(float(q.experts.direction[0] @ q.experts.direction[1]))
     assert cosines[1] < cosines[0] - 0.2
     assert cosines[1] < -0.5
+
+
+@pytest.mark.filterwarnings("ignore::vbmodels.cavi.NotConverged")
+def test_posterior_regularisation_widens_the_angles_and_states_its_objective():
+    batch = small(rows=150, features=6)
+    found, values = [], []
+    for weight in (0.0, 20.0):
+        model = BoundedExperts(3, omega=weight)
+        done = fit(model, [batch], max_iter=300, tol=1e-6)
+        sums = model.suff_stats(done.q, batch, model.local_step(done.q, batch, None))
+        plain = BoundedExperts(3).elbo(done.q, sums)
+        means = done.q.experts.mean[:, :-1]
+        values.append(model.elbo(done.q, sums) - plain)
+        found.append(angles(means).mean())
+        assert_allclose(values[-1], omega(means, weight)[0] if weight else 0.0, rtol=1e-9)
+    assert found[1] > found[0] + 0.2
+    with pytest.raises(ValueError, match="expected the Gaussian prior with omega"):
+        BoundedExperts(3, "mabn2", omega=1.0)
+
+
+def test_acceleration_takes_fewer_sweeps_to_a_bound_as_good():
+    batch = small(rows=100)
+    model = BoundedExperts(2)
+    plain, fast = (fit(model, [batch], tol=1e-8, max_iter=5000, loop=x) for x in (cavi, squarem))
+    assert fast.iterations < 0.6 * plain.iterations
+    assert fast.trace[-1] > plain.trace[-1] - 0.05
+    again = model.from_vector(fast.q, model.to_vector(fast.q))
+    assert_allclose(again.experts.covariance, fast.q.experts.covariance, rtol=1e-9, atol=1e-12)
 
 
 def test_learned_concentrations_differ_and_beat_a_common_one():
