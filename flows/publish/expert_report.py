@@ -227,8 +227,8 @@ def _weights(
         Section(
             "The experts",
             f"The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they are. "
-            "All experts, those without rows too, stand in the table experts/. Where several starts "
-            "were averaged these are the experts of the best one.",
+            "All experts, those without rows too, stand in the table experts/. Where several "
+            "starts were averaged these are the experts of the best one.",
             tuple(pictures),
         )
     ]
