@@ -61,6 +61,13 @@ class Job:
         ``cavi`` or ``squarem``; None takes squarem where the model can.
     settings
         Further (name, value) pairs that a resumed run must share.
+    start
+        URL of the global parameters of an earlier fit to start near, where the model can.
+    first_locals
+        URL of the local state that each partition's cold start begins with, or None; empty
+        for none at all.
+    known_stats
+        URL of the statistics that an earlier fit left of each partition, or None; likewise.
     """
 
     model: Any
@@ -74,6 +81,9 @@ class Job:
     checkpoint_every: int = 10
     loop: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    start: str | None = None
+    first_locals: tuple[str | None, ...] = ()
+    known_stats: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -195,8 +205,9 @@ def sweep(order: Order, job: Job, cache: Cache) -> Swept:
         for index in range(order.start, order.stop):
             with _blamed(job, index, cache):
                 batch = _batch(order, job, index, cache)
-                before = None
-                if order.warm is not None:
+                if order.warm is None:
+                    before = _first_local(job, index)
+                else:
                     before = local_state(order, job, index, order.warm, cache)
                 local = _aligned(job.model.local_step(q, batch, before))
                 carries = carries or local is not None
@@ -262,8 +273,10 @@ def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -
         return None
     chain: list[Globals] = []
     at: int | None = number
-    local = None
-    while at is not None:
+    while True:
+        if at is None:
+            local = _first_local(job, index)
+            break
         found, local = cache.get_local(order.attempt, index, at)
         if found:
             break
@@ -284,6 +297,12 @@ def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -
             local = _aligned(job.model.local_step(logged.q, batch, local))
     cache.put_local(order.attempt, index, number, local)
     return local
+
+
+def _first_local(job: Job, index: int) -> Any:
+    """Return what a cold start begins with: nothing, or the state that an earlier fit left."""
+    url = job.first_locals[index] if job.first_locals else None
+    return None if url is None else aligned(from_bytes(storage.read_bytes(url), State, url))
 
 
 def _stored_local(job: Job, index: int, number: int, cache: Cache) -> Any:

@@ -121,6 +121,13 @@ def _add_pipeline(name: str) -> None:
         resume: Annotated[
             str | None, typer.Option(help="Go on with an interrupted run.", metavar="RUN_ID")
         ] = None,
+        since: Annotated[
+            str | None,
+            typer.Option(
+                help="Read only what is new since a run and start from its posterior.",
+                metavar="latest|RUN_ID",
+            ),
+        ] = None,
         recorded: Record = True,
         json_output: Json = False,
     ) -> None:
@@ -137,7 +144,7 @@ def _add_pipeline(name: str) -> None:
         from flows.pipelines.launch import launch
 
         with _watched(json_output):
-            outcome = launch(name, source, target, chosen, compute, resume, recorded)
+            outcome = launch(name, source, target, chosen, compute, resume, recorded, since)
         _print_outcome(outcome, json_output)
 
 

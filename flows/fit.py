@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ from flows.block import Job
 from flows.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.executor import Executor, InProcess
 from flows.lock import claim
+from flows.storage import read_bytes
 from vbmodels.cavi import (
+    CatchesUp,
+    Continuable,
     Cursor,
     Loop,
     Step,
@@ -24,7 +28,9 @@ from vbmodels.cavi import (
     loop_of,
     squarem,
     start,
+    tree_sum,
 )
+from vbmodels.state import State, Stats, from_bytes
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
@@ -161,10 +167,28 @@ class _Fit:
         self.data = observed.digests
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            q = self.job.model.init(observed.stats, np.random.default_rng(self.job.seed))
+            q = self._near_earlier(observed.stats, np.random.default_rng(self.job.seed))
         for warning in told:
             log.warning(str(warning.message))
         return start(self.job.model, q, self.executor)
+
+    def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:
+        """Return the first parameters: near an earlier fit's, if the job names one."""
+        model, url = self.job.model, self.job.start
+        if url is None:
+            return model.init(observed, rng)
+        if not isinstance(model, Continuable):
+            log.warning("this model cannot go on from an earlier posterior: it starts anew")
+            return model.init(observed, rng)
+        before = from_bytes(read_bytes(url), State, url)
+        q = model.restart(observed, before, rng)
+        known = self.job.known_stats
+        if not isinstance(model, CatchesUp) or not any(known):
+            return q
+        found = self.executor.map(partial(_new_stats, known=known), q)
+        new = [stats for stats in found if stats is not None]
+        left = [from_bytes(read_bytes(url), Stats, url) for url in known if url is not None]
+        return model.catch_up(q, before, tree_sum(left), tree_sum(new)) if new else q
 
     def resumed(self) -> Cursor | None:
         """Go back to the last checkpoint that is whole; None if there is none."""
@@ -237,3 +261,10 @@ class _Fit:
             converged=converged,
             number=self.at.number,
         )
+
+
+def _new_stats(
+    model: Any, q: Any, batch: Any, local: Any, index: int, *, known: tuple[str | None, ...]
+) -> Any:
+    """Return the statistics of a partition that is new; None of one that is known."""
+    return model.partial_stats(q, batch, None) if known[index] is None else None

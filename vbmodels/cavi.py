@@ -60,6 +60,43 @@ class Accelerable(Protocol):
         """Return ``q`` moved to these coordinates."""
 
 
+@runtime_checkable
+class Continuable(Protocol):
+    """A model that can start near the posterior of an earlier fit, to other data.
+
+    Attributes
+    ----------
+    keeps_locals
+        Whether the local states that a fit left may start the cold steps of a later one on
+        the same rows.
+    """
+
+    keeps_locals: bool
+
+    def restart(self, observed: Any, before: Any, rng: np.random.Generator) -> Any:
+        """Return first global parameters as `Model.init` does, near those of ``before``.
+
+        What depends on the data alone (scales, counts) comes from ``observed``. Parameters
+        of another shape cannot be started from: then this is `Model.init`.
+        """
+
+
+@runtime_checkable
+class CatchesUp(Continuable, Protocol):
+    """A continuable model that can take in new partitions before the first full sweep."""
+
+    def partial_stats(self, q: Any, batch: Any, local: Any) -> Any:
+        """Return additive statistics of a partition at ``q``; ``local`` None if it is new."""
+
+    def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
+        """Return a better start than ``q``, which `restart` made from ``before``.
+
+        ``known`` is the sum over unchanged partitions, made at ``before`` and in its units;
+        ``new`` that over the others, made at ``q``. It is a start only, so it may leave out
+        the safeguards of a step.
+        """
+
+
 class Reduce(Protocol):
     """The executor: local steps on every partition, then the sum of their statistics."""
 

@@ -66,6 +66,10 @@ class BagsFamily:
         """List what files say differently."""
         return bags_check.check_together([f.url for f in files], _runs(checked))
 
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Group files that share a bag."""
+        return bags_check.sharing_bags(_runs(checked))
+
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs."""
         if any(getattr(c, "multi", False) for c in checked):
@@ -134,7 +138,7 @@ class BagsFamily:
         built = each(build, [part.index for part in parts], settings, place, form)
         warnings = [] if fitted is not None else warnings_of(about, form, built)
         batch = MultiLabelBags if form.get("classes") else Bags
-        return Prepared(tuple(url for url, *_ in built), batch, tuple(warnings))
+        return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), of_parts=True)
 
     def model(self, settings: BagSettings) -> Any:
         """Return the model to fit."""

@@ -48,11 +48,15 @@ class Prepared:
         Class of a partition's data.
     warnings
         What the user should know.
+    of_parts
+        Whether partition i holds the rows of part i, so that a later run can go on from its
+        local state.
     """
 
     partitions: tuple[str, ...]
     batch: type[State]
     warnings: tuple[str, ...] = ()
+    of_parts: bool = False
 
 
 class Each(Protocol):
@@ -125,6 +129,14 @@ class ChecksToFit(Protocol):
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what is missing for a fit in files that are each right."""
+
+
+@runtime_checkable
+class CutsTogether(Protocol):
+    """A family whose units may have rows in several files, which must then be cut together."""
+
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Return groups of positions of files; no unit has rows in two groups."""
 
 
 @runtime_checkable

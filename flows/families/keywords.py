@@ -114,7 +114,8 @@ class Keywords:
         corpus = _corpus(place, fitted)
         urls = each(_build, [part.index for part in parts], settings, place, corpus)
         warning = _read_counts(corpus)[0].warning
-        return Prepared(tuple(urls), KeywordBatch, (warning,) if warning else ())
+        warnings = (warning,) if warning else ()
+        return Prepared(tuple(urls), KeywordBatch, warnings, of_parts=True)
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the corpus model, the per-document model, or nothing for plain scores."""

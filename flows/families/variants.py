@@ -70,6 +70,12 @@ class Variants:
                           "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
         return []
 
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Take files of all samples each by itself, and files of single samples together."""
+        samples = {frozenset(getattr(c, "samples", ())) for c in checked}
+        alone = len(samples) == 1
+        return [[i] for i in range(len(files))] if alone else [list(range(len(files)))]
+
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: VariantSettings
     ) -> list[Part]:
@@ -98,11 +104,14 @@ class Variants:
         self, parts: Sequence[Part], settings: VariantSettings, place: RunPlace,
         fitted: RunPlace | None, each: Each,
     ) -> Prepared:  # fmt: skip
-        """Put the locations of every partition together and choose those to be fitted on."""
+        """Put the locations of every partition together and choose those to be fitted on.
+
+        Where the parts' locations follow one another, partitions are the parts.
+        """
         if parts[0].slices[0].url.endswith(".csv"):
-            indices = [part.index for part in parts]
+            indices, own = [part.index for part in parts], True
         else:
-            indices = _shuffle(parts, settings, place, each)
+            indices, own = _shuffle(parts, settings, place, each)
         sizes = [len(_loci(place, i).pos) for i in indices]
         kept = [i for i, size in zip(indices, sizes, strict=True) if size]
         if not kept:
@@ -114,7 +123,8 @@ class Variants:
         urls = each(_finish_partition, kept, settings, place, share)
         storage.write_bytes(_work(place, "kept", 0, "json"), json.dumps(kept).encode())
         case = _counts(place, kept[0]).case
-        return Prepared(tuple(urls), Counts, _replicate_warnings(case, settings))
+        own = own and len(kept) == len(parts)
+        return Prepared(tuple(urls), Counts, _replicate_warnings(case, settings), own)
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
@@ -310,12 +320,16 @@ def _count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Inges
 
 def _shuffle(
     parts: Sequence[Part], settings: VariantSettings, place: RunPlace, each: Each
-) -> list[int]:
-    """Turn sorted slices into partitions of locations."""
+) -> tuple[list[int], bool]:
+    """Turn sorted slices into partitions of locations; say whether each is of its own slice."""
     urls = [_work(place, "slices", part.index, "json") for part in parts]
     about = [json.loads(storage.read_bytes(url)) for url in urls]
     keys = [[(chrom, pos) for chrom, pos in one["keys"]] for one in about]
     columns = replicate_columns([tuple(c) for one in about for c in one["columns"]], settings)
+    if variant_counts.in_order(keys):
+        each(_assemble, [(p.index, None, None, [p.index]) for p in parts], columns, settings,
+             place, parts[0].slices[0].url)  # fmt: skip
+        return [part.index for part in parts], True
     starts = variant_counts.boundaries(keys, len(parts))
     ranges = []
     for i in range(len(starts) + 1):
@@ -326,7 +340,7 @@ def _shuffle(
         ]  # fmt: skip
         ranges.append((i, low, high, reaching))
     each(_assemble, ranges, columns, settings, place, parts[0].slices[0].url)
-    return [i for i, *_ in ranges]
+    return [i for i, *_ in ranges], False
 
 
 def _assemble(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from flows.faults import Fault
 from flows.ingest.bag_classes import MASK, label_faults, mask_faults, with_label, with_lists
@@ -165,3 +167,13 @@ def bounds_of(runs: Sequence[Runs]) -> list[list[tuple[int, int, int]]]:
         for bag, (start, stop) in zip(found.bag_ids, limits, strict=True):
             places.setdefault(bag, []).append((i, start, stop))
     return list(places.values())
+
+
+def sharing_bags(runs: Sequence[Runs]) -> list[list[int]]:
+    """Return the positions of files, those that share a bag in one group."""
+    first: dict[str, int] = {}
+    pairs = [(i, first.setdefault(bag, i)) for i, found in enumerate(runs) for bag in found.bag_ids]
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    links = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(runs), len(runs)))
+    count, group = connected_components(links, directed=False)
+    return [np.flatnonzero(group == g).tolist() for g in range(count)]

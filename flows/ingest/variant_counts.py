@@ -7,6 +7,7 @@ from the slices that reach into it. No step holds more than one slice or partiti
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -118,6 +119,11 @@ def read_sorted(
     keys = list(zip(table["chrom"].to_pylist(), table["pos"].to_pylist(), strict=True))
     distinct = [k for i, k in enumerate(keys) if i == 0 or k != keys[i - 1]]
     return table, [*distinct[::EVERY], distinct[-1]], found
+
+
+def in_order(samples: Sequence[Sequence[Key]]) -> bool:
+    """Whether every part has locations of its own, after those of the part before."""
+    return all(samples) and all(a[-1] < b[0] for a, b in itertools.pairwise(samples))
 
 
 def boundaries(samples: Sequence[Sequence[Key]], partitions: int) -> list[Key]:

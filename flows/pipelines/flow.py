@@ -24,9 +24,14 @@ def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow
     """Return the flow of a family; its parameters carry the family's settings as a form."""
 
     def pipeline(
-        source: str, target: str, settings: Any, compute: ComputeSettings, resume: str | None
+        source: str,
+        target: str,
+        settings: Any,
+        compute: ComputeSettings,
+        resume: str | None,
+        since: str | None,
     ) -> Any:
-        return body(Recorded(), source, target, settings, compute, resume)
+        return body(Recorded(), source, target, settings, compute, resume, since)
 
     pipeline.__signature__ = _signature(kind)  # type: ignore[attr-defined]
     made: Flow[..., Any] = flow(  # type: ignore[call-overload]
@@ -82,6 +87,13 @@ def _signature(kind: type[RunSettings]) -> inspect.Signature:
             ),
             _parameter(
                 "resume", str | None, None, "Resume", "Name of an unfinished run under the target."
+            ),
+            _parameter(
+                "since",
+                str | None,
+                None,
+                "Since",
+                "latest, or the name of a finished run: only what is new is read.",
             ),
         ]
     )

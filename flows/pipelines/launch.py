@@ -15,7 +15,7 @@ from flows.pipelines.run import Interrupted, run_pipeline, score_pipeline
 from flows.pipelines.stages import Plain, Stages
 from flows.settings import ComputeSettings, RunSettings
 
-Request = tuple[str, str, RunSettings, ComputeSettings, str | None]
+Request = tuple[str, str, RunSettings, ComputeSettings, str | None, str | None]
 
 
 def launch(
@@ -26,11 +26,12 @@ def launch(
     compute: ComputeSettings,
     resume: str | None = None,
     recorded: bool = True,
+    since: str | None = None,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
     _refuse_secrets(source, target)
     body = partial(run_pipeline, pipeline_named(name))
-    request = (source, target, settings, compute, resume)
+    request = (source, target, settings, compute, resume, since)
     with _interrupts_as_failures():
         if not recorded:
             return body(Plain(), *request)
@@ -44,11 +45,11 @@ def launch_score(
     _refuse_secrets(run, source, target)
 
     def body(
-        stages: Stages, source: str, target: str, _: Any, compute: ComputeSettings, __: Any
+        stages: Stages, source: str, target: str, _: Any, compute: ComputeSettings, *__: Any
     ) -> dict[str, Any]:
         return score_pipeline(run, stages, source, target, compute)
 
-    request = (source, target, RunSettings(), compute, None)
+    request = (source, target, RunSettings(), compute, None, None)
     with _interrupts_as_failures():
         if not recorded:
             return body(Plain(), *request)

@@ -15,8 +15,8 @@ from flows.pipelines.stages import Plain, Stages
 from flows.settings import ComputeSettings, RunSettings
 
 R = TypeVar("R")
-Body = Callable[[Stages, str, str, Any, ComputeSettings, str | None], R]
-"""What a flow runs: stages, source, target, settings, compute, the run to resume."""
+Body = Callable[[Stages, str, str, Any, ComputeSettings, str | None, str | None], R]
+"""What a flow runs: stages, source, target, settings, compute, the run to resume, since which."""
 
 _RETRIES = 3  # requests to a server that stopped answering: 14 s in all, not Prefect's 62
 
@@ -29,6 +29,7 @@ def record(
     settings: RunSettings,
     compute: ComputeSettings,
     resume: str | None,
+    since: str | None = None,
     *,
     say: Callable[[str], None],
 ) -> R:
@@ -40,7 +41,7 @@ def record(
     ``KeyboardInterrupt``, after the end of the run is recorded.
     """
     watched = _Watched(body)
-    request = (source, target, settings, compute, resume)
+    request = (source, target, settings, compute, resume, since)
     with _sigterm_as_interrupt():
         try:
             with _quiet(), _server() as run_flow:

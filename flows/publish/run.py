@@ -105,6 +105,7 @@ class RunRecord(BaseModel):
     converged: bool
     elbo: float | None
     warnings: list[str]
+    since: str | None = None  # the run that this one went on from
     results: dict[str, Any] = Field(default_factory=dict)
 
 

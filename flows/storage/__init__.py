@@ -10,6 +10,7 @@ from flows.storage.errors import StorageError, TransientStorageError, impatient
 from flows.storage.inputs import InputFile, expand, refuse_changed
 from flows.storage.objects import (
     check_writable,
+    copy,
     create_bytes,
     delete,
     exists,
@@ -34,6 +35,7 @@ __all__ = [
     "TransientStorageError",
     "absolute",
     "check_writable",
+    "copy",
     "create_bytes",
     "delete",
     "exists",

@@ -48,6 +48,20 @@ def _put(url: str, data: bytes) -> None:
         fs.pipe_file(path, data)
 
 
+def copy(source: str, target: str) -> None:
+    """Copy one object, within its store where both are in the same."""
+    if is_local(source) or is_local(target) or source.split("://")[0] != target.split("://")[0]:
+        write_bytes(target, read_bytes(source), durable=False)
+        return
+
+    def one() -> None:
+        with told("copy", source):
+            fs, path = filesystem(source)
+            fs.cp_file(path, filesystem(target)[1])
+
+    persistent(False, one)
+
+
 def create_bytes(url: str, data: bytes) -> bool:
     """Write one object unless it exists; return whether it was written.
 

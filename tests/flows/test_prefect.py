@@ -108,7 +108,7 @@ def answers(url):
 
 
 def test_a_run_is_on_its_page(prefect_server):
-    def body(stages, source, target, settings, compute, resume):
+    def body(stages, source, target, settings, compute, resume, since):
         assert stages.recorded
         stages.begin("page", target)
         files = [storage.InputFile(f"s3://bucket/{name}.parquet", 1, "x") for name in "ab"]

@@ -21,6 +21,7 @@ X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -42,6 +43,7 @@ from vbmodels.keywords.pooled_information import (
     curvature_of,
     information,
 )
+from vbmodels.keywords.pooled_restart import Slope, change_of_scale, newton_step
 from vbmodels.state import FloatArray, State, Stats
 
 FEWEST_DOCUMENTS = 100
@@ -168,6 +170,8 @@ class PooledVBSS:
         tau of the documents' own intercepts; None for no such intercept.
     """
 
+    keeps_locals: ClassVar[bool] = True
+
     keyword_rate: float | None = None
     concentration: float = 20.0
     constant_sd: float = 10.0
@@ -236,6 +240,35 @@ class PooledVBSS:
             n_documents=observed.n_documents,
             n_complete=observed.n_complete,
         )
+
+    def restart(
+        self, observed: PooledObserved, before: PooledGlobal, rng: np.random.Generator
+    ) -> PooledGlobal:
+        """Start from the coefficients of an earlier fit, brought to the new data's scale."""
+        fresh = self.init(observed, rng)
+        if before.mean.shape != fresh.mean.shape:
+            return fresh
+        return replace(fresh, mean=_change(before, fresh) @ before.mean)
+
+    def partial_stats(
+        self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal | None
+    ) -> Slope:
+        """Return the partition's part of the profiled bound's gradient and curvature."""
+        if local is None:
+            local = self.local_step(q, batch, None)
+        eta = self._eta(q, batch, local)
+        z = latent_importance(eta, batch.y, np.repeat(local.log_c, batch.sizes))
+        return Slope(
+            standardised_product(q, batch, z.mean - eta),
+            self._curvature(q, batch, local, eta, z),
+        )
+
+    def catch_up(
+        self, q: PooledGlobal, before: PooledGlobal, known: Slope, new: Slope
+    ) -> PooledGlobal:
+        """Take one Newton step; see `vbmodels.keywords.pooled_restart`."""
+        prior = self.prior_variance(len(q.mean))
+        return replace(q, mean=newton_step(q.mean, prior, _change(before, q), known, new))
 
     def prior_variance(self, p: int) -> FloatArray:
         """Return the diagonal [P] of S0."""
@@ -439,6 +472,10 @@ class PooledVBSS:
         spread = np.sqrt(1.0 + predictor_variance(q, batch, self.posterior_covariance(q)))
         log_c = np.repeat(local.log_c, batch.sizes)
         return latent_importance(eta / spread, batch.y, log_c).keyword
+
+
+def _change(before: PooledGlobal, after: PooledGlobal) -> FloatArray:
+    return change_of_scale((before.location, before.scale), (after.location, after.scale))
 
 
 def linear_predictor(q: PooledGlobal, batch: KeywordBatch, w: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
@@ -106,6 +106,8 @@ class ChosenVMMIC:
     folds: int = 0
     below: float = np.inf
 
+    keeps_locals: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if not self.lengths or not all(length > 0.0 for length in self.lengths):
             raise ValueError(f"expected a grid of squared lengths > 0, got {self.lengths}")
@@ -126,6 +128,33 @@ class ChosenVMMIC:
         return self._next(
             ScaleSearch(lengths, np.empty(0), (search,), NOTHING, search.first.size > 0)
         )
+
+    def restart(
+        self, observed: Moments, before: ScaleSearch | Chosen, rng: np.random.Generator
+    ) -> ScaleSearch | Chosen:
+        """Go on from an earlier fit with the scale that it chose."""
+        fresh = self.init(observed, rng)
+        if not isinstance(before, Chosen):
+            return fresh
+        if isinstance(fresh, Chosen) != bool(np.isnan(before.length)):
+            return fresh
+        search = self._fit(before.length).restart(observed, before.search, rng)
+        return replace(before, search=search)
+
+    def partial_stats(self, q: ScaleSearch | Chosen, batch: Bags, local: None) -> Sums:
+        """Return what the fit's step from new bags alone needs."""
+        if isinstance(q, Chosen):
+            return self._fit(q.length).partial_stats(q.search, batch, local)
+        return self.suff_stats(q, batch, local)
+
+    def catch_up(
+        self, q: ScaleSearch | Chosen, before: ScaleSearch | Chosen, known: Sums, new: Sums
+    ) -> ScaleSearch | Chosen:
+        """Take the fit's step from new bags alone."""
+        if not (isinstance(q, Chosen) and isinstance(before, Chosen)):
+            return q
+        fit = self._fit(q.length)
+        return replace(q, search=fit.catch_up(q.search, before.search, known, new))
 
     def local_step(self, q: Any, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -95,6 +95,8 @@ class CollapsedVMMIC:
         Whether to use the compiled loops; by default where Numba is installed.
     """
 
+    keeps_locals: ClassVar[bool] = True
+
     priors: Priors = field(default_factory=Priors)
     standardise: bool = True
     both_starts_below: float = 5.0
@@ -112,6 +114,69 @@ class CollapsedVMMIC:
         refuse_hopeless(observed, layout)
         both = observed.bags < self.both_starts_below * layout.dim
         return ModeSearch.start(scaling, self.priors, int(rng.integers(2**62)), both)
+
+    def restart(
+        self, observed: Moments, before: Search, rng: np.random.Generator
+    ) -> ModeSearch | GaussianSearch:
+        """Go on from the Gaussian of an earlier fit, on the new data's scale.
+
+        Its last average is judged first; the epochs that follow move as little as its own
+        last ones did.
+        """
+        fresh = self.init(observed, rng)
+        if isinstance(before, ModeSearch) or before.scaling.layout != fresh.scaling.layout:
+            return fresh
+        change = before.scaling.change(fresh.scaling)
+        back = np.linalg.inv(change)
+        components = tuple(
+            Component(
+                mean=change @ c.mean,
+                information=back.T @ c.information @ back,
+                tau=c.tau,
+                sum_mean=np.zeros_like(c.mean),
+                sum_information=np.zeros_like(c.information),
+                sum_tau=np.zeros_like(c.tau),
+                average=Gaussian(change @ c.average.mean, back.T @ c.average.precision @ back),
+            )
+            for c in before.components
+        )
+        return self._asking(
+            replace(before, scaling=fresh.scaling, components=components, last=-np.inf)
+        )
+
+    def partial_stats(self, q: Search, batch: Bags, local: None) -> Sums:
+        """Evaluate likelihood, gradient and information at the points that judge ``q``."""
+        points = q.points if isinstance(q, ModeSearch) else self._asking(q).points
+        return Sums.at(points, self.likelihood(q), batch, wants_gradient=True)
+
+    def catch_up(
+        self, q: Search, before: Search, known: Sums, new: Sums
+    ) -> ModeSearch | GaussianSearch:
+        """Take one Newton step of every average, with g and H averaged over its points."""
+        if isinstance(q, ModeSearch) or isinstance(before, ModeSearch):
+            return q
+        layout, total = q.scaling.layout, q.points.shape[1]
+        back = np.linalg.inv(before.scaling.change(q.scaling))
+        components = []
+        for i, c in enumerate(q.components):
+            mean = c.average.mean
+            prior = self._precision(layout, c.tau)
+            gradient, information = -prior * (mean - self.priors.mean(layout)), np.diag(prior)
+            for sums, change in ((known, back), (new, np.eye(layout.dim))):
+                h = unpack(sums.information[i]) / total
+                gradient = gradient + change.T @ sums.gradient[i] / total
+                information = information + change.T @ h @ change
+            step = cho_solve(cho_factor(information), gradient)
+            mean = mean + step * min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))
+            components.append(
+                replace(
+                    c,
+                    mean=mean,
+                    information=information - np.diag(prior),
+                    average=Gaussian(mean, information),
+                )
+            )
+        return self._asking(replace(q, components=tuple(components)))
 
     def local_step(self, q: Search, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
@@ -252,28 +317,31 @@ class CollapsedVMMIC:
     def _judged(self, q: GaussianSearch) -> GaussianSearch:
         """End an epoch: average its iterates, and ask for the objective at fixed points."""
         layout = q.scaling.layout
-        fixed = normal_points(layout.dim, JUDGES)
-        # With so few points in so many dimensions their length must be right, at least.
-        fixed *= np.sqrt(fixed.size / np.sum(fixed**2))
-        components, points = [], []
+        components = []
         for c in q.components:
             tau = c.sum_tau / EPOCH
             precision = c.sum_information / EPOCH + np.diag(self._precision(layout, tau))
-            average = Gaussian(c.sum_mean / EPOCH, precision)
-            spread = average.spread(fixed)
-            points.append(np.concatenate([average.mean + spread, average.mean - spread]))
             components.append(
                 replace(
                     c,
-                    average=average,
+                    average=Gaussian(c.sum_mean / EPOCH, precision),
                     sum_mean=np.zeros_like(c.sum_mean),
                     sum_information=np.zeros_like(c.sum_information),
                     sum_tau=np.zeros_like(c.sum_tau),
                 )
             )
-        return replace(
-            q, components=tuple(components), points=np.array(points), wants_gradient=False
-        )
+        return self._asking(replace(q, components=tuple(components)))
+
+    def _asking(self, q: GaussianSearch) -> GaussianSearch:
+        """Ask for the objective at fixed points of every component's average."""
+        fixed = normal_points(q.scaling.layout.dim, JUDGES)
+        # With so few points in so many dimensions their length must be right, at least.
+        fixed *= np.sqrt(fixed.size / np.sum(fixed**2))
+        points = []
+        for c in q.components:
+            spread = c.average.spread(fixed)
+            points.append(np.concatenate([c.average.mean + spread, c.average.mean - spread]))
+        return replace(q, points=np.array(points), wants_gradient=False)
 
     def _divergence(self, layout: Layout, q: Gaussian) -> float:
         """Return E_q[log q(t) q(tau) - log p(t | tau) p(tau)]."""

@@ -114,6 +114,25 @@ class Scaling(State):
         transform[1:, 0] = -self.means[k] / self.scales[k]
         return transform
 
+    def change(self, after: Scaling) -> FloatArray:
+        """Return A with t' = A t: the same regressions on features scaled as ``after``.
+
+        A slope of (x - m) / s becomes one of (x - m') / s' when it is multiplied by s' / s
+        and its intercept grows by it times (m' - m) / s. [dim, dim]
+        """
+        layout = self.layout
+        change = np.eye(layout.dim)
+        blocks = [(layout.own_slopes, 0, self.own_mean, self.own_scale, after.own_mean,
+                   after.own_scale)]  # fmt: skip
+        for k in range(len(layout.features)):
+            scales = self.means[k], self.scales[k], after.means[k], after.scales[k]
+            blocks.append((layout.slopes(k), 0, *scales))
+            blocks.append((layout.gate_slopes(k), layout.gate(k).start, *scales))
+        for block, intercept, mean, scale, new_mean, new_scale in blocks:
+            change[block, block] = np.diag(new_scale / scale)
+            change[intercept, block] = (new_mean - mean) / scale
+        return change
+
 
 @dataclass(frozen=True)
 class Moments(Stats):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -86,6 +86,8 @@ class MeanFieldVMMIC:
         Whether to use the compiled loops; by default where Numba is installed.
     """
 
+    keeps_locals: ClassVar[bool] = True
+
     priors: Priors = field(default_factory=lambda: FIXED)
     standardise: bool = True
     start: str = "mode"
@@ -118,6 +120,20 @@ class MeanFieldVMMIC:
             # As narrow as so many bags make it: a wide one would drive every p to 0 at first.
             covariance=np.diag(1.0 / (prior[: layout.n_theta] + observed.bags)),
             search=search,
+        )
+
+    def restart(self, observed: Moments, before: MeanField, rng: np.random.Generator) -> MeanField:
+        """Start at the means and covariances of an earlier fit, on the new data's scale."""
+        fresh = self.init(observed, rng)
+        layout = fresh.scaling.layout
+        if before.scaling.layout != layout:
+            return fresh
+        change = before.scaling.change(fresh.scaling)
+        theta = change[: layout.n_theta, : layout.n_theta]
+        return replace(
+            self._moved(fresh, change @ self.to_vector(before)),
+            covariance=theta @ before.covariance @ theta.T,
+            search=None,
         )
 
     def local_step(self, q: MeanField, batch: Bags, local: Local | None) -> Local | None:

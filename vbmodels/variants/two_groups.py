@@ -18,8 +18,8 @@ raises the penalised log marginal likelihood. The reads' evidence for H1 is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import betaincc, betaln, expit, logit, logsumexp
@@ -132,6 +132,9 @@ class TwoGroups:
         Whether to run the Numba kernels.
     """
 
+    # A partition's table is made from the units that this fit samples.
+    keeps_locals: ClassVar[bool] = False
+
     sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)
     compiled: bool = True
@@ -232,6 +235,21 @@ class TwoGroups:
             errors=sums[5 + n_alt :].reshape(N_TYPES, 3).copy(),
         )
         return log_m0, log_m1, stats
+
+    def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> Global:
+        """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
+        fresh = self.init(observed, rng)
+        if before.rho.shape != fresh.rho.shape:
+            return fresh
+        return replace(before, anchor=fresh.anchor)
+
+    def partial_stats(self, q: Global, batch: Counts, local: Table | None) -> Sums:
+        """Return the sums of the E-step."""
+        return self.suff_stats(q, batch, self.local_step(q, batch, local))
+
+    def catch_up(self, q: Global, before: Global, known: Sums, new: Sums) -> Global:
+        """Take one step of EM, the unchanged partitions' sums as they were."""
+        return self.global_step(q, known + new)
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""

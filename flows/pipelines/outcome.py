@@ -1,0 +1,169 @@
+"""What a finished run leaves: its record, its report, and its outcome on the run's page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from flows import storage
+from flows.families.base import Concluding, Ingested, NamesParameters, Prepared
+from flows.fit import FitResult
+from flows.pipelines.compute import each_of
+from flows.pipelines.running import Run
+from flows.pipelines.since import section as what_is_new
+from flows.pipelines.stages import escape
+from flows.publish import plots, report
+from flows.publish.report import Findings
+from flows.publish.run import (
+    Dropped,
+    InputRecord,
+    RunPlace,
+    RunRecord,
+    finish,
+    peak_memory,
+    versions,
+    write_posterior,
+    write_trace,
+)
+from vbmodels.state import State
+
+
+def publish(
+    run: Run,
+    ingested: Sequence[Ingested],
+    prepared: Prepared,
+    model: Any,
+    q: State,
+    fitted: FitResult | None,
+    summaries: Sequence[Any],
+) -> dict[str, Any]:
+    """Write the record, the posterior and the report, then make the run the latest."""
+    if isinstance(run.family, Concluding):
+        summaries = run.family.conclude(
+            model,
+            q,
+            summaries,
+            settings=run.settings,
+            place=run.place,
+            fitted=run.fitted,
+            each=each_of(run.compute),
+        )
+    findings = run.family.report(model, q, summaries, ingested, run.settings)
+    warnings = [*prepared.warnings, *findings.warnings]
+    warnings += [] if run.since is None else run.since.notes
+    if fitted is not None and not fitted.converged:
+        warnings.append(
+            f"The bound had not converged after {fitted.iterations} sweeps; raise max_iter or tol."
+        )
+    record = RunRecord(
+        run_id=run.place.run_id,
+        pipeline=run.family.name,
+        source=run.source,
+        settings=run.settings.model_dump(),
+        versions=versions(),
+        started=run.started,
+        finished=datetime.now(UTC),
+        seconds=time.perf_counter() - run.clock,
+        peak_memory_bytes=peak_memory(),
+        inputs=[
+            InputRecord(url=f.url, size=f.size, fingerprint=f.fingerprint, rows=c.rows)
+            for f, c in zip(run.files, run.checked, strict=True)
+        ],
+        rows_read=sum(i.rows_read for i in ingested),
+        rows_kept=sum(i.rows_kept for i in ingested),
+        dropped=_total_dropped(ingested),
+        partitions=len(prepared.partitions),
+        iterations=0 if fitted is None else fitted.iterations,
+        converged=fitted is None or fitted.converged,
+        elbo=None if fitted is None else float(fitted.trace.elbo[-1]),
+        warnings=warnings,
+        since=run.since.earlier.run_id if run.since and run.since.earlier else None,
+        results=findings.results,
+    )
+    news = what_is_new(run)
+    sections = [*([news] if news else []), *findings.sections]
+    if model is not None:
+        rows: Sequence[tuple[Any, ...]] = run.family.posterior(model, q)
+        if isinstance(run.family, NamesParameters):
+            rows = run.family.name_parameters(rows, run.place)
+        write_posterior(run.place, q, rows)
+        run.family.keep(q, run.settings, run.place, run.fitted)
+    if fitted is not None:
+        trace = fitted.trace
+        write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)
+        sections.append(_trace_section(fitted))
+    html = report.render(record, findings.headline, sections)
+    storage.write_bytes(run.place.file("report.html"), html.encode())
+    finish(run.place, record)
+    _tell_page(run, record, findings, fitted)
+    return _outcome(run.place, record, findings)
+
+
+def _trace_section(fitted: FitResult) -> report.Section:
+    trace = fitted.trace
+    state = "The bound converged" if fitted.converged else "The bound had not converged"
+    return report.Section(
+        "The bound's trace",
+        f"{state} after {fitted.iterations} sweeps in {fitted.seconds:.1f} s. Sweeps of "
+        "accelerated steps that were not taken are left out.",
+        [plots.trace(trace.iteration.tolist(), trace.elbo.tolist())],
+    )
+
+
+def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResult | None) -> None:
+    """Put the outcome on the run's page."""
+    run.stages.progress(1.0, "published")
+    lines = [f"## {escape(findings.headline)}", "", "| | |", "|---|---|"]
+    facts = {
+        "run": record.run_id,
+        "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
+        "bound": "none" if record.elbo is None else f"{record.elbo:,.4f}",
+        "sweeps": f"{record.iterations}, {'' if record.converged else 'not '}converged",
+        "seconds": f"{record.seconds:.1f}",
+        **{f"setting {name}": str(value) for name, value in record.settings.items()},
+    }
+    lines += [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
+    lines += ["", *(f"- warning: {escape(warning)}" for warning in record.warnings)]
+    run.stages.markdown("summary", "\n".join(lines))
+    run.stages.table("top-results", list(findings.top))
+    run.stages.link("report", run.place.file("report.html"), "the report")
+    if fitted is not None:
+        trace = fitted.trace
+        figure = plots.trace_figure(trace.iteration.tolist(), trace.elbo.tolist())
+        run.stages.image("bound", plots.png(figure))
+
+
+def _outcome(place: RunPlace, record: RunRecord, findings: Findings) -> dict[str, Any]:
+    lines = [findings.headline, f"run {record.run_id} in {record.seconds:.1f} s"]
+    if record.elbo is not None:
+        state = "converged" if record.converged else "NOT converged"
+        lines.append(f"bound {record.elbo:,.4f} after {record.iterations} sweeps, {state}")
+    lines += [f"warning: {warning}" for warning in record.warnings]
+    lines.append(f"report {place.file('report.html')}")
+    return {
+        "run_id": record.run_id,
+        "target": place.target,
+        "report": place.file("report.html"),
+        "converged": record.converged,
+        "elbo": record.elbo,
+        "iterations": record.iterations,
+        "rows_read": record.rows_read,
+        "rows_kept": record.rows_kept,
+        "warnings": record.warnings,
+        "results": record.results,
+        "lines": lines,
+    }
+
+
+def _total_dropped(ingested: Sequence[Ingested]) -> list[Dropped]:
+    total: dict[str, Dropped] = {}
+    for item in (dropped for one in ingested for dropped in one.dropped):
+        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
+        total[item.reason] = Dropped(
+            reason=item.reason,
+            count=before.count + item.count,
+            examples=(before.examples + item.examples)[:100],
+        )
+    return [item for item in total.values() if item.count]

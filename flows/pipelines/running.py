@@ -1,0 +1,77 @@
+"""A run as it goes: what it is, where it computes, and what has been found out so far."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from flows import storage
+from flows.families.base import Checked, Family, Ingested
+from flows.partition import Part
+from flows.pipelines.compute import Compute
+from flows.pipelines.stages import Stages
+from flows.publish.run import RunPlace
+from flows.settings import RunSettings
+from flows.storage import InputFile
+
+R = TypeVar("R")
+_MOST_TASKS = 64
+
+
+@dataclass
+class Run:
+    """A run as it goes: what it is, and what has been found out so far."""
+
+    family: Family
+    source: str
+    place: RunPlace
+    settings: RunSettings
+    stages: Stages
+    compute: Compute
+    fitted: RunPlace | None = None
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+    files: list[InputFile] = field(default_factory=list)
+    checked: list[Checked] = field(default_factory=list)
+    since: Any = None  # flows.pipelines.since.Since
+
+    def map(
+        self, name: str, function: Callable[..., Any], parts: Sequence[Part], *args: Any
+    ) -> list[Any]:
+        """Apply a function to every partition: a few groups of them as mapped tasks."""
+        groups = _groups(parts, _MOST_TASKS)
+        named = f"{self.settings.model_dump_json()} {self.family.name}"
+
+        def one(group: list[Part]) -> list[Ingested]:
+            return self.compute.call(_apply_to_group, group, function, *args)
+
+        found = self.stages.map(
+            name,
+            one,
+            groups,
+            cache_key=lambda group: _digest(named, *(part.fingerprint for part in group)),
+        )
+        return [result for group in found for result in group]
+
+
+def _groups(parts: Sequence[Part], most: int) -> list[list[Part]]:
+    count = min(most, len(parts))
+    cuts = [len(parts) * i // count for i in range(count + 1)]
+    return [list(parts[a:b]) for a, b in itertools.pairwise(cuts)]
+
+
+def _apply_to_group(group: Sequence[Part], function: Callable[..., R], *args: Any) -> list[R]:
+    results = [function(part, *args) for part in group]
+    # Looked at after reading: what was read is then what was checked.
+    for url, fingerprint in sorted({(s.url, s.fingerprint) for p in group for s in p.slices}):
+        storage.refuse_changed(url, fingerprint)
+    return results
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
