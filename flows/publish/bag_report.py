@@ -177,14 +177,15 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
     }
     sections: list[Section] = []
     for name, (title, axis) in texts.items():
-        shown = [b for b in blocks if b.name == name and b.mean.size]
+        shown = [b for b in blocks if b.name.partition(" of class ")[0] == name and b.mean.size]
         figures = []
         for block in shown:
             order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")
             order = order[:MOST_FEATURES]
             of = "" if block.modality is None else modalities[block.modality]
             labels = [f"{of} {i + 1}".strip() if of else f"feature {i + 1}" for i in order]
-            figures.append(plots.intervals(labels, block.mean[order], block.sd[order], axis, title))
+            told = title + block.name.removeprefix(name)
+            figures.append(plots.intervals(labels, block.mean[order], block.sd[order], axis, told))
         if figures:
             text = (
                 "Coefficients on standardised features with 95 % intervals, the most certain "
