@@ -83,6 +83,8 @@ def speed() -> None:
         local = model.local_step(q, data, None)
         ours = partial(one_sweep, model, q, data, local)
         compare(name, "mean-field sweep, float64", ours, sweep_floor(data))
+        ours = partial(one_sweep, model, q, single, local)
+        compare(name, "mean-field sweep, float32", ours, sweep_floor(single))
         begin = time.process_time()
         done = fit(CollapsedVMMIC(), [data], max_iter=4000)
         whole.append((name, done.iterations, time.process_time() - begin))
@@ -125,7 +127,8 @@ def sweep_floor(data: Bags) -> list[Callable[[], Any]]:
     """Two X b, one X' u and one X' W X a modality."""
     calls: list[Callable[[], Any]] = []
     for m in data.modalities:
-        x, b, u = m.features, np.ones(m.n_features), np.ones(len(m.features))
+        x, kind = m.features, m.features.dtype
+        b, u = np.ones(m.n_features, kind), np.ones(len(x), kind)
         w = u[:, None]
         calls += [lambda x=x, b=b: x @ b] * 2
         calls += [lambda x=x, u=u: u @ x, lambda x=x, w=w: x.T @ (w * x)]

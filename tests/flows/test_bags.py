@@ -384,8 +384,8 @@ def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys):
         }
     )
     source = written(tmp_path, pa.concat_tables([table, large]))
-    code, out, _ = run(capsys, "bags", source, tmp_path / "t", "--partitions", "2", *PLAIN)
-    assert code == 0
+    code, out, err = run(capsys, "bags", source, tmp_path / "t", "--partitions", "2", *PLAIN)
+    assert (code, err) == (0, err)
     assert json.loads(out)["results"]["instances"] == many + 120
     record = open_run(str(tmp_path / "t"))[1]
     assert (record.rows_read, record.rows_kept) == (many + 120, many + 120)
