@@ -18,6 +18,7 @@ from vbmodels.expfam.beta import Beta
 from vbmodels.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.variants.batch import BASES, Counts, Units, units
 from vbmodels.variants.calls import (
+    MOST_LFDR,
     benjamini_hochberg,
     local_fdr,
     prior_from_bayes_factors,
@@ -166,14 +167,16 @@ def decide(
         return _papers_decision(score, weight, settings)
     if refit:
         pi = prior_from_bayes_factors(score, weight)
-    q = q_values(local_fdr(score, pi), weight)
+    lfdr = local_fdr(score, pi)
+    q = q_values(lfdr, weight)
     if settings.strict:
         count = weight.sum()
         k = np.arange(1, len(high) + 1)
         passed = np.flatnonzero(high[::-1] >= np.log(count) - np.log(settings.fdr * k))
         least = high[::-1][passed[-1]] if passed.size else np.inf
     else:
-        least = score[q <= settings.fdr].min() if np.any(q <= settings.fdr) else np.inf
+        chosen = (q <= settings.fdr) & (lfdr <= MOST_LFDR)
+        least = score[chosen].min() if chosen.any() else np.inf
     return Decision(pi, score, q, float(least), int(weight[score >= least].sum()))
 
 

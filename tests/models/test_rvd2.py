@@ -16,7 +16,7 @@ from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_obje
 from vbmodels.variants.quadrature import exact_posterior
 from vbmodels.variants.rvd2 import kernels
 from vbmodels.variants.rvd2.gibbs import gibbs
-from vbmodels.variants.rvd2.model import RVD2, Errors, Local
+from vbmodels.variants.rvd2.model import RVD2, Errors, Local, sums_reference
 from vbmodels.variants.rvd2.objective import derivatives
 from vbmodels.variants.rvd2.posterior_difference import compare, germline, interval
 from vbmodels.variants.spectrum import (
@@ -35,6 +35,13 @@ def reads(seed=0, locations=40, replicates=3, depth=2000, m=2000.0) -> Errors:
     mu[0] = 0.01
     n = rng.poisson(depth, (locations, replicates))
     return Errors(rng.binomial(n, rng.beta(m * mu, m * (1 - mu), n.shape)), n)
+
+
+def busy(locations=40) -> Errors:
+    """Shares from 0 to 1 at depths from 0 to 40,000: every branch of the kernel."""
+    rng = np.random.default_rng(2)
+    n = rng.choice([0, 1, 13, 400, 40_000], (locations, 3))
+    return Errors(rng.binomial(n, rng.beta(0.3, 0.3, (locations, 1))), n)
 
 
 def points(locations=40):
@@ -70,10 +77,13 @@ def test_the_kernel_equals_its_numpy_reference(inference, dispersion):
     one, other = (m.local_step(q, data, None) for m in (model, plain))
     for name in ("delta", "gamma", "log_m"):
         assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7, err_msg=name)
-    p = points()
-    values = kernels.values(data.r, data.n, p, np.array(PRIOR), inference != "collapsed", 32)
-    args = (np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], PRIOR, inference != "collapsed", 32)
-    assert_allclose(values, derivatives(data.r, data.n, *args).value, atol=1e-6)
+    none = Errors(data.r[:, :1] * 0, data.n[:, :1] * 0)
+    wide = np.random.default_rng(3).normal([3.0, 5.0, 6.0], [1.5, 1.5, 2.0], (40, 3))
+    for reads_of, p in ((data, points()), (busy(), points()), (busy(), wide), (none, wide)):
+        args = (reads_of.r, reads_of.n, p, np.array(PRIOR), inference != "collapsed", 0.5, 32)
+        found, exact = kernels.sums(*args), sums_reference(*args)
+        for k in range(8):
+            assert_allclose(found[:, k], exact[:, k], rtol=1e-7, atol=1e-6, err_msg=str(k))
 
 
 def test_the_exact_posterior_is_scipy_s():

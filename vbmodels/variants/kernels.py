@@ -11,6 +11,7 @@ from numba import njit
 _TAIL = 18.0
 _BROAD = 0.1
 _WIDTH = 0.7
+_NEGLIGIBLE = 30.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -253,14 +254,18 @@ def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_cas
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _log_survival(x, table):
-    """Cubic Hermite interpolation in u = asinh(x / 2); ``table`` is [2, n]: value, slope."""
-    n = table.shape[1]
-    step = 12.0 / (n - 1)
-    place = (math.asinh(0.5 * x) + 6.0) / step
+def _survival_place(x, n):
+    """Return index and fraction of u = asinh(x / 2) in a table of ``n`` nodes."""
+    place = (math.asinh(0.5 * x) + 6.0) * ((n - 1) / 12.0)
     place = min(max(place, 0.0), n - 1.000001)
     i = int(place)
-    f = place - i
+    return i, place - i
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _hermite(i, f, table):
+    """Cubic Hermite interpolation between nodes i and i + 1; ``table`` is [2, n]: value, slope."""
+    step = 12.0 / (table.shape[1] - 1)
     v0, v1 = table[0, i], table[0, i + 1]
     s0, s1 = table[1, i] * step, table[1, i + 1] * step
     return (
@@ -269,6 +274,29 @@ def _log_survival(x, table):
         + f * f * (3.0 * (v1 - v0) - 2.0 * s0 - s1)
         + f * f * f * (2.0 * (v0 - v1) + s0 + s1)
     )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _above(g, backward, place, fraction, survival, above, c):
+    """Fill above[c] with the integral of g[c] above every node over its cut S_c there."""
+    size = g.shape[1]
+    for k in range(size):
+        above[c, k] = 0.0
+    for j in range(size):
+        weight = g[c, j]
+        if weight > 0.0:
+            # Adding rows, not summing products: the compiler can do several k at a time.
+            row = backward[size - 1 - j : 2 * size - 1 - j]
+            for k in range(size):
+                above[c, k] += weight * row[k]
+    rest = 0.0
+    for k in range(size - 1, -1, -1):
+        # Deep in the tail the sinc rule is noise: the trapezoid has the size.
+        coarse = rest + 0.5 * g[c, k]
+        total = min(max(above[c, k], 0.05 * coarse), 1.5 * coarse)
+        rest += g[c, k]
+        log_cut = _hermite(place[k], fraction[k], survival[c])
+        above[c, k] = total * math.exp(-log_cut) if total > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -307,8 +335,12 @@ def reweigh(
     broad1 = np.empty(size)
     lmu = np.empty(size)
     lnu = np.empty(size)
+    of_case = np.empty(size)
     above = np.empty((n_alt, size))
     g = np.empty((n_alt, size))
+    place = np.empty(size, np.int64)
+    fraction = np.empty(size)
+    backward = cumulative[::-1].copy()
     # By node of M: H0 then H1; spike mass, broad mass, spike log mu, spike log(1-mu), offset.
     part = np.empty((n_m, 2, 5))
     z_alt = np.empty((n_m, n_alt))
@@ -335,51 +367,48 @@ def reweigh(
                 broad0[k] = d + lc
                 top1 = max(top1, s, d)
                 top0 = max(top0, s + lc, d + lc)
-                for c in range(n_alt):
-                    value = (
-                        log_weight[u, q, k]
-                        + lc
-                        + alternatives[c, 0] * lmu[k]
-                        + alternatives[c, 1] * lnu[k]
-                        - alternatives[c, 2]
-                        + alternatives[c, 3]
-                    )
-                    g[c, k] = value
-                    top_g = max(top_g, value)
+                of_case[k] = log_weight[u, q, k] + lc
+            for c in range(n_alt):
+                alt_a, alt_b = alternatives[c, 0], alternatives[c, 1]
+                shift = alternatives[c, 3] - alternatives[c, 2]
+                for k in range(size):
+                    g[c, k] = of_case[k] + alt_a * lmu[k] + alt_b * lnu[k] + shift
+                for k in range(size):
+                    top_g = max(top_g, g[c, k])
             for k in range(size):
                 spike1[k] = math.exp(spike1[k] - top1)
                 broad1[k] = math.exp(broad1[k] - top1)
                 spike0[k] = math.exp(spike0[k] - top0)
                 broad0[k] = math.exp(broad0[k] - top0)
-                for c in range(n_alt):
-                    g[c, k] = math.exp(g[c, k] - top_g)
-            for c in range(n_alt):
                 if restricted:
-                    rest = 0.0
-                    for k in range(size - 1, -1, -1):
-                        total = 0.0
-                        for j in range(size):
-                            total += g[c, j] * cumulative[j - k + size - 1]
-                        # Deep in the tail the sinc rule is noise: the trapezoid has the size.
-                        coarse = rest + 0.5 * g[c, k]
-                        total = min(max(total, 0.05 * coarse), 1.5 * coarse)
-                        rest += g[c, k]
-                        above[c, k] = total * math.exp(-_log_survival(x[u, q, k], survival[c]))
+                    place[k], fraction[k] = _survival_place(x[u, q, k], survival.shape[2])
+            for c in range(n_alt):
+                # A peak's tails lie below the broad component's, which is never cut off.
+                least = -_NEGLIGIBLE if c else -np.inf
+                total = 0.0
+                for k in range(size):
+                    off = g[c, k] - top_g
+                    g[c, k] = math.exp(off) if off > least else 0.0
+                    total += g[c, k]
+                if restricted and total > 0.0:
+                    _above(g, backward, place, fraction, survival, above, c)
                 else:
-                    total = g[c].sum()
                     for k in range(size):
                         above[c, k] = total
             for v in range(5):
                 part[q, 0, v] = 0.0
                 part[q, 1, v] = 0.0
+            tails = above[0]
             for c in range(n_alt):
-                z_alt[q, c] = 0.0
+                total = 0.0
+                for k in range(size):
+                    total += (spike1[k] + broad1[k]) * above[c, k]
+                z_alt[q, c] = total
+                if c > 0:
+                    for k in range(size):
+                        tails[k] += above[c, k]
             for k in range(size):
-                tail = 0.0
-                both = spike1[k] + broad1[k]
-                for c in range(n_alt):
-                    tail += above[c, k]
-                    z_alt[q, c] += both * above[c, k]
+                tail = tails[k]
                 s0 = spike0[k]
                 s1 = spike1[k] * tail
                 part[q, 0, 0] += s0

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.polynomial import Chebyshev
-from scipy.optimize import minimize_scalar
+from numpy.polynomial import Polynomial
 from scipy.special import betaln, digamma, gammaln
 
 from vbmodels.state import FloatArray, IntArray, State, Stats
 from vbmodels.variants.hyperparameters import CAP, beta_maximum
 from vbmodels.variants.rvd2 import kernels
-from vbmodels.variants.rvd2.objective import derivatives
+from vbmodels.variants.rvd2.objective import Derivatives, derivatives
 
 LIMITS_LOG_M = (0.0, float(np.log(1e7)))
-N_CHEBYSHEV = 12
-CHEBYSHEV = np.cos(np.pi * (np.arange(N_CHEBYSHEV) + 0.5) / N_CHEBYSHEV)
+REACH = 0.5
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,8 @@ class Sums(Stats):
     log_m, log_m2
         Summed log M_j and its square.
     profile
-        [12] with a shared M: the bound at 12 Chebyshev nodes of log M within 1 of its
-        present value, q(mu) held; else empty.
+        [4] with a shared M, q(mu) held: slope and curvature of the bound in log M, and what
+        the bound gains at log M - .5 and log M + .5; else empty.
     """
 
     locations: float
@@ -185,38 +183,26 @@ class RVD2:
     def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:
         """Return the sums over the locations, and their bound at ``q`` and ``local``."""
         log_m = np.full_like(local.log_m, q.log_m) if self.shared else local.log_m
-        log_mu = digamma(local.delta) - digamma(local.delta + local.gamma)
-        log_nu = digamma(local.gamma) - digamma(local.delta + local.gamma)
-        n, r = batch.n, batch.r
-        binomial = float((gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum())
-        # A flat Beta(1, 1) in place of the prior leaves likelihood and entropy.
-        bound = binomial + self._value(batch, local, log_m).sum()
-        profile = np.zeros(0)
-        if self.shared:
-            profile = np.array(
-                [self._value(batch, local, log_m + node).sum() for node in CHEBYSHEV]
-            )
+        form = kernels.sums if self.compiled else sums_reference
+        found: FloatArray = form(
+            batch.r,
+            batch.n,
+            np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1),
+            # A flat Beta(1, 1) in place of the prior leaves likelihood and entropy.
+            np.array([1.0, 1.0, 0.0, 0.0]),
+            self.inference == "mean_field",
+            REACH if self.shared else 0.0,
+            self.n_nodes,
+        ).sum(axis=0)
         return Sums(
-            locations=float(len(log_mu)),
-            log_mu=float(log_mu.sum()),
-            log_nu=float(log_nu.sum()),
-            bound=float(bound),
+            locations=float(len(log_m)),
+            log_mu=float(found[1]),
+            log_nu=float(found[2]),
+            bound=float(found[0] + found[3]),
             log_m=float(log_m.sum()),
             log_m2=float((log_m**2).sum()),
-            profile=profile,
+            profile=found[4:].copy(),
         )
-
-    def _value(self, batch: Errors, local: Local, log_m: FloatArray) -> FloatArray:
-        flat = np.array([1.0, 1.0, 0.0, 0.0])
-        field = self.inference == "mean_field"
-        if self.compiled:
-            point = np.stack([np.log(local.delta), np.log(local.gamma), log_m], axis=1)
-            values: FloatArray = kernels.values(batch.r, batch.n, point, flat, field, self.n_nodes)
-            return values
-        prior = (1.0, 1.0, 0.0, 0.0)
-        return derivatives(
-            batch.r, batch.n, local.delta, local.gamma, log_m, prior, field, self.n_nodes
-        ).value
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return (A0, B0) by `beta_maximum` and the mean of log M, or M itself if shared."""
@@ -226,7 +212,7 @@ class RVD2:
         a0, b0 = beta_maximum(n, s1, s2, (np.array([q.a0]), np.array([q.b0])))
         log_m = stats.log_m / stats.locations
         if self.shared:
-            log_m = float(np.clip(q.log_m + _chebyshev_maximum(stats.profile), *LIMITS_LOG_M))
+            log_m = float(np.clip(q.log_m + _newton_step(stats.profile, REACH), *LIMITS_LOG_M))
         return Global(float(a0[0]), float(b0[0]), log_m)
 
     def elbo(self, q: Global, stats: Sums) -> float:
@@ -270,23 +256,47 @@ def _first_local(q: Global, batch: Errors) -> Local:
     return Local(q.a0 + hits, q.b0 + rest, np.full(len(hits), q.log_m))
 
 
-def _chebyshev_maximum(profile: FloatArray) -> float:
-    """Return where in [-1, 1] the polynomial through the profile is largest."""
-    offset = profile.mean()
-    curve = Chebyshev.fit(CHEBYSHEV, profile - offset, N_CHEBYSHEV - 1, domain=[-1, 1])
-    fine = np.linspace(-1.0, 1.0, 201)
-    near = fine[int(np.argmax(curve(fine)))]
-    bounds = (max(near - 0.01, -1.0), min(near + 0.01, 1.0))
-    found = minimize_scalar(
-        lambda t: -float(curve(t)), bounds=bounds, method="bounded", options={"xatol": 1e-12}
-    )
-    at = float(found.x)
-    slope, bend = curve.deriv(), curve.deriv(2)
-    for _ in range(3):
-        if bend(at) < 0.0:
-            at = float(np.clip(at - slope(at) / bend(at), *bounds))
-    # Never worse than where it stands: the bound must not fall by the rounding of a fit.
-    return at if curve(at) > curve(0.0) else 0.0
+def _newton_step(profile: FloatArray, reach: float) -> float:
+    """Return where within ``reach`` the bound is largest, by its values at both ends.
+
+    The quartic with the bound's slope and curvature at 0 and its gains at the ends: at small
+    steps it is Newton's, at large ones the ends guard it against a curvature that changes
+    or points upwards.
+    """
+    slope, bend, low, high = profile
+    third = (0.5 * (high - low) - slope * reach) / reach**3
+    fourth = (0.5 * (high + low) - 0.5 * bend * reach**2) / reach**4
+    gain = Polynomial([0.0, slope, 0.5 * bend, third, fourth])
+    flat = gain.deriv().roots()
+    inner = flat[np.isreal(flat)].real
+    tried = np.array([0.0, -reach, reach, *inner[np.abs(inner) < reach]])
+    return float(tried[int(np.argmax(gain(tried)))])
+
+
+def sums_reference(
+    r: IntArray,
+    n: IntArray,
+    points: FloatArray,
+    prior: FloatArray,
+    mean_field: bool,
+    reach: float,
+    size: int,
+) -> FloatArray:
+    """Return [J, 4 or 8], see the kernel; its NumPy reference."""
+    given = (float(prior[0]), float(prior[1]), float(prior[2]), float(prior[3]))
+    delta, gamma, log_m = np.exp(points[:, 0]), np.exp(points[:, 1]), points[:, 2]
+
+    def at(log_m: FloatArray) -> Derivatives:
+        return derivatives(r, n, delta, gamma, log_m, given, mean_field, size)
+
+    here = at(log_m)
+    total = digamma(delta + gamma)
+    chosen = (gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum(axis=1)
+    columns = [here.value, digamma(delta) - total, digamma(gamma) - total, chosen]
+    if reach > 0.0:
+        columns += [here.gradient[:, 2], here.hessian[:, 2, 2]]
+        columns += [at(log_m + side).value - here.value for side in (-reach, reach)]
+    return np.stack(columns, axis=1)
 
 
 def newton_reference(
