@@ -42,7 +42,11 @@ class VariantSettings(RunSettings):
         description="two_groups: empirical Bayes with a point null per allele; "
         "posterior_difference: the papers' RVD2, per location.",
     )
-    fdr: Probability = Field(0.05, description="Level of the false discovery rate of the calls.")
+    fdr: Probability = Field(
+        0.05,
+        description="Level of the false discovery rate of the calls. Alleles that are rather "
+        "errors (local rate above 1/2) are never called.",
+    )
     strict: bool = Field(
         False, description="two_groups: call by e-BH, valid under any dependence of the units."
     )
@@ -50,9 +54,9 @@ class VariantSettings(RunSettings):
         False, description="Whether an allele that is rarer in the case counts too."
     )
     alternative: Literal["broad", "mixture"] = Field(
-        "broad",
-        description="two_groups: rates of variants are Beta(.1, .1), or a mixture over the "
-        "allele's share that is fitted too: more power, somewhat more other calls.",
+        "mixture",
+        description="two_groups: rates of variants are a mixture over the allele's share, fitted "
+        "too, or Beta(.1, .1) alone (broad), which finds less.",
     )
     tau: float = Field(
         0.0,

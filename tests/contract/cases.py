@@ -65,13 +65,15 @@ class GlobalStep:
     ``at="step"``: with the local states held, the bound is stationary at the result of
     every global step (coordinate ascent). ``at="fixed_point"``: Newton-like forms, and forms
     whose statistics follow q without a local state; only the end of a fit is stationary.
-    ``tolerance`` is the distance to the optimum along a coordinate, in the coordinate.
+    ``tolerance`` is the distance to the optimum along a coordinate, in the coordinate;
+    ``fit_tol`` the relative tolerance of the fit that is led to its end.
     """
 
     coordinates: Coordinates
     at: Literal["step", "fixed_point"] = "step"
     tolerance: float = 1e-6
     max_iter: int = 2000
+    fit_tol: float = 1e-14
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -234,7 +234,7 @@ def check_global_step(case: Case, item: GlobalStep, seed: int) -> Figures:
     batches = case.tiny(seed)
     model, move = case.model(), item.coordinates
     if item.at == "fixed_point":
-        done = fit(model, batches, seed=seed, tol=1e-14, max_iter=item.max_iter)
+        done = fit(model, batches, seed=seed, tol=item.fit_tol, max_iter=item.max_iter)
         states = done.reduce.local_states(done.iterations - 1)
         return {"distance": _stationary(model, done.q, batches, states, move, item.tolerance)}
     worst = moved = 0.0

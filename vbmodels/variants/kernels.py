@@ -15,7 +15,7 @@ _NEGLIGIBLE = 30.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _stirling(z):
+def stirling(z):
     """Return lgamma(z) - (z - 1/2) log z + z - log(2 pi)/2, for z >= 10 to 1e-15."""
     w = 1.0 / (z * z)
     return (1 / 12.0 - w * (1 / 360.0 - w * (1 / 1260.0 - w * (1 / 1680.0 - w / 1188.0)))) / z
@@ -28,7 +28,7 @@ def log_gamma(z):
     while z < 10.0:
         product *= z
         z += 1.0
-    value = (z - 0.5) * math.log(z) - z + _stirling(z)
+    value = (z - 0.5) * math.log(z) - z + stirling(z)
     return value if product == 1.0 else value - math.log(product)
 
 

@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numba import njit
 
-from vbmodels.variants.kernels import log_gamma, log_rising, polygammas
+from vbmodels.variants.kernels import log_gamma, log_rising, polygammas, stirling
 
 _TAIL = 18.0
 _LOW = 0.0
@@ -34,9 +34,9 @@ _SERIES_M = 50.0
 _DIRECT = _DEGREE + 1
 _FEW = 12
 # In logarithms Newton's error is about the square of its step: below .03 a step towards the
-# maximum of a concave point cannot lower the bound, and after one of 3e-4 1e-7 is left.
+# maximum of a concave point cannot lower the bound, and after one of 3e-5 1e-9 is left.
 _SAFE = 0.03
-_DONE = 3e-4
+_DONE = 3e-5
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -51,21 +51,44 @@ def _tetragamma(z):
     return total - w * (1.0 + 1.0 / z + w * series)
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _large_rising(c, r):
+    """Return lgamma(c + r) - lgamma(c) for c >= 10, not as the difference of two large values."""
+    total = c + r
+    rise = (total - 0.5) * math.log1p(r / c) + r * math.log(c) - r
+    return rise + (stirling(total) - stirling(c))
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_beta(a, b):
-    return log_gamma(a) + log_gamma(b) - log_gamma(a + b) + _HALF_LOG_TWO_PI
+    """Return log B(a, b); for a large argument without the difference of two log-gammas."""
+    small, large = min(a, b), max(a, b)
+    if large < 10.0:
+        return log_gamma(a) + log_gamma(b) - log_gamma(a + b) + _HALF_LOG_TWO_PI
+    return log_gamma(small) + _HALF_LOG_TWO_PI - _large_rising(large, small)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _psi_gap(a, b):
+    """Return psi(b) - psi(a + b), for a large b without the difference of two of size log b."""
+    if b < 20.0:
+        return polygammas(b)[0] - polygammas(a + b)[0]
+    total = a + b
+    v, u = 1.0 / b, 1.0 / total
+    w, x = v * v, u * u
+    gap = a * v * u
+    rest = 1 / 12.0 - (w + x) / 120.0 + (w * w + w * x + x * x) / 252.0
+    return -math.log1p(a * v) - 0.5 * gap - (v + u) * gap * rest
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _add_series(c, m, sign, coefficients):
-    """Add sign times the series of lgamma(c - m mu) in mu, from its linear term on; c >= 50.
+    """Add sign times the series of lgamma(c - m mu) in mu, from its square on; c >= 50.
 
     The k-th derivative of lgamma from Stirling's series, times (-m)^k / k!.
     """
     v = 1.0 / c
     w = v * v
-    psi = math.log(c) - 0.5 * v - w * (1 / 12.0 - w * (1 / 120.0 - w / 252.0))
-    coefficients[1] -= sign * m * psi
     ratio = m * v
     power = ratio
     for k in range(2, _DEGREE + 1):
@@ -88,14 +111,18 @@ def _coefficients(r, n, m, mean_field, coefficients):
         if n[i] > 0:
             used += 1
             if not mean_field:
-                coefficients[_DIRECT] -= log_rising(m, n[i])
+                coefficients[_DIRECT] -= (
+                    _large_rising(m, n[i]) if m >= 10.0 else log_rising(m, n[i])
+                )
                 if series:
                     c = m + (n[i] - r[i])
-                    coefficients[0] -= log_rising(c, r[i])
+                    coefficients[0] -= _large_rising(c, r[i])
+                    coefficients[1] += m * _psi_gap(float(n[i] - r[i]), m)
                     _add_series(c, m, 1.0, coefficients)
     if used > 0 and series:
         _add_series(m, m, -float(used), coefficients)
     if mean_field:
+        coefficients[1] = used * m * polygammas(m)[0]
         coefficients[_DIRECT] = used * log_gamma(m)
     return used
 
@@ -206,11 +233,12 @@ def _bound(
     s = delta + gamma
     a0, b0 = prior[0], prior[1]
     psi_d, tri_d = polygammas(delta)
-    psi_g, tri_g = polygammas(gamma)
+    tri_g = polygammas(gamma)[1]
     psi_s, tri_s = polygammas(s)
+    mean1, mean2 = psi_d - psi_s, _psi_gap(delta, gamma)
     log_beta_q = _log_beta(delta, gamma)
     value = log_beta_q - prior[4]
-    value += (a0 - delta) * (psi_d - psi_s) + (b0 - gamma) * (psi_g - psi_s)
+    value += (a0 - delta) * mean1 + (b0 - gamma) * mean2
     off = point[2] - prior[2]
     value -= 0.5 * prior[3] * off * off
     scale = math.sqrt(1.0 / delta + 1.0 / gamma)
@@ -273,7 +301,6 @@ def _bound(
     if not with_q:
         return value
     g1 = g2 = h11 = h12 = h22 = h13 = h23 = 0.0
-    mean1, mean2 = psi_d - psi_s, psi_g - psi_s
     for k in range(size):
         c1, c2 = nodes[0, k] - mean1, nodes[1, k] - mean2
         wf = nodes[2, k] * (nodes[3, k] - mean_f)
@@ -442,15 +469,14 @@ def sums(r, n, points, prior, mean_field, reach, size):
     full[4] = _log_beta(prior[0], prior[1])
     for j in range(len(points)):
         delta, gamma = math.exp(points[j, 0]), math.exp(points[j, 1])
-        psi_s = polygammas(delta + gamma)[0]
         used = _coefficients(r[j], n[j], math.exp(points[j, 2]), mean_field, coefficients)
         value = _bound(
             r[j], n[j], points[j], full, mean_field, False, shared, coefficients, used, nodes,
             gradient, hessian,
         )  # fmt: skip
         result[j, 0] = value
-        result[j, 1] = polygammas(delta)[0] - psi_s
-        result[j, 2] = polygammas(gamma)[0] - psi_s
+        result[j, 1] = polygammas(delta)[0] - polygammas(delta + gamma)[0]
+        result[j, 2] = _psi_gap(delta, gamma)
         for i in range(r.shape[1]):
             chosen = log_gamma(n[j, i] + 1.0) - log_gamma(n[j, i] - r[j, i] + 1.0)
             result[j, 3] += chosen - log_gamma(r[j, i] + 1.0) - _HALF_LOG_TWO_PI
