@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from flows import storage
 from flows.faults import Fault, InputError
-from flows.ingest.variants import BASES, Region
+from flows.ingest.regions import Region
 from flows.schemas import COUNTS
 from vbmodels.state import IntArray, State
-from vbmodels.variants.batch import Counts
+from vbmodels.variants.batch import BASES, Counts
 
 MAX_ROWS = 20
 EVERY = 50

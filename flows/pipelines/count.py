@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flows import storage, watch
-from flows.families.variants import FAMILY, write_part_counts
+from flows.families.variant_locations import write_part_counts
+from flows.families.variants import FAMILY
 from flows.pipelines.compute import computing, each_of
 from flows.pipelines.run import check_files
 from flows.pipelines.stages import Plain

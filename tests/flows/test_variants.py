@@ -13,7 +13,8 @@ from numpy.testing import assert_array_equal
 
 from flows.cli import main
 from flows.families.variants import FAMILY
-from flows.ingest.variants import Region, count_region, locate, regions
+from flows.ingest.reads import count_region, reference
+from flows.ingest.regions import Region, locate, regions
 from flows.publish.run import open_run
 from flows.publish.vcf import genotype
 from flows.settings import VariantSettings
@@ -373,6 +374,74 @@ def test_bad_sheets_and_files(capsys, simbam, tmp_path):
     assert "amp" in text
 
 
+def as_cram(bam, fasta, target):
+    """Write a BAM's reads as an indexed CRAM."""
+    with (
+        pysam.AlignmentFile(str(bam)) as source,
+        pysam.AlignmentFile(
+            str(target), "wc", template=source, reference_filename=str(fasta)
+        ) as out,
+    ):
+        for read in source:
+            out.write(read)
+    pysam.index(str(target))
+    return target
+
+
+def test_a_cram_is_counted_as_its_bam(capsys, simbam, tmp_path):
+    fasta, bam = simbam / "ref400.fa", lines_of(simbam)[0][2]
+    cram = as_cram(bam, fasta, tmp_path / "a.cram")
+    settings = VariantSettings(fasta=str(fasta))
+    region = Region("amp", 0, 400)
+    expected = count_region(str(bam), region, settings)
+    assert expected.sum() > 100_000
+    assert_array_equal(count_region(str(cram), region, settings), expected)
+    option = f"fasta={fasta}"
+    source = sheet(tmp_path, [("case", 1, cram)])
+    code, _, err = check(capsys, source, option, "control=")
+    assert code == 0, err
+    (tmp_path / "a.cram.crai").unlink()
+    assert check(capsys, source, option, "control=")[0] == 0
+    assert (tmp_path / "a.cram.crai").exists()
+    cut = tmp_path / "cut.cram"
+    cut.write_bytes(cram.read_bytes()[:-5_000])
+    shutil.copy(f"{cram}.crai", f"{cut}.crai")
+    code, _, err = check(capsys, sheet(tmp_path, [("case", 1, cut)]), option, "control=")
+    assert code == 2
+    assert "truncated" in err
+
+
+def test_a_fasta_without_an_index_and_n_in_it(capsys, simbam, tmp_path):
+    text = (simbam / "ref400.fa").read_text()
+    fasta = tmp_path / "plain.fa"
+    fasta.write_text(text)
+    # Where the index would be written there is a folder: none can be made.
+    (tmp_path / "plain.fa.fai").mkdir()
+    source = sheet(tmp_path, lines_of(simbam))
+    code, _, err = check(capsys, source, f"fasta={fasta}")
+    assert code == 2
+    assert "samtools faidx" in err
+    head, bases = text.split("\n", 1)
+    masked = tmp_path / "masked.fa"
+    masked.write_text(f"{head}\nNN{bases[2:]}")
+    codes = reference(str(masked), Region("amp", 0, 10))
+    assert_array_equal(codes < 0, np.arange(10) < 2)
+
+
+def test_a_bed_of_other_contigs_names_both(capsys, simbam, tmp_path):
+    bed = tmp_path / "other.bed"
+    bed.write_text("amp\t0\t50\nchr7\t10\t20\namp\t390\t500\n")
+    source = sheet(tmp_path, lines_of(simbam))
+    code, _, err = check(capsys, source, f"fasta={simbam / 'ref400.fa'}", f"bed={bed}")
+    told = " ".join(err.split())
+    assert code == 2
+    assert "row 2" in told
+    assert "'chr7'" in told
+    assert "(amp)" in told
+    assert "row 3" in told
+    assert "amp:1-400" in told
+
+
 def test_an_index_is_made_or_asked_for(capsys, simbam, tmp_path, monkeypatch):
     fasta = tmp_path / "ref.fa"
     shutil.copy(simbam / "ref400.fa", fasta)
@@ -384,7 +453,7 @@ def test_an_index_is_made_or_asked_for(capsys, simbam, tmp_path, monkeypatch):
     assert (tmp_path / "a.bam.bai").exists()
     assert (tmp_path / "ref.fa.fai").exists()
     (tmp_path / "a.bam.bai").unlink()
-    monkeypatch.setattr("flows.ingest.variants._make_index", lambda path: False)
+    monkeypatch.setattr("flows.ingest.sample_sheet._make_index", lambda path: False)
     code, _, err = check(capsys, source, f"fasta={fasta}", "control=")
     assert code == 2
     assert "samtools index" in err

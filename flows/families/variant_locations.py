@@ -1,0 +1,177 @@
+"""From slices of input to partitions of locations in a run's store, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows import storage
+from flows.families.base import Each, Ingested
+from flows.ingest import variant_counts
+from flows.ingest.reads import count_region, reference
+from flows.ingest.regions import AnyContig, Region, fasta_contigs, locate, regions
+from flows.ingest.sample_sheet import read_sheet
+from flows.ingest.variant_counts import Column, Loci
+from flows.partition import Part
+from flows.publish.run import Dropped, RunPlace
+from flows.settings import VariantSettings
+from vbmodels.state import from_bytes, to_bytes
+from vbmodels.variants.batch import Counts
+
+NO_READS = "location without a read in any replicate"
+NO_REFERENCE = "location whose reference is not A, C, G or T"
+
+
+def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+    """Return where a run keeps one of its parts while it works."""
+    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+
+
+def read_loci(place: RunPlace, index: int) -> Loci:
+    """Read where a partition's locations are."""
+    url = work_url(place, "loci", index, "npz")
+    return from_bytes(storage.read_bytes(url), Loci, url)
+
+
+def read_counts(place: RunPlace, index: int, folder: str = "partitions") -> Counts:
+    """Read the counts of a partition, or of a slice of it."""
+    url = work_url(place, folder, index, "npz")
+    return from_bytes(storage.read_bytes(url), Counts, url)
+
+
+@lru_cache(maxsize=4)
+def regions_of(settings: VariantSettings) -> list[Region]:
+    """Return the regions that are asked for, or all contigs of the FASTA."""
+    return regions(settings, fasta_contigs(str(settings.fasta)))
+
+
+def named_regions(settings: VariantSettings) -> list[Region] | None:
+    """Return the region or the BED's intervals, for counts that may come without a FASTA."""
+    if settings.region is None and settings.bed is None:
+        return None
+    if settings.fasta is not None:
+        return regions_of(settings)
+    return regions(settings, AnyContig())
+
+
+def replicate_columns(lines: Sequence[Column], settings: VariantSettings) -> list[Column]:
+    """Return the replicates of the case, then of the control, in order of their names."""
+    order = {settings.case: 0, settings.control: 1}
+    wanted = [c for c in set(lines) if c[0] in order and c[0]]
+    return sorted(wanted, key=lambda c: (order[c[0]], c[1]))
+
+
+def count_positions(
+    part: Part, settings: VariantSettings
+) -> list[tuple[Region, np.ndarray, np.ndarray, list[Column]]]:
+    """Count the reads of a partition: (region, [J, R, 2, 4] by strand, reference, columns)."""
+    lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
+    columns = replicate_columns(list(lines), settings)
+    pieces = locate(regions_of(settings), part.slices[0].start, part.slices[0].stop)
+    return [
+        (
+            piece,
+            np.stack([count_region(lines[c].path, piece, settings) for c in columns], axis=1),
+            reference(str(settings.fasta), piece),
+            columns,
+        )
+        for piece in pieces
+    ]
+
+
+def write_part_counts(part: Part, settings: VariantSettings, target: str) -> int:
+    """Count the reads of a partition and write them as rows of the counts table."""
+    tables = [
+        variant_counts.to_table(
+            by_strand.sum(axis=2, dtype=np.int32), ref, region.contig, region.start, columns
+        )
+        for region, by_strand, ref, columns in count_positions(part, settings)
+    ]
+    table = pa.concat_tables(tables)
+    storage.write_table(storage.join(target, f"part-{part.index:05d}.parquet"), table)
+    return int(table.num_rows)
+
+
+def count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+    """Count the reads of a partition and keep them, without the locations that have none."""
+    found = count_positions(part, settings)
+    by_strand = np.concatenate([counts for _, counts, _, _ in found])
+    case = np.array([sample == settings.case for sample, _ in found[0][3]])
+    counts, loci, no_reads, no_reference = variant_counts.clean(
+        by_strand.sum(axis=2, dtype=np.int32),
+        np.concatenate([ref for _, _, ref, _ in found]),
+        case,
+        np.concatenate([np.full(r.length, r.contig) for r, *_ in found]),
+        np.concatenate([np.arange(r.start + 1, r.stop + 1) for r, *_ in found]),
+        by_strand[:, :, 0],
+    )
+    storage.write_bytes(work_url(place, "counts", part.index, "npz"), to_bytes(counts))
+    storage.write_bytes(work_url(place, "loci", part.index, "npz"), to_bytes(loci))
+    dropped = (Dropped(reason=NO_READS, count=no_reads),
+               Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
+    return Ingested(part.rows, len(counts), dropped)
+
+
+def shuffle(
+    parts: Sequence[Part], settings: VariantSettings, place: RunPlace, each: Each
+) -> tuple[list[int], bool]:
+    """Turn sorted slices into partitions of locations; say whether each is of its own slice."""
+    urls = [work_url(place, "slices", part.index, "json") for part in parts]
+    about = [json.loads(storage.read_bytes(url)) for url in urls]
+    keys = [[(chrom, pos) for chrom, pos in one["keys"]] for one in about]
+    columns = replicate_columns([tuple(c) for one in about for c in one["columns"]], settings)
+    if variant_counts.in_order(keys):
+        each(_assemble, [(p.index, None, None, [p.index]) for p in parts], columns, settings,
+             place, parts[0].slices[0].url)  # fmt: skip
+        return [part.index for part in parts], True
+    starts = variant_counts.boundaries(keys, len(parts))
+    ranges = []
+    for i in range(len(starts) + 1):
+        low, high = starts[i - 1] if i else None, starts[i] if i < len(starts) else None
+        reaching = [
+            part.index for part, own in zip(parts, keys, strict=True)
+            if own and (high is None or own[0] < high) and (low is None or own[-1] >= low)
+        ]  # fmt: skip
+        ranges.append((i, low, high, reaching))
+    each(_assemble, ranges, columns, settings, place, parts[0].slices[0].url)
+    return [i for i, *_ in ranges], False
+
+
+def _assemble(
+    where: tuple[int, Any, Any, list[int]], columns: list[Column], settings: VariantSettings,
+    place: RunPlace, source: str,
+) -> None:  # fmt: skip
+    index, low, high, reaching = where
+    tables = []
+    for i in reaching:
+        table = storage.read_table(work_url(place, "slices", i))
+        chrom, pos = table["chrom"].to_numpy(), table["pos"].to_numpy()
+        inside = np.ones(len(table), bool)
+        if low is not None:
+            inside &= (chrom > low[0]) | ((chrom == low[0]) & (pos >= low[1]))
+        if high is not None:
+            inside &= (chrom < high[0]) | ((chrom == high[0]) & (pos < high[1]))
+        tables.append(table.filter(pa.array(inside)))
+    first = storage.read_table(work_url(place, "slices", reaching[0] if reaching else 0))
+    counts, loci, *_ = variant_counts.assemble(
+        tables or [first.slice(0, 0)], columns, settings.case, source
+    )
+    storage.write_bytes(work_url(place, "counts", index, "npz"), to_bytes(counts))
+    storage.write_bytes(work_url(place, "loci", index, "npz"), to_bytes(loci))
+
+
+def finish_partition(index: int, settings: VariantSettings, place: RunPlace, share: float) -> str:
+    """Mark the locations that hyperparameters are fitted on, at random where there are many."""
+    counts = read_counts(place, index, "counts")
+    marks = None
+    if share < 1.0:
+        rng = np.random.default_rng([settings.seed, index])
+        marks = rng.random(len(counts)) < share
+    url = work_url(place, "partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(Counts(counts.counts, counts.ref, counts.case, marks)))
+    return url
