@@ -10,6 +10,7 @@ import numpy as np
 
 from flows.publish import plots
 from flows.publish.report import Findings, Grid, Section
+from flows.publish.vcf import FILTERS
 from flows.settings import VariantSettings
 from vbmodels.state import IntArray
 
@@ -70,6 +71,21 @@ def report(
     return Findings(headline, sections, results, tuple(warnings), top)
 
 
+def _question(settings: VariantSettings) -> str:
+    """Return what a call says, in one sentence, and what it does not."""
+    if not settings.control:
+        return (
+            "Germline test without a control: the allele is more frequent than the errors of its "
+            "substitution. An error that all replicates share looks the same; only a control "
+            "tells them apart. "
+        )
+    side = "differs from" if settings.two_sided else "is higher than"
+    return (
+        f"Somatic test: the allele's rate in {settings.case} {side} that in {settings.control}. "
+        "Alleles that both carry alike, germline ones included, are not called. "
+    )
+
+
 def _name(call: dict[str, Any]) -> str:
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
 
@@ -92,8 +108,10 @@ def _calls(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Sectio
                f"{settings.control or 'no control'}: the same")  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = "Calls, best first, with their reads in every replicate. All locations stand in the "
-    return Section("Calls", f"{text}table loci/, the calls in variants.vcf.gz.{more}", (),
-                   (Grid(columns, rows),))  # fmt: skip
+    text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
+    seen = dict.fromkeys(name for c in calls for name in c["filters"])
+    text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
+    return Section("Calls", text, (), (Grid(columns, rows),))
 
 
 def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:
@@ -128,7 +146,11 @@ def _depth(parts: Sequence[PartCalls]) -> Section:
 def _q_values(parts: Sequence[PartCalls]) -> Section:
     counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
     centres = np.repeat((np.arange(40) + 0.5) / 40, np.minimum(counts, 10**6))
-    return Section("q-values", "", (plots.histogram(centres, "q-value", "alleles", "q-values"),))
+    text = (
+        "Of every location the allele that speaks most for a variant, and every called one; the "
+        "count has a logarithmic scale."
+    )
+    return Section("q-values", text, (plots.histogram(centres, "q-value", "alleles", "q-values"),))
 
 
 def _hyperparameters(rows: Sequence[tuple[Any, ...]]) -> Section:

@@ -12,12 +12,16 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from flows.cli import main
+from flows.families.variant_calls import Decision
+from flows.families.variant_loci import _filters
 from flows.families.variants import FAMILY
 from flows.ingest.reads import count_region, reference
 from flows.ingest.regions import Region, locate, regions
+from flows.ingest.variant_counts import Loci
 from flows.publish.run import open_run
 from flows.publish.vcf import genotype
 from flows.settings import VariantSettings
+from vbmodels.variants.batch import Counts, units
 
 FAST = ("--no-record", "--set", "tol=1e-4")
 
@@ -180,6 +184,20 @@ def test_regions_from_beds_are_merged_and_located(tmp_path):
     assert locate(found, 12, 18) == [Region("chr1", 12, 15), Region("chr2", 5, 8)]
     assert regions(VariantSettings(region="chr2:11-20"), contigs) == [Region("chr2", 10, 20)]
     assert regions(VariantSettings(region="1", chr_names="map"), contigs)[0].contig == "chr1"
+
+
+@pytest.mark.parametrize(("on_forward", "filters"), [(20, []), (40, ["strand_bias"])])
+def test_an_allele_on_one_strand_gets_a_filter(on_forward, filters):
+    reads = np.array([[[500, 40, 0, 0], [1000, 0, 0, 0]]], np.int32)
+    forward = np.array([[[250, on_forward, 0, 0], [500, 0, 0, 0]]], np.int32)
+    batch = Counts(reads, np.zeros(1, np.int8), np.array([True, False]))
+    loci = Loci(np.array(["c"]), np.array([7]), forward)
+    decision = Decision(0.01, np.array([9.0]), np.array([0.001]), 0.0, 1)
+    called = np.array([True])
+    of = units(batch).take([0])
+    assert _filters(of, batch, loci, called, decision, VariantSettings()) == [filters]
+    unknown = Loci(loci.chrom, loci.pos, None)
+    assert _filters(of, batch, unknown, called, decision, VariantSettings()) == [[]]
 
 
 def test_genotypes():

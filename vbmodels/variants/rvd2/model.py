@@ -23,7 +23,7 @@ from vbmodels.variants.rvd2 import kernels
 from vbmodels.variants.rvd2.objective import Derivatives, derivatives
 
 LIMITS_LOG_M = (0.0, float(np.log(1e7)))
-REACH = 0.5
+REACH = 1.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Sums(Stats):
         Summed log M_j and its square.
     profile
         [4] with a shared M, q(mu) held: slope and curvature of the bound in log M, and what
-        the bound gains at log M - .5 and log M + .5; else empty.
+        the bound gains at log M - 1 and log M + 1; else empty.
     """
 
     locations: float
