@@ -112,7 +112,7 @@ def converge() -> None:
     batches = split_rows(codes, levels, 4)
     model = Restarts((PolyaGammaIBP(K),), race=90)
     began = time.process_time()
-    done = fit(model, batches, seed=0, tol=1e-7, max_iter=2000)
+    done = fit(model, batches, seed=0, tol=1e-6, max_iter=500)
     used = time.process_time() - began
     reduce: InProcess = done.reduce
     (q,) = done.q.members
