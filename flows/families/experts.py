@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -25,6 +26,7 @@ from flows.families.expert_models import make
 from flows.faults import Fault, InputError
 from flows.ingest import experts as tables_of
 from flows.ingest.check import shared_names
+from flows.ingest.slabs import joined_faults, repeated_names, slabs
 from flows.partition import Part
 from flows.publish.expert_report import AnyPosterior, report
 from flows.publish.expert_summary import ExpertSummary, summarise
@@ -56,16 +58,28 @@ class Experts:
 
     def check(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
         """List the faults of one file."""
-        table = storage.read_table(file.url)
-        faults = tuple(tables_of.check_table(table, file.url))
+        found, names = [], []
+        rows = positive = known = 0
+        columns: tuple[str, ...] = ()
+        for first, table in slabs(file.url):
+            rows += table.num_rows
+            found.append((first, tables_of.check_table(table, file.url)))
+            if found[-1][1]:
+                continue
+            columns = tuple(tables_of.columns_of(table.schema))
+            names.append(tables_of.names_of(table[tables_of.ID]))
+            if tables_of.LABEL in table.column_names:
+                labels = table[tables_of.LABEL].drop_null().to_pylist()
+                known += len(labels)
+                positive += sum(1 for label in labels if label)
+        faults = joined_faults(found)
+        if not faults:
+            remedy = "give every row its own name"
+            faults = repeated_names(names, file.url, tables_of.ID, remedy)
         if faults:
-            return CheckedRows(table.num_rows, faults)
-        columns = tuple(tables_of.columns_of(table.schema))
-        labels = table.column_names.count(tables_of.LABEL)
-        known = table[tables_of.LABEL].drop_null().to_pylist() if labels else []
-        positive = sum(1 for label in known if label)
-        names = tuple(tables_of.names_of(table[tables_of.ID]))
-        return CheckedRows(table.num_rows, (), names, columns, positive, len(known) - positive)
+            return CheckedRows(rows, tuple(faults))
+        keys = tuple(itertools.chain(*names))
+        return CheckedRows(rows, (), keys, columns, positive, known - positive)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List rows that two files share, and files with other columns than the first."""

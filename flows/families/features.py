@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from flows.faults import Fault, InputError
 from flows.ingest import features as tables_of
 from flows.ingest.check import shared_names
 from flows.ingest.features import Levels
+from flows.ingest.slabs import joined_faults, repeated_names
 from flows.partition import Part
 from flows.publish.feature_report import FeatureSummary, report, weight_table
 from flows.publish.run import RunPlace
@@ -44,14 +46,29 @@ class FeaturesFamily:
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""
+        found, levels, names, rows = [], [], [], 0
         try:
-            table = tables_of.read_file(file.url, form=settings.form)
+            for first, table in tables_of.read_slabs(file.url, settings.form):
+                rows += table.num_rows
+                faults, columns, ids = tables_of.check_table(
+                    table, file.url, settings.max_levels, settings.missing
+                )
+                found.append((first, faults))
+                levels.append(columns)
+                names.append([name or "" for name in ids])
         except InputError as error:
             return CheckedTable(0, error.faults)
-        faults, columns, ids = tables_of.check_table(
-            table, file.url, settings.max_levels, settings.missing
-        )
-        return CheckedTable(table.num_rows, tuple(faults), ids, columns)
+        faults = joined_faults(found)
+        merged = levels[0] if len(levels) == 1 else tables_of.merge_levels(levels)
+        if not faults:
+            remedy = "give every row its own name"
+            faults = repeated_names(names, file.url, tables_of.ID, remedy)
+            together = (
+                tables_of.too_many(name, of, file.url, settings.max_levels)
+                for name, of in merged.items()
+            )
+            faults += [fault for fault in together if fault is not None]
+        return CheckedTable(rows, tuple(faults), tuple(itertools.chain(*names)), merged)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""

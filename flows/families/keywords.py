@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,9 +16,10 @@ from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.families.keyword_models import corpus_model, document_model, sample
 from flows.faults import Fault, RunError
 from flows.ingest import keywords as documents_of
-from flows.ingest.check import check_documents, shared_names
+from flows.ingest.check import KNOWN_TAGS, check_documents, joined_documents, shared_names
 from flows.ingest.counts import CorpusCounts, reduce_counts
 from flows.ingest.gold import gold_labels
+from flows.ingest.slabs import slabs
 from flows.ingest.text import TextOptions
 from flows.partition import Part
 from flows.publish.keyword_report import KeywordSummary, report, summarise
@@ -46,11 +48,14 @@ class Keywords:
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
-        table = storage.read_table(file.url)
-        faults = tuple(check_documents(table, file.url))
-        if faults:
-            return Checked(table.num_rows, faults)
-        return Checked(table.num_rows, (), tuple(table["doc_id"].to_pylist()))
+        rows, faults, names = 0, [], []
+        for first, table in slabs(file.url):
+            rows += table.num_rows
+            faults.append((first, check_documents(table, file.url)))
+            if all(f.row is not None or f.expected == KNOWN_TAGS for f in faults[-1][1]):
+                names.append([name or "" for name in table["doc_id"].to_pylist()])
+        found = tuple(joined_documents(faults, names, file.url))
+        return Checked(rows, found, () if found else tuple(itertools.chain(*names)))
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List document names that two files share."""

@@ -10,8 +10,11 @@ import pyarrow.compute as pc
 
 from flows.faults import Fault
 from flows.ingest.row_faults import invalid_text, row_faults
+from flows.ingest.slabs import joined_faults, repeated_names
 from flows.ingest.text import OTHER, pos_code
 from flows.schemas import DOCUMENTS
+
+KNOWN_TAGS = "Penn or universal tags (NN, JJ, VB; NOUN, ADJ, VERB)"
 
 _TYPES = {column.name: column.type for column in DOCUMENTS.columns}
 
@@ -59,6 +62,27 @@ def check_documents(table: pa.Table, file: str) -> list[Fault]:
         if not broken:
             plain[name] = table[name].cast(_TYPES[name]).combine_chunks()
     return faults + _names(plain, file) + _contents(plain, file)
+
+
+def joined_documents(
+    found: Sequence[tuple[int, Sequence[Fault]]], names: Sequence[Sequence[str]], file: str
+) -> list[Fault]:
+    """Join the faults of a file's slabs, with what only the whole file tells.
+
+    Parameters
+    ----------
+    found
+        (first row, faults) of every slab.
+    names
+        The doc_ids of every slab.
+    """
+    # Tags are unknown where no slab has one that is known.
+    tagged = all(any(f.expected == KNOWN_TAGS for f in faults) for _, faults in found)
+    kept = [(row, [f for f in own if tagged or f.expected != KNOWN_TAGS]) for row, own in found]
+    again = []
+    if len(names) == len(found):
+        again = repeated_names(names, file, "doc_id", "give every document its own name")
+    return joined_faults([*kept, (0, again)] if again else kept)
 
 
 def shared_names(names: Mapping[str, Sequence[str]]) -> list[Fault]:
@@ -197,7 +221,7 @@ def _tags(plain: dict[str, pa.Array], file: str) -> list[Fault]:
         Fault(
             file=file,
             column="pos",
-            expected="Penn or universal tags (NN, JJ, VB; NOUN, ADJ, VERB)",
+            expected=KNOWN_TAGS,
             found=", ".join(repr(tag) for tag in sorted(tags)[:5]),
             remedy="translate the tags, or leave the column out to take every word",
         )

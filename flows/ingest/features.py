@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow.csv
 from flows import storage
 from flows.faults import Fault
 from flows.ingest.nesarc import Form, read_nesarc
+from flows.ingest.slabs import slabs
 from vbmodels.state import IntArray
 
 ID = "id"
@@ -44,6 +45,15 @@ def read_file(url: str, start: int = 0, stop: int | None = None, form: Form = "t
     """Read rows of one file; a CSV file as text, with its usual marks of missing cells."""
     table = _read_rows(url, start, stop)
     return table if form == "table" else read_nesarc(table, form, url).combine_chunks()
+
+
+def read_slabs(url: str, form: Form = "table") -> Iterator[tuple[int, pa.Table]]:
+    """Yield (first row, rows) of a file piece by piece; other forms than Parquet tables whole."""
+    if form != "table" or url.endswith(".csv"):
+        yield 0, read_file(url, form=form)
+        return
+    for first, table in slabs(url):
+        yield first, table.combine_chunks()
 
 
 def _read_rows(url: str, start: int, stop: int | None) -> pa.Table:

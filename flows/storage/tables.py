@@ -21,7 +21,7 @@ from flows.storage.urls import is_local
 
 LARGE = 64 * 2**20  # bytes of a row group that is no longer fetched as one
 BUFFER = 4 * 2**20  # bytes of a column that are fetched at once from a large row group
-SLAB = 65_536  # rows decoded at once where most of them may not be wanted
+PIECE = 8 * 2**20  # bytes decoded at once where most of them may not be wanted
 
 
 def parquet_file(url: str) -> pq.ParquetFile:
@@ -75,10 +75,12 @@ def _rows(file: pq.ParquetFile, start: int, stop: int, columns: Sequence[str] | 
             first = first if groups else before
             groups.append(number)
         before += size
-    if sum(file.metadata.row_group(g).total_byte_size for g in groups) <= LARGE:
+    size = sum(file.metadata.row_group(g).total_byte_size for g in groups)
+    if size <= LARGE:
         return file.read_row_groups(groups, columns=wanted).slice(start - first, stop - start)
     kept, at = [], first
-    for batch in file.iter_batches(SLAB, row_groups=groups, columns=wanted):
+    rows = sum(file.metadata.row_group(g).num_rows for g in groups)
+    for batch in file.iter_batches(max(1, rows * PIECE // size), row_groups=groups, columns=wanted):
         low, high = max(start - at, 0), min(stop - at, batch.num_rows)
         if low < high:
             kept.append(batch.slice(low, high - low))

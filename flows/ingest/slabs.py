@@ -1,0 +1,108 @@
+"""A Parquet file checked piece by piece: no more of it is held than a slab."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from flows import storage
+from flows.faults import Fault
+from flows.ingest.row_faults import MAX_ROWS, row_faults
+
+SLAB = 64 * 2**20
+"""Bytes of a file, decoded, that are checked at once; a smaller file is one slab."""
+
+_ROW = re.compile(r"\brow (\d+)\b")
+_REST = re.compile(r"the same in (\d+) more rows")
+
+
+def slabs(url: str) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (number of its first row, rows) of every slab of a file."""
+    metadata = storage.parquet_file(url).metadata
+    size = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
+    if size <= SLAB:
+        yield 0, storage.read_table(url)
+        return
+    first = 0
+    for batch in storage.read_batches(url, max(1, metadata.num_rows * SLAB // size)):
+        yield first, pa.Table.from_batches([batch])
+        first += batch.num_rows
+
+
+def joined_faults(found: Sequence[tuple[int, Sequence[Fault]]]) -> list[Fault]:
+    """Join the faults of slabs to those of the file: by their rows in it, and as many.
+
+    Parameters
+    ----------
+    found
+        (first row, faults) of every slab, in order.
+    """
+    if len(found) == 1:
+        return list(found[0][1])
+    groups: dict[tuple[str | None, str | None], list[Fault]] = {}
+    more: dict[tuple[str | None, str | None], int] = {}
+    for first, faults in found:
+        for fault in faults:
+            key = (fault.column, fault.remedy)
+            rest = _REST.fullmatch(fault.found)
+            if rest:
+                more[key] = more.get(key, 0) + int(rest[1])
+            elif (own := _moved(fault, first)) not in groups.setdefault(key, []):
+                groups[key].append(own)
+    joined = []
+    for key, own in groups.items():
+        joined += own[:MAX_ROWS]
+        count = more.get(key, 0) + len(own[MAX_ROWS:])
+        if count:
+            found_more = f"the same in {count} more rows"
+            joined.append(replace(own[0], found=found_more, row=None))
+    return joined
+
+
+def repeated_names(
+    names: Sequence[Sequence[str]], file: str, column: str, remedy: str
+) -> list[Fault]:
+    """List the rows whose name stands in an earlier slab of the file.
+
+    Parameters
+    ----------
+    names
+        The names of the rows of every slab; empty ones are not compared.
+    """
+    first: dict[str, tuple[int, int]] = {}
+    again = []
+    row = 0
+    for slab, own in enumerate(names):
+        for name in own:
+            if name and first.setdefault(name, (slab, row))[0] != slab:
+                again.append(row)
+            row += 1
+    told = dict(zip(again, _at(names, again), strict=True))
+    return row_faults(
+        again,
+        lambda row: Fault(
+            file=file,
+            column=column,
+            expected="a name used once",
+            found=f"{told[row]!r}, which row {first[told[row]][1] + 1} has too",
+            row=row + 1,
+            remedy=remedy,
+        ),
+    )
+
+
+def _at(names: Sequence[Sequence[str]], rows: Sequence[int]) -> list[str]:
+    wanted = set(rows)
+    return [n for row, n in enumerate(itertools.chain.from_iterable(names)) if row in wanted]
+
+
+def _moved(fault: Fault, first: int) -> Fault:
+    """Count rows from the start of the file, also where the text names another one."""
+    if fault.row is None:
+        return fault
+    text = _ROW.sub(lambda match: f"row {int(match[1]) + first}", fault.found)
+    return replace(fault, row=fault.row + first, found=text)
