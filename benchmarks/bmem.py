@@ -185,7 +185,7 @@ def _one(train: Rows, test: Rows, truth: np.ndarray, seed: int, **options: Any) 
 
 
 def sweep(folder: Path) -> None:
-    """Print CPU seconds of a sweep on a9a's rows, each in turn with 20 dsyrk; medians of 9."""
+    """Print CPU seconds of a sweep on a9a's rows, each in turn with 20 dsyrk; medians of 5."""
     (x, y), _ = read(folder, "a9a")
     key = np.arange(len(y))
     tell("rows", "bound", "CPU s a sweep", "20 dsyrk", "ratio")
@@ -199,7 +199,7 @@ def sweep(folder: Path) -> None:
             steps = cavi(model, reduce, start(model, q, reduce))
             for _ in range(3):
                 next(steps)
-            pairs = np.array([(_timed(partial(next, steps)), _floor(full)) for _ in range(9)])
+            pairs = np.array([(_timed(partial(next, steps)), _floor(full)) for _ in range(5)])
             seconds, floor = np.median(pairs, axis=0)
             ratio = float(np.median(pairs[:, 0] / pairs[:, 1]))
             tell("sparse" if sparse else "dense", bound, seconds, floor, ratio)

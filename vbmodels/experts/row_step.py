@@ -139,14 +139,17 @@ def _slope(
     g: FloatArray, r: FloatArray, c: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return lambda(d) at the best d, the bound's slope in c, and minus its curvature."""
-    d = np.sqrt(np.maximum(r - 2.0 * c * g + c * c, 0.0))
-    weight = jaakkola_lambda(d)
-    safe = np.maximum(d, 1e-2)
-    # lambda'(d) / d, whose limit at 0 is -1/48.
+    square = np.maximum(r - 2.0 * c * g + c * c, 0.0)
+    safe = np.sqrt(np.maximum(square, 1e-4))
     tanh = np.tanh(0.5 * safe)
+    # Below 1e-2, where square is not safe^2, the series of lambda; its next term is rounding.
+    near = 0.125 - square / 96.0 + square * square / 960.0
+    weight = np.where(square < 1e-4, near, tanh / (4.0 * safe))
+    # lambda'(d) / d, whose limit at 0 is -1/48.
     bend = (0.5 * safe * (1.0 - tanh * tanh) - tanh) / (4.0 * safe**3)
-    slope = 0.5 * len(g) - 1.0 - 2.0 * (weight * (c - g)).sum(0)
-    return weight, slope, 2.0 * (weight + bend * (c - g) ** 2).sum(0)
+    away = c - g
+    slope = 0.5 * len(g) - 1.0 - 2.0 * (weight * away).sum(0)
+    return weight, slope, 2.0 * (weight + bend * away * away).sum(0)
 
 
 def row_sums(batch: Rows, local: Local) -> RowSums:
