@@ -101,10 +101,10 @@ def _hidden(name: str, folder: str) -> bool:
 
 def _fingerprint(info: dict[str, Any]) -> str:
     """Digest of what marks a version; a listing and a look at one file say it differently."""
-    mark = info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified")
+    etag = str(info.get("ETag") or info.get("etag") or "").removeprefix("W/").strip('"')
+    mark = etag or info.get("mtime") or info.get("LastModified")
     if isinstance(mark, datetime):
         mark = int(mark.timestamp())
-    mark = str(mark).removeprefix("W/").strip('"')
     return hashlib.sha256(f"{info['size']}|{mark}".encode()).hexdigest()[:16]
 
 

@@ -136,3 +136,18 @@ def test_a_folder_that_is_a_file_has_its_sentence(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match="cannot write"):
         storage.check_writable(str(tmp_path / "file"))
+
+
+def test_a_listing_and_a_look_at_one_file_are_the_same_version():
+    from datetime import UTC, datetime, timedelta
+
+    from flows.storage.inputs import _fingerprint
+
+    listed = datetime(2026, 1, 2, 3, 4, 5, 250_000, UTC)
+    looked = listed.replace(microsecond=0)
+    for a, b in (("abc", '"abc"'), ("", '""'), ("abc", 'W/"abc"')):
+        before = _fingerprint({"size": 3, "ETag": a, "LastModified": listed})
+        assert _fingerprint({"size": 3, "ETag": b, "LastModified": looked}) == before
+        later = looked + timedelta(seconds=2)
+        changed = _fingerprint({"size": 3, "ETag": a and "other", "LastModified": later})
+        assert changed != before
