@@ -31,6 +31,7 @@ from vbmodels.state import FloatArray, State, Stats
 
 GateBound = Literal["bohning", "bouchard"]
 _TIGHT = 1e-10
+_LEVEL = 1e-11  # of the slope, where the row is at its best
 _MOST_TURNS = 200
 
 
@@ -120,18 +121,26 @@ def _bouchard(g: FloatArray, r: FloatArray, c: FloatArray | None) -> tuple[Float
     Turns of c and d, each of which rises, and after each a Newton step for the rows where that
     brings the slope nearer to 0.
     """
-    c = logsumexp(g, axis=0) if c is None else c
-    weight, _, _ = _slope(g, r, c)
+    c = logsumexp(g, axis=0) if c is None else c.copy()
+    going = np.arange(c.size)
+    part, spread, at = g, r, c
+    weight, _, _ = _slope(part, spread, at)
     for _ in range(_MOST_TURNS):
-        before = c
-        c = (0.5 * (0.5 * len(g) - 1.0) + (weight * g).sum(0)) / weight.sum(0)
-        weight, slope, curvature = _slope(g, r, c)
-        trial = c + np.clip(slope / np.maximum(curvature, 1e-8), -4.0, 4.0)
-        other, there, _ = _slope(g, r, trial)
+        before = at
+        at = (0.5 * (0.5 * len(g) - 1.0) + (weight * part).sum(0)) / weight.sum(0)
+        weight, slope, curvature = _slope(part, spread, at)
+        trial = at + np.clip(slope / np.maximum(curvature, 1e-8), -4.0, 4.0)
+        other, there, _ = _slope(part, spread, trial)
         nearer = np.abs(there) < np.abs(slope)
-        c, weight = np.where(nearer, trial, c), np.where(nearer, other, weight)
-        if np.max(np.abs(c - before), initial=0.0) <= _TIGHT:
+        at, weight = np.where(nearer, trial, at), np.where(nearer, other, weight)
+        c[going] = at
+        left = np.abs(np.where(nearer, there, slope)) > _LEVEL
+        rest = (np.abs(at - before) > _TIGHT) | left
+        if not rest.any():
             break
+        # The rows that are done stay as they are.
+        going, at = going[rest], at[rest]
+        part, spread, weight = part[:, rest], spread[:, rest], weight[:, rest]
     return np.sqrt(np.maximum(r - 2.0 * c * g + c * c, 0.0)), c
 
 
