@@ -115,6 +115,7 @@ CASE = Case(
             to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3
         ),
         at="fixed_point",
+        fit_tol=1e-12,
         tolerance=1e-3,
         max_iter=5000,
     ),
