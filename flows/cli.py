@@ -211,6 +211,21 @@ def count(
 
 
 @app.command()
+def serve(
+    plan: Annotated[str, typer.Argument(help="YAML file of deployments; see deploy/README.md.")],
+    port: Annotated[int, typer.Option(help="Port of Prefect's page, if one is started.")] = 4200,
+) -> None:
+    """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""
+    from flows.pipelines.serve import read_plan
+    from flows.pipelines.serve import serve as run_plan
+
+    chosen = read_plan(plan)
+    if not os.environ.get("PREFECT_API_URL"):
+        _out.print(f"Prefect's page: http://127.0.0.1:{port}", highlight=False)
+    run_plan(chosen, port)
+
+
+@app.command()
 def show(
     run: Annotated[str, typer.Argument(help="A finished run: TARGET or TARGET/runs/RUN_ID.")],
     open_report: Annotated[

@@ -70,8 +70,9 @@ def _started() -> Iterator[str]:
     with tempfile.TemporaryFile() as log:
         process = _spawn(port, log)
         try:
-            _await_answer(process, port, log)
-            yield f"http://127.0.0.1:{port}/api"
+            url = f"http://127.0.0.1:{port}/api"
+            await_health(process, url, log)
+            yield url
         finally:
             _stop(process)
 
@@ -95,16 +96,24 @@ def _spawn(port: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
         raise NoServer(f"a Prefect server cannot be started: {error}") from error
 
 
-def _await_answer(process: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
+def await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes] | None = None) -> None:
+    """Wait until a server that was started answers.
+
+    Raises
+    ------
+    NoServer
+        If it ends, or does not answer in time.
+    """
     import httpx
 
     deadline = time.monotonic() + START_SECONDS
     with httpx.Client(trust_env=False, timeout=ANSWER_SECONDS) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise NoServer(f"a Prefect server cannot be started: {_reason(log)}")
+                reason = "it ended at once" if log is None else _reason(log)
+                raise NoServer(f"a Prefect server cannot be started: {reason}")
             try:
-                if client.get(f"http://127.0.0.1:{port}/api/health").status_code == 200:
+                if client.get(f"{url}/health").status_code == 200:
                     return
             except httpx.HTTPError:
                 pass  # not there yet
