@@ -58,9 +58,9 @@ OURS = {
     "as printed, 200 sweeps": variational(PrintedVMMIC(), 200),
 }
 CHOOSING = {
-    "collapsed, scale by folds (default)": variational(ChosenVMMIC(folds=5), 4000),
+    "collapsed, scale by folds": variational(ChosenVMMIC(folds=5), 4000),
     "collapsed, scale by evidence": variational(ChosenVMMIC(), 4000),
-    "collapsed, scales learned": COLLAPSED,
+    "collapsed, scales learned (default)": COLLAPSED,
 }
 
 

@@ -28,8 +28,6 @@ from vbmodels.mil.priors import Priors
 from vbmodels.mil.vmmic import MeanFieldVMMIC
 from vbmodels.state import FloatArray
 
-ENOUGH_BAGS = 2.0
-"""Labelled bags a feature that let a prior scale be learned, with prior_scale=auto."""
 GPModel = CollapsedGP | GibbsGP | LogisticGP
 BASELINE_VARIANCE = 4.0
 """Prior variance of the weight of the baseline's score, that of the constant."""
@@ -84,13 +82,8 @@ def make(settings: BagSettings) -> Any:
         collapsed = CollapsedVMMIC(priors, standardise)
         if settings.prior_scale in ("fixed", "learned"):
             return collapsed
-        by_folds = settings.prior_scale != "evidence"
-        return ChosenVMMIC(
-            collapsed,
-            settings.slope_lengths,
-            folds=settings.folds if by_folds else 0,
-            below=ENOUGH_BAGS if settings.prior_scale == "auto" else np.inf,
-        )
+        folds = settings.folds if settings.prior_scale == "cross_validation" else 0
+        return ChosenVMMIC(collapsed, settings.slope_lengths, folds)
     if form == "mean_field":
         return MeanFieldVMMIC(priors, standardise)
     if form == "as_printed":

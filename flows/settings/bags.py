@@ -102,12 +102,11 @@ class BagSettings(RunSettings):
     slope_variance: float = Field(
         4.0, gt=0.0, description="Prior variance of slopes where it is not learned."
     )
-    prior_scale: Literal["auto", "learned", "evidence", "cross_validation", "fixed"] = Field(
-        "auto",
+    prior_scale: Literal["learned", "evidence", "cross_validation", "fixed"] = Field(
+        "learned",
         description="collapsed: where the prior scale of slopes comes from. learned: each block's "
         "own, with the fit; evidence, cross_validation: one for all, the best of slope_lengths; "
-        "fixed: slope_variance; auto: cross_validation with fewer than two labelled bags a "
-        "feature, else learned. The other forms take slope_variance.",
+        "fixed: slope_variance. The other forms take slope_variance.",
     )
     slope_length: float = Field(
         8.0,
@@ -147,7 +146,7 @@ class BagSettings(RunSettings):
         if min(self.slope_lengths) <= 0.0:
             raise ValueError(f"slope_lengths above 0, not {min(self.slope_lengths)}")
         collapsed = self.model == "vmmic" and self.form == "collapsed"
-        if not collapsed and self.prior_scale not in ("auto", "fixed"):
+        if not collapsed and self.prior_scale in ("evidence", "cross_validation"):
             raise ValueError(f"inference=collapsed of vmmic with prior_scale={self.prior_scale}")
         return self
 

@@ -134,15 +134,6 @@ def test_choice_goes_on_from_any_stored_point_with_the_same_bits(folds):
     assert isinstance(step.q, Chosen)
 
 
-def test_enough_bags_leave_nothing_to_choose():
-    data, _ = simulate(np.random.default_rng(0), 80)
-    plain = CollapsedVMMIC(both_starts_below=0.0, tolerance=1.0)
-    found = fit(ChosenVMMIC(plain, below=2.0), [data]).q
-    assert np.isnan(found.length)
-    assert same_bits(found.search, fit(plain, [data]).q)
-    assert fit(ChosenVMMIC(plain, (8.0,), below=3.0), [data]).q.length == 8.0
-
-
 def test_many_features_of_noise_do_not_hurt():
     """60 bags, 60 features of which two tell: the choice holds the rest down."""
     rng = np.random.default_rng(0)

@@ -67,9 +67,9 @@ class Chosen(State):
     Attributes
     ----------
     lengths, judged
-        The grid and what was found of it, [C]; both [0] where precisions are learned instead.
+        The grid and what was found of it, [C].
     length
-        The chosen one; NaN where precisions are learned.
+        The chosen one.
     search
         The fit of `collapsed`.
     """
@@ -90,21 +90,16 @@ class ChosenVMMIC:
     Parameters
     ----------
     collapsed
-        The fit that follows, with its options. Its priors are those of the precisions that
-        are learned where there is no need to choose.
+        The fit that follows, with its options; the slopes' part of its priors is replaced.
     lengths
         The grid of squared lengths of a block of slopes.
     folds
         Folds of the cross-validation; 0: by the evidence.
-    below
-        Least bags a feature that leave nothing to choose: with as many, precisions are
-        learned instead.
     """
 
     collapsed: CollapsedVMMIC = field(default_factory=CollapsedVMMIC)
     lengths: tuple[float, ...] = LENGTHS
     folds: int = 0
-    below: float = np.inf
 
     keeps_locals: ClassVar[bool] = True
 
@@ -118,12 +113,9 @@ class ChosenVMMIC:
         """Return what the scaling of the features needs."""
         return self.collapsed.observe(batch)
 
-    def init(self, observed: Moments, rng: np.random.Generator) -> ScaleSearch | Chosen:
+    def init(self, observed: Moments, rng: np.random.Generator) -> ScaleSearch:
         """Start the search of the first candidate's mode at t = 0."""
         search = self.collapsed.init(observed, rng)
-        layout = search.scaling.layout
-        if observed.bags >= self.below * (layout.own + sum(layout.features)):
-            return Chosen(np.empty(0), np.empty(0), float("nan"), search)
         lengths = np.array(self.lengths, float)
         return self._next(
             ScaleSearch(lengths, np.empty(0), (search,), NOTHING, search.first.size > 0)
@@ -235,8 +227,6 @@ class ChosenVMMIC:
         return self._fit(q.length).settled(q.search, elbo) if isinstance(q, Chosen) else None
 
     def _fit(self, length: float) -> CollapsedVMMIC:
-        if np.isnan(length):
-            return self.collapsed
         priors = replace(self.collapsed.priors, learn=False, length=length)
         return replace(self.collapsed, priors=priors)
 
