@@ -141,7 +141,14 @@ class CollapsedVMMIC:
             for c in before.components
         )
         return self._asking(
-            replace(before, scaling=fresh.scaling, components=components, last=-np.inf)
+            replace(
+                before,
+                scaling=fresh.scaling,
+                components=components,
+                last=-np.inf,
+                best=-np.inf,
+                stale=0,
+            )
         )
 
     def partial_stats(self, q: Search, batch: Bags, local: None) -> Sums:
@@ -176,7 +183,7 @@ class CollapsedVMMIC:
                     average=Gaussian(mean, information),
                 )
             )
-        return self._asking(replace(q, components=tuple(components)))
+        return self._asking(replace(q, components=tuple(components), best=-np.inf, stale=0))
 
     def local_step(self, q: Search, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
