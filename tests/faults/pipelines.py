@@ -15,7 +15,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "keywords": {"max_iter": 6, "keyword_rate": 0.3},
     "bags": {"max_iter": 6},
     "variants": {"max_iter": 4, "case": "case", "control": "control"},
-    "features": {"max_iter": 5, "n_features": 4},
+    "features": {"max_iter": 4, "n_features": 2},
     "experts": {"n_experts": 2, "inference": "cavi"},
 }
 ROWS = {"keywords": 40, "bags": 60, "variants": 150, "features": 120, "experts": 200}
