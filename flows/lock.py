@@ -69,19 +69,27 @@ class Claim:
 
     def acquire(self, patience: float) -> None:
         """Take the lock, or raise `RunBusy`."""
-        if not create_bytes(self.url, self._content()):
-            self._await_end_of_holder(patience)
-            write_bytes(self.url, self._content())
-            self._settle()
-        elif not is_local(self.url):
-            self._settle()
-        _live.add(self.token)
+        _live.add(self.token)  # before another thread can read it
+        try:
+            if not create_bytes(self.url, self._content()):
+                self._await_end_of_holder(patience)
+                write_bytes(self.url, self._content())
+                self._settle()
+            elif not is_local(self.url):
+                self._settle()
+        except BaseException:
+            _live.discard(self.token)
+            raise
         self._thread.start()
+
+    def rest(self) -> None:
+        """End the heartbeat and keep the lock, for the moments until the folder is removed."""
+        self._stop.set()
+        self._thread.join(BEAT)  # it may be waiting for storage that does not answer
 
     def release(self) -> None:
         """Give the lock back."""
-        self._stop.set()
-        self._thread.join(BEAT)  # it may be waiting for storage that does not answer
+        self.rest()
         _live.discard(self.token)
         with suppress(StorageError):
             if _read(self.url).get("token") == self.token:
@@ -176,6 +184,12 @@ def claim(store: str, run_id: str, patience: float = PATIENCE) -> Iterator[Claim
     finally:
         del _held[store]
         held.release()
+
+
+def rest(store: str) -> None:
+    """End the heartbeat of a claim before its folder is removed: a beat would make it again."""
+    if store in _held:
+        _held[store].rest()
 
 
 def _read(url: str) -> dict[str, Any]:

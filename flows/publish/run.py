@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows import storage
+from flows import lock, storage
 from flows.faults import RunError
 from flows.schemas import POSTERIOR, TRACE
 from vbmodels.state import State, to_bytes
@@ -174,6 +174,7 @@ def finish(place: RunPlace, record: RunRecord) -> None:
     """
     text = record.model_dump_json(indent=2)
     storage.write_bytes(place.file("run.json"), text.encode())
+    lock.rest(place.work)
     storage.delete(place.work)
     latest = json.dumps({"run_id": place.run_id, "pipeline": record.pipeline})
     storage.write_bytes(storage.join(place.target, "latest.json"), latest.encode())

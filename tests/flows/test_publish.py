@@ -1,9 +1,12 @@
 import json
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from flows import storage
+from flows.lock import claim
 from flows.publish import plots
 from flows.publish.report import Grid, Section, render
 from flows.publish.run import (
@@ -97,3 +100,14 @@ def test_plots_take_their_colours_from_the_page():
         assert "currentColor" in svg
         assert "var(--accent)" in svg
         assert "#010203" not in svg
+
+
+def test_a_heartbeat_does_not_make_a_finished_runs_folder_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.lock.BEAT", 0.01)
+    place = RunPlace(str(tmp_path), "r1")
+    with claim(place.work, "r1"):
+        time.sleep(0.1)
+        finish(place, record("r1"))
+        time.sleep(0.1)
+    assert not Path(place.work).exists()
+    assert Path(tmp_path, "latest.json").exists()
