@@ -15,6 +15,7 @@ import numpy as np
 from flows.block import Job
 from flows.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.executor import Executor, InProcess
+from flows.faults import RunError
 from flows.lock import claim
 from flows.storage import read_bytes
 from vbmodels.cavi import (
@@ -22,6 +23,7 @@ from vbmodels.cavi import (
     Continuable,
     Cursor,
     Loop,
+    Staged,
     Step,
     UntilConverged,
     cavi,
@@ -37,6 +39,10 @@ __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 log = logging.getLogger(__name__)
 
 LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem}
+
+
+class FitError(RunError):
+    """A fit ended without a posterior; one sentence for the user."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +255,13 @@ class _Fit:
         if self.at is None:
             raise RuntimeError("a fit made no step")
         if not converged:
+            model = self.job.model
+            doing = model.unfinished(self.at.q) if isinstance(model, Staged) else None
+            if doing:
+                raise FitError(
+                    f"the fit stopped after {self.at.number + 1} evaluations while {doing}, so "
+                    "there is no posterior; raise max_iter"
+                )
             log.warning(
                 f"the bound had not converged after {self.at.number + 1} evaluations; raise "
                 "max_iter or tol"

@@ -61,6 +61,14 @@ class Accelerable(Protocol):
 
 
 @runtime_checkable
+class Staged(Protocol):
+    """A model whose parameters are a posterior only from some stage of the fit on."""
+
+    def unfinished(self, q: Any) -> str | None:
+        """Say what is still being done at ``q``; None where it is a posterior."""
+
+
+@runtime_checkable
 class Continuable(Protocol):
     """A model that can start near the posterior of an earlier fit, to other data.
 

@@ -254,3 +254,14 @@ def test_workers_give_the_bits_of_one_process(simulated, tmp_path, capsys, infer
         tables.append((rows_of(folder), rows_of(folder, "experts")))
     assert tables[0][0].equals(tables[1][0])
     assert tables[0][1].equals(tables[1][1])
+
+
+def test_too_few_sweeps_for_a_posterior_are_said(simulated, tmp_path, capsys):
+    target = tmp_path / "out"
+    code, told = run(
+        capsys, "experts", simulated, target, "--no-record", "--max-iter", 5,
+        "--set", "n_experts=2",
+    )  # fmt: skip
+    assert code == 1
+    assert "the fit stopped after 5 evaluations while the prior was being chosen" in told
+    assert not (target / "latest.json").exists()

@@ -177,9 +177,13 @@ class MarginalExperts:
         ]
         return sum(values) / len(values)
 
+    def unfinished(self, q: Search) -> str | None:
+        """Say so while the prior is being chosen."""
+        return "the prior was being chosen" if q.phase in ("choice", "judged") else None
+
     def posterior(self, q: Search) -> Posterior:
         """Return the components whose predictions are averaged."""
-        if q.phase in ("choice", "judged"):
+        if self.unfinished(q):
             raise ValueError("the prior is still being chosen: there is no posterior yet")
         return _posterior(q.own)
 
