@@ -307,6 +307,7 @@ def test_the_form_of_a_deployment(prefect_server):
         "Settings",
         "Where it is computed",
         "Resume",
+        "Since",
     ]
     settings = schema["definitions"]["KeywordSettings"]
     fields = settings["properties"]
@@ -318,4 +319,4 @@ def test_the_form_of_a_deployment(prefect_server):
     choices = [choice["title"] for choice in fields["keyword_rate"]["anyOf"]]
     assert choices == ["number", "default"]
     given = made("in", "out", settings={"fdr": 0.3}, compute={"workers": 2})
-    assert given == (KeywordSettings(fdr=0.3), ComputeSettings(workers=2), None)
+    assert given == (KeywordSettings(fdr=0.3), ComputeSettings(workers=2), None, None)
