@@ -17,7 +17,7 @@ from flows.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.executor import Executor, InProcess
 from flows.faults import RunError
 from flows.lock import claim
-from flows.storage import read_bytes
+from flows.storage import StorageError, read_bytes
 from vbmodels.cavi import (
     CatchesUp,
     Continuable,
@@ -32,7 +32,7 @@ from vbmodels.cavi import (
     start,
     tree_sum,
 )
-from vbmodels.state import State, Stats, from_bytes
+from vbmodels.state import State, StateError, Stats, from_bytes
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
@@ -181,20 +181,24 @@ class _Fit:
     def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""
         model, url = self.job.model, self.job.start
-        if url is None:
+        if url is None or not isinstance(model, Continuable):
             return model.init(observed, rng)
-        if not isinstance(model, Continuable):
-            log.warning("this model cannot go on from an earlier posterior: it starts anew")
+        try:
+            before = from_bytes(read_bytes(url), State, url)
+            left = {
+                i: from_bytes(read_bytes(known), Stats, known)
+                for i, known in enumerate(self.job.known_stats)
+                if known is not None
+            }
+        except (StateError, StorageError) as error:
+            log.warning(f"the fit starts anew, not from the earlier posterior: {error}")
             return model.init(observed, rng)
-        before = from_bytes(read_bytes(url), State, url)
         q = model.restart(observed, before, rng)
-        known = self.job.known_stats
-        if not isinstance(model, CatchesUp) or not any(known):
+        if not isinstance(model, CatchesUp) or not left:
             return q
-        found = self.executor.map(partial(_new_stats, known=known), q)
+        found = self.executor.map(partial(_new_stats, known=frozenset(left)), q)
         new = [stats for stats in found if stats is not None]
-        left = [from_bytes(read_bytes(url), Stats, url) for url in known if url is not None]
-        return model.catch_up(q, before, tree_sum(left), tree_sum(new)) if new else q
+        return model.catch_up(q, before, tree_sum(left.values()), tree_sum(new)) if new else q
 
     def resumed(self) -> Cursor | None:
         """Go back to the last checkpoint that is whole; None if there is none."""
@@ -277,7 +281,7 @@ class _Fit:
 
 
 def _new_stats(
-    model: Any, q: Any, batch: Any, local: Any, index: int, *, known: tuple[str | None, ...]
+    model: Any, q: Any, batch: Any, local: Any, index: int, *, known: frozenset[int]
 ) -> Any:
     """Return the statistics of a partition that is new; None of one that is known."""
-    return model.partial_stats(q, batch, None) if known[index] is None else None
+    return None if index in known else model.partial_stats(q, batch, None)

@@ -97,7 +97,9 @@ def _run_pipeline(
             "reached its first checkpoint, or has another target"
         )
     earlier = None
-    if since is not None and family.model(settings) is not None:
+    if since is not None and family.model(settings) is None:
+        watch.current.get().log("since has no effect: these settings fit no model, all is read")
+    elif since is not None:
         earlier = look_up(family, target, since, settings)
     stages.begin(place.run_id, storage.join(place.work, "kept"))
     with computing(compute) as found:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from flows import storage
 from flows.families.catalogue import PIPELINES, pipeline_named
 from flows.faults import Fault, InputError, RunError
 from flows.pipelines import server
@@ -42,6 +43,15 @@ class Deployment(BaseModel):
     def _makes_sense(self) -> Self:
         if (self.cron is None) == (self.every is None):
             raise ValueError("either cron or every, a number of seconds; found both or neither")
+        try:
+            storage.refuse_secrets(self.source)
+            storage.refuse_secrets(self.target)
+        except storage.StorageError:
+            raise ValueError(
+                "an address without secrets, which come from the environment; found some"
+            ) from None
+        if self.cron is not None:
+            _check_cron(self.cron)
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
         try:
@@ -60,6 +70,14 @@ class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     deployments: list[Deployment] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [f"{one.pipeline}/{one.name}" for one in self.deployments]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"deployments with names of their own; found {', '.join(twice)} twice")
+        return self
 
 
 def read_plan(path: str) -> Plan:
@@ -113,11 +131,23 @@ def serve(plan: Plan, port: int = PORT) -> None:
         prefect.serve(*deployments)
 
 
+def _check_cron(cron: str) -> None:
+    from prefect.client.schemas.schedules import CronSchedule
+
+    try:
+        CronSchedule(cron=cron)
+    except ValueError:
+        raise ValueError(f"a cron expression such as 30 2 * * *; found {cron!r}") from None
+
+
 @contextmanager
 def _server(port: int) -> Iterator[str]:
     if os.environ.get("PREFECT_API_URL"):
-        with server.running() as url:
-            yield url
+        try:
+            with server.running() as url:
+                yield url
+        except server.NoServer as error:
+            raise RunError(str(error)) from error
         return
     command = ("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port))
     quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false"}

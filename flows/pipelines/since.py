@@ -92,8 +92,8 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
     """
     if since == LATEST and not storage.exists(storage.join(target, "latest.json")):
         return Since()
-    where = target if since == LATEST else RunPlace(target, since).root
     try:
+        where = target if since == LATEST else RunPlace(target, since).root
         place, record = open_run(where)
     except PublishError as error:
         raise InputError([_fault("an earlier run that finished", str(error))]) from error
@@ -168,8 +168,12 @@ def left_by_earlier(run: Run, model: Any, prepared: Prepared) -> dict[str, Any]:
     since = run.since
     if since is None or since.start is None:
         return {}
+    if not isinstance(model, Continuable):
+        since.start = None
+        since.notes.append("This model cannot go on from an earlier posterior: it started anew.")
+        return {}
     fields: dict[str, Any] = {"start": since.start}
-    if prepared.of_parts and isinstance(model, Continuable):
+    if prepared.of_parts:
         if model.keeps_locals:
             fields["first_locals"] = _present([kept.local for kept in since.kept])
         fields["known_stats"] = _present([kept.stats for kept in since.kept])

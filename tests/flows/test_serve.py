@@ -47,7 +47,14 @@ def test_a_wrong_plan_is_refused(tmp_path, capsys):
     )
     assert "keyword_rate" in refused(right.replace("0.3", "3.0"), tmp_path, capsys)
     assert "deployments" in refused("runs: []", tmp_path, capsys)
-    assert "a YAML file" in refused("a: [", tmp_path, capsys)
+    told = refused(right.replace("every: 5", "cron: often"), tmp_path, capsys)
+    assert "a cron expression such as 30 2 * * *, found 'often'" in told
+    twice = right + right.split("deployments:")[1]
+    assert "found keywords/often twice" in refused(twice, tmp_path, capsys)
+    url = "https://store/a?X-Amz-Signature=canary"
+    told = refused(right.replace("source: in", f"source: {url}"), tmp_path, capsys)
+    assert "an address without secrets" in told
+    assert "canary" not in told
 
 
 @pytest.mark.slow

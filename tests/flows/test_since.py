@@ -196,8 +196,18 @@ def test_a_run_of_another_kind_is_refused(documents, tmp_path, counted):
             recorded=False, since="latest",
         )  # fmt: skip
     assert caught.value.faults
-    with pytest.raises(InputError, match="an earlier run that finished"):
-        counted("keywords", documents, tmp_path / "out", since="nightly")
+    for name in ("nightly", "../out"):
+        with pytest.raises(InputError, match="an earlier run that finished"):
+            counted("keywords", documents, tmp_path / "out", since=name)
+
+
+def test_a_damaged_posterior_is_not_started_from(documents, tmp_path, counted, caplog):
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    root = tmp_path / "out" / "runs" / first["run_id"]
+    (root / "posterior" / "q.npz").write_bytes(b"damaged")
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert again["elbo"] == pytest.approx(first["elbo"], rel=1e-9)
+    assert "the fit starts anew, not from the earlier posterior" in caplog.text
 
 
 def test_bags_in_two_files_are_cut_together():
