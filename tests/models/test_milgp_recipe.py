@@ -222,7 +222,10 @@ def test_classes_with_their_baselines_are_those_fitted_alone():
                 return replace(q, features=f)
 
         alone = fit(Same(options, tolerance=1e-12), [bags(data.modalities, labels[:, c])]).q
-        assert_allclose(alone.evidence[:, 0], together.evidence[:, c], atol=1e-5)
+        one, many = DirectGP(options).posterior(alone), DirectGP(options).posterior(together)
+        size = one.mean.shape[1] - 2
+        assert_allclose(one.mean[0, :size], many.mean[c, :size], atol=1e-4)
+        assert_allclose(one.mean[0, size], many.mean[c, size + c], atol=1e-4)
     one = predict(model.posterior(together), MultiLabelBags(data, labels))
     assert len(one) == 2
 
@@ -244,6 +247,34 @@ def test_the_baseline_helps_where_the_instances_of_a_bag_are_alike():
     q = fit(model, [data]).q
     weight = model.posterior(q).mean[0, -2]
     assert weight > 0.2
+
+
+def test_the_kernel_is_chosen_without_the_baseline():
+    """As without it, class by class; then the fit is that of the chosen value alone."""
+    data = simulated(1)
+    steep = np.maximum.reduceat(data.modalities[0].features[:, 0], data.modalities[0].offsets[:-1])
+    labels = np.stack([steep > 1.2, np.arange(40) % 4 == 0], 1).astype(np.int8)
+    both = split_labels(data, labels, 2)
+    grid = replace(ONE, length_scales=(0.5, 3.0), amplitudes=(0.1, 30.0))
+    with_it = replace(grid, baseline_variance=4.0)
+    plain = fit(DirectGP(grid, tolerance=1e-12), both).q
+    done = fit(DirectGP(with_it, tolerance=1e-12), both)
+    q = DirectGP(with_it).posterior(done.q)
+    chosen = plain.kernel.tolist()
+    assert len(set(chosen)) == 2
+    lengths = q.features.lengths[q.features.which[q.kernel]]
+    assert_allclose(lengths, plain.features.lengths[plain.features.which[plain.kernel]])
+    for c in range(2):
+        value = replace(
+            with_it,
+            length_scales=(float(lengths[c]),),
+            amplitudes=(float(q.features.amplitude[q.kernel[c]]),),
+        )
+        alone = DirectGP(value, tolerance=1e-12)
+        found = alone.posterior(fit(alone, both).q)
+        assert_allclose(q.mean[c], found.mean[c], atol=1e-4)
+        assert_allclose(q.factor[c], found.factor[c], rtol=1e-3, atol=1e-3)
+        assert abs(found.mean[c, -3 + c]) > 1e-3
 
 
 @pytest.mark.parametrize("model", [CollapsedGP, GibbsGP, LogisticGP])

@@ -8,6 +8,10 @@ L L' = I + G, takes Gauss-Newton's curvature at the end, and with it the evidenc
 by which the kernel value is chosen from the grid, for each class: the bound's I + G counts
 every instance as if it were observed. Then q(w) is that of Gauss-Newton, or the nearest Gaussian
 (`gp_gaussian`).
+
+With the baseline's score as a feature the kernel value is chosen without it, and the search goes
+on with it at that value. The score repeats what the other features say, smoothly; with it in the
+choice, the evidence takes kernel values at which they have little left to say.
 """
 
 from __future__ import annotations
@@ -106,7 +110,8 @@ class DirectGP(CollapsedGP):
         if isinstance(at, GaussianCursor):
             return bool(at.gaussian.done.all())
         q = _typed(at)[0]
-        return q.kernel.size > 0 and not self._wants_gaussian(q)
+        more = q.features.baseline_waits or self._wants_gaussian(q)
+        return q.precision.size > 0 and not more
 
     def _wants_gaussian(self, q: Search) -> bool:
         text = not q.features.kinds and not np.isfinite(q.features.clip)
@@ -115,8 +120,9 @@ class DirectGP(CollapsedGP):
     def _next(self, reduce: Reduce, at: Any) -> DirectCursor | GaussianCursor:
         if isinstance(at, GaussianCursor):
             return self._nearer(reduce, at)
-        if at.q.kernel.size:
-            return self._widened(reduce, at)
+        if at.q.precision.size:
+            waits = at.q.features.baseline_waits
+            return self._joined(reduce, at) if waits else self._widened(reduce, at)
         return self._curved(reduce, at) if at.ascent.done.all() else self._advanced(reduce, at)
 
     def _begin(self, reduce: Reduce, cursor: Cursor) -> DirectCursor:
@@ -125,6 +131,29 @@ class DirectGP(CollapsedGP):
             features = replace(q.features, baseline=regressions(q.features, stats))
             q, number = aligned(replace(q, features=features, wanted="gram")), number + 1
             stats = aligned(reduce(q, number=number, warm=number - 1))
+        return self._searching(q, stats, number)
+
+    def _joined(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
+        """Give the baseline weight, and search on from the chosen kernel values."""
+        q = _typed(at)[0]
+        values, kernel = np.unique(q.kernel, return_inverse=True)
+        q = replace(
+            q,
+            features=q.features.with_baseline(values, self.options.baseline_variance),
+            points=q.points[values],
+            wanted="gram",
+            factor=np.empty(0),
+            active=np.ones(values.size, dtype=bool),
+            kernel=kernel,
+            precision=np.empty(0),
+            evidence=np.empty(0),
+        )
+        q = aligned(q)
+        stats = aligned(reduce(q, number=at.number + 1, warm=at.number))
+        return self._searching(q, stats, at.number + 1)
+
+    def _searching(self, q: Search, stats: Any, number: int) -> DirectCursor:
+        """Begin the searches where they were evaluated, with I + G; all, or those chosen."""
         elbo = self.elbo(q, stats)
         factor = self.factor(q, stats)
         bounds = self.bounds(q, stats)
@@ -138,6 +167,9 @@ class DirectGP(CollapsedGP):
         ascent = Ascent.start(
             at.reshape(-1, size), bounds.ravel(), gradient.reshape(-1, size), self.tolerance
         )
+        if q.kernel.size:
+            other = np.arange(len(bounds))[:, None] != q.kernel
+            ascent = replace(ascent, done=ascent.done | other.ravel())
         return DirectCursor(aligned(q), stats, number, elbo, aligned(ascent))
 
     def _advanced(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
@@ -161,7 +193,7 @@ class DirectGP(CollapsedGP):
         return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent)
 
     def _curved(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
-        """Ask for the curvature at the end, and choose each class's kernel value by evidence."""
+        """Ask for the curvature at the end; choose kernel values by evidence, if they are open."""
         q = _typed(at)[0]
         q = aligned(replace(q, wanted="curvature", active=np.full(q.active.shape, True)))
         stats = aligned(reduce(q, number=at.number + 1, warm=at.number))
@@ -169,7 +201,7 @@ class DirectGP(CollapsedGP):
         factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
         square = 0.5 * (q.points**2).sum(axis=-1)
         evidence = stats.value - square - 0.5 * log_det(factor)
-        kernel = evidence.argmax(axis=0)
+        kernel = q.kernel if q.kernel.size else evidence.argmax(axis=0)
         chosen = factor[kernel, np.arange(kernel.size)]
         q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
         stats = replace(stats, matrix=np.empty(0))

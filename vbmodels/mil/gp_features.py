@@ -19,13 +19,14 @@ semantics (Cristianini, Shawe-Taylor and Lodhi 2002), with words of unit length:
 variance stays v_lin, and what a bag says of a word is said of its companions too. R reads no
 label. In phi it is x L, L L' = R (with the jitter of k(z, z)).
 
-One more column for each class may hold the score of `gp_baseline` times sqrt(v_b).
+One more column for each class may hold the score of `gp_baseline` times sqrt(v_b). Where there is
+a grid of kernel values it waits, with weight 0, until one is chosen (`with_baseline`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -95,6 +96,12 @@ class FeatureMap(State):
         return int(self.which.size)
 
     @property
+    def baseline_waits(self) -> bool:
+        """Whether there is a baseline whose columns have no weight yet."""
+        n_classes = self.baseline.shape[1]
+        return bool(len(self.baseline)) and not self.weights[..., -1 - n_classes : -1].any()
+
+    @property
     def n_columns(self) -> int:
         """Columns of phi, P."""
         return int(self.weights.shape[-1])
@@ -113,6 +120,14 @@ class FeatureMap(State):
                       self.factors):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
+
+    def with_baseline(self, kernels: IntArray, variance: float) -> FeatureMap:
+        """Return some kernel values, [K'], with the baseline's columns at prior variance v_b."""
+        n_classes = self.baseline.shape[1]
+        weights = np.repeat(self.weights[kernels, :1], n_classes, axis=1)
+        weights[..., -1 - n_classes : -1] = np.sqrt(variance) * np.eye(n_classes)
+        which, amplitude = self.which[kernels], self.amplitude[kernels]
+        return replace(self, which=which, amplitude=amplitude, weights=weights)
 
     def scaled(self, rows: FloatArray) -> FloatArray:
         """Return scaled features of rows [n, D].
@@ -240,28 +255,26 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
     amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds))
     linear = np.full(blank.mean.size if blank.linear else 0, np.sqrt(options.linear_variance))
     constant = [np.sqrt(options.constant_variance)]
-    own = np.sqrt(options.baseline_variance) * np.eye(blank.baseline.shape[1])
+    waiting = np.zeros(blank.baseline.shape[1] if len(blank.baseline) else 0)
     columns = len(points) * len(blank.kinds)
     weights = np.array(
         [
-            [
-                np.concatenate([linear, np.full(columns, np.sqrt(v)), extra, constant])
-                for extra in (own if len(blank.baseline) else np.empty((1, 0)))
-            ]
+            [np.concatenate([linear, np.full(columns, np.sqrt(v)), waiting, constant])]
             for v in amplitude
         ]
     )
-    return FeatureMap(
-        **{
-            **vars(blank),
-            "points": points,
-            "lengths": lengths,
-            "factors": factors,
-            "which": which,
-            "amplitude": amplitude,
-            "weights": weights,
-        }
+    features = replace(
+        blank,
+        points=points,
+        lengths=lengths,
+        factors=factors,
+        which=which,
+        amplitude=amplitude,
+        weights=weights,
     )
+    if len(amplitude) == 1 and features.baseline_waits:
+        return features.with_baseline(np.zeros(1, np.int64), options.baseline_variance)
+    return features
 
 
 def _turn(
