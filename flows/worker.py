@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import logging
+import os
 import platform
 import threading
 import time
@@ -23,6 +25,8 @@ from flows.cache import Cache, available_memory
 CACHE_SHARE = 0.4  # of a worker's memory limit
 LINES = 100  # most log lines returned with one result
 JOBS = 4  # remembered at once
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # glibc's numbers for mallopt
+LARGEST_KEPT = 32 * 2**20  # bytes; glibc takes no more, and comes to as much by itself
 
 _jobs: OrderedDict[str, Job] = OrderedDict()  # by attempt
 _local = threading.local()
@@ -80,6 +84,7 @@ def work_on(
     if known is None:
         return JobUnknown(worker)
     _collect()
+    _keep_freed_memory()
     _local.lines = []
     try:
         cache = process_cache(memory, folder)
@@ -109,6 +114,22 @@ def _collect() -> None:
         logger.propagate = False
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.INFO)
+
+
+@once
+def _keep_freed_memory() -> None:
+    """Let the memory of one temporary array serve the next.
+
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_ set, which ends glibc's own adjustment of the
+    size from which arrays are mapped and unmapped one by one (mallopt(3)): most of a sweep's
+    arrays then cost their page faults each time. The values are those that glibc comes to by
+    itself; whoever sets MALLOC_MMAP_THRESHOLD_ has the say.
+    """
+    if platform.libc_ver()[0] != "glibc" or "MALLOC_MMAP_THRESHOLD_" in os.environ:
+        return
+    libc = ctypes.CDLL(None)
+    libc.mallopt(MMAP_THRESHOLD, LARGEST_KEPT)
+    libc.mallopt(TRIM_THRESHOLD, 2 * LARGEST_KEPT)
 
 
 def _job(attempt: str, given: Job | None) -> Job | None:

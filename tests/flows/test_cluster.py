@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
 import socket
+import subprocess
+import sys
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -151,3 +155,36 @@ def test_tls_without_certificates_says_so():
 def test_no_worker_is_not_a_cluster():
     with pytest.raises(ClusterError, match="at least one worker"):
         connect(workers=0).__enter__()
+
+
+ALLOCATE = """
+import resource
+import numpy as np
+from flows.worker import _keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        np.ones(2**18)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+unkept = faults()
+_keep_freed_memory()
+faults()
+assert unkept > 20_000, unkept
+assert faults() < 2_000, faults()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
+def test_a_worker_keeps_the_memory_of_temporary_arrays():
+    """50 arrays of 512 pages, in the environment in which Dask starts workers."""
+    env = {k: v for k, v in os.environ.items() if k != "MALLOC_MMAP_THRESHOLD_"}
+    told = subprocess.run(
+        [sys.executable, "-c", ALLOCATE],
+        env=env | {"MALLOC_TRIM_THRESHOLD_": "65536"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
