@@ -30,12 +30,15 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# One lock for Python 3.11 and later: versions and hashes, no URL.
+# One lock for Python 3.11 and later: versions and hashes, no URL; the image's is a part of it.
 lock:
 	$(PYTHON) -m pip install --quiet uv
 	$(PYTHON) -m uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 		--quiet --output-file requirements.lock
+	$(PYTHON) -m uv pip compile pyproject.toml --extra flows --extra genomics --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+		--quiet --constraint requirements.lock --output-file deploy/requirements.lock
 
 dist: $(VENV)/.installed
 	$(BIN)/python -m build --no-isolation
