@@ -400,7 +400,7 @@ def special_functions() -> str:
     from numba import njit
     from scipy.special import digamma, polygamma
 
-    from vbmodels.variants.kernels import polygammas
+    from vbmodels.variants.elementary.kernels import polygammas
 
     @njit
     def both(z, out):

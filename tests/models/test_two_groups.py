@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from scipy.special import expit, logsumexp
+from scipy.special import expit, gammaln, logsumexp
 
 from tests.contract.case_two_groups import brute_force
 from vbmodels.cavi import fit
@@ -22,6 +22,8 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
     q_values,
 )
+from vbmodels.variants.elementary import kernels as elementary
+from vbmodels.variants.rates import kernels as of_rates
 from vbmodels.variants.simulate import simulate
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
@@ -84,22 +86,68 @@ def test_a_partition_returns_42_numbers():
 def test_kernel_special_functions(z):
     from scipy.special import digamma, gammaln, polygamma
 
-    psi, tri = kernels.polygammas(z)
+    psi, tri = elementary.polygammas(z)
     assert_allclose([psi, tri], [digamma(z), polygamma(1, z)], rtol=1e-13)
     for r in (0, 1, 12, 13, 5000):
         exact = gammaln(z + r) - gammaln(z)
-        assert_allclose(kernels.log_rising(z, r), exact, rtol=1e-12, atol=5e-8)
+        assert_allclose(elementary.log_rising(z, r), exact, rtol=1e-12, atol=5e-8)
+
+
+def test_functions_without_branches_are_the_library_s():
+    x = np.concatenate([np.linspace(-700.0, 700.0, 401), [0.0, -1e-300, 1e-17, 5e-324]])
+    assert_allclose([elementary.exp(v) for v in x], np.exp(x), rtol=1e-15)
+    assert elementary.exp(-np.inf) == pytest.approx(np.exp(-700.0))
+    y = np.concatenate([np.exp(x), np.linspace(0.4, 2.5, 400), [np.nextafter(1.0, 2.0)]])
+    assert_allclose([elementary.log(v) for v in y], np.log(y), rtol=4e-16, atol=0)
+    e = np.concatenate([np.geomspace(1e-300, 1.0, 400), [0.0]])
+    assert_allclose([elementary.softplus(v) for v in e], np.log1p(e), rtol=1e-15)
+    z = np.geomspace(1e-80, 1e7, 300)
+    exact = gammaln(z) - 0.5 * np.log(2.0 * np.pi)
+    found = [elementary.log_gamma_any(v) for v in z]
+    assert_allclose(found, exact, rtol=1e-13, atol=1e-13)
+    large = z[z >= 10.0]
+    assert_allclose([elementary.log_gamma_large(v) for v in large], exact[z >= 10.0], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "reads", [dict(depth=40_000, vaf=0.3), dict(depth=12, vaf=1.0), dict(depth=400, vaf=0.01)]
+)
+def test_tables_equal_their_reference_far_and_near(reads):
+    batch = counts(n_replicates=4, dispersion=100.0, **reads)
+    q, of = start(batch), units(batch)
+    compiled, plain = (table.tabulate(of, q.anchor, c) for c in (True, False))
+    assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-8)
+    assert_allclose(compiled.log_weight, plain.log_weight, rtol=0, atol=1e-6)
+    # 1e-16 of lgamma(1e6), for every replicate.
+    assert_allclose(compiled.log_case, plain.log_case, rtol=0, atol=1e-5)
+    assert_allclose(compiled.log_control, plain.log_control, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("sense", ["gain", "either"])
+@pytest.mark.parametrize("alternatives", [((0.1, 0.1),), MIXTURE])
+def test_compiled_posteriors_equal_their_reference(sense, alternatives):
+    batch = counts(vaf=0.03)
+    model = TwoGroups(sense=sense, alternatives=alternatives)
+    q = replace(start(batch, model), pi=0.2, w=0.05)
+    tabulated = table.tabulate(units(batch), q.anchor)
+    pairs = (posterior.rates(replace(model, compiled=c), q, tabulated) for c in (True, False))
+    for one, other in zip(*pairs, strict=True):
+        # The reference interpolates the cut linearly.
+        assert_allclose(one.mean, other.mean, rtol=1e-4)
+        assert_allclose(one.sd, other.sd, rtol=1e-4)
+        assert_allclose(one.quantiles, other.quantiles, rtol=1e-3)
 
 
 def test_the_interpolated_survival_is_beta_s():
     found = table.survival_tables(np.array(MIXTURE))
     x = np.array([-150.0, -30.3, -7.77, -1.01, 0.3, 6.6])
     for i, ((a, b), row) in enumerate(zip(MIXTURE, found, strict=True)):
-        places = [kernels._survival_place(v, row.shape[1]) for v in x]
-        values = [kernels._hermite(i, f, row) for i, f in places]
+        place, basis, inverse = np.empty(len(x), np.int64), np.empty((4, len(x))), np.empty(len(x))
+        kernels.survival_places(x, len(row), place, basis)
+        kernels.inverse_survival(place, basis, row, inverse)
         floor = 0.05 if i else 0.0
         exact = np.log(floor + (1 - floor) * stats.beta.sf(expit(x), a, b))
-        assert_allclose(values, exact, rtol=1e-6, atol=1e-7)
+        assert_allclose(-np.log(inverse), exact, rtol=1e-6, atol=1e-7)
 
 
 def test_em_finds_the_variants_and_calls_nothing_without_any():
@@ -208,7 +256,8 @@ def test_compiled_quantiles_equal_their_reference():
     cdf = stats.norm.cdf(x) / 3
     levels = np.array([0.05, 0.5, 0.9])
     found = np.empty((5, 3))
-    kernels.mixture_quantiles(x, cdf, density, levels, found)
+    for u in range(5):
+        of_rates.mixture_quantiles(x[u], cdf[u], density[u], levels, found[u])
     plain = posterior.mixture_quantiles(x, cdf, density, levels)
     assert_allclose(found, plain, atol=1e-5)
     assert_allclose(plain, np.broadcast_to(stats.norm.ppf(levels), (5, 3)), atol=0.02)

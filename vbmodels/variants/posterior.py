@@ -12,8 +12,9 @@ import numpy as np
 from scipy.special import betaln, expit
 
 from vbmodels.state import FloatArray
-from vbmodels.variants import kernels, quadrature
+from vbmodels.variants import quadrature
 from vbmodels.variants.hyperparameters import log_normal_weights
+from vbmodels.variants.rates import kernels
 from vbmodels.variants.table import Table, survival_tables
 from vbmodels.variants.two_groups import LOG_M, Global, TwoGroups
 
@@ -47,12 +48,40 @@ def rates(model: TwoGroups, q: Global, table: Table) -> tuple[Rate, Rate]:
     table
         Likelihoods of the units, made with ``model.anchored(q)``.
     """
-    case, control = _densities(model, q, table)
-    return _summary(table, case), _summary(table, control)
+    if not model.compiled:
+        case, control = _densities(model, q, table)
+        return _summary(table, case), _summary(table, control)
+    components = np.array(model.alternatives)
+    broad = betaln(components[:, 0], components[:, 1])
+    found = np.empty((len(table), 2, 2 + len(LEVELS)))
+    kernels.posteriors(
+        table.x,
+        table.log_weight,
+        table.log_case,
+        table.log_control,
+        table.kind,
+        np.log(q.pi),
+        np.log1p(-q.pi),
+        np.log(q.w),
+        np.log1p(-q.w),
+        log_normal_weights(LOG_M, q.log_m_mean, q.log_m_sd),
+        np.stack([q.a, q.b, betaln(q.a, q.b)]),
+        np.column_stack([components, broad, np.log(q.rho)]),
+        survival_tables(components),
+        model.restricted,
+        quadrature.sinc_cumulative(table.x.shape[-1]),
+        np.array(LEVELS),
+        found,
+    )
+    case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in found.swapaxes(0, 1))
+    return case, control
 
 
 def _densities(model: TwoGroups, q: Global, table: Table) -> tuple[FloatArray, FloatArray]:
-    """Return the mass of every node, [U, Q, K], for mu_case and mu_control; sums are 1."""
+    """Return the mass of every node, [U, Q, K], for mu_case and mu_control; sums are 1.
+
+    With `_summary` the NumPy reference of `kernels.posteriors`.
+    """
     x, cumulative = table.x, quadrature.sinc_cumulative(table.x.shape[-1])
     l1, l2 = quadrature.log_mu(x)
     a, b = (v[table.kind][:, None, None] for v in (q.a, q.b))
@@ -66,7 +95,7 @@ def _densities(model: TwoGroups, q: Global, table: Table) -> tuple[FloatArray, F
     f = np.exp(e + weight - top_control)
     components = np.array(model.alternatives)
     cut = survival_tables(components)
-    u_nodes = np.linspace(-6.0, 6.0, cut.shape[2])
+    u_nodes = np.linspace(-6.0, 6.0, cut.shape[1])
     place = np.arcsinh(0.5 * x)
     parts_case, parts_control = [], []
     for c, (alt_a, alt_b) in enumerate(model.alternatives):
@@ -76,7 +105,7 @@ def _densities(model: TwoGroups, q: Global, table: Table) -> tuple[FloatArray, F
         g = np.exp(log_g - top_case)
         offset = np.log(q.pi) + top_case + top_control + log_p
         if model.restricted:
-            inverse = np.exp(-np.interp(place, u_nodes, cut[c, 0]))
+            inverse = np.exp(-np.interp(place, u_nodes, cut[c, :, 0]))
             beyond = quadrature.integral_above(g, cumulative) * inverse
             below = quadrature.integral_below(f * inverse, cumulative)
         else:
@@ -103,9 +132,7 @@ def _summary(table: Table, mass: FloatArray) -> Rate:
     cumulative = quadrature.sinc_cumulative(mass.shape[-1])
     cdf = np.maximum.accumulate(quadrature.integral_below(mass, cumulative), axis=2)
     density = mass / np.exp(table.log_weight)
-    found = np.empty((len(mass), len(LEVELS)))
-    kernels.mixture_quantiles(table.x, cdf, density, np.array(LEVELS), found)
-    return Rate(mean, sd, expit(found))
+    return Rate(mean, sd, expit(mixture_quantiles(table.x, cdf, density, np.array(LEVELS))))
 
 
 def mixture_quantiles(

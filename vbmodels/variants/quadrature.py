@@ -36,7 +36,7 @@ def log_beta_binomial(r: IntArray, n: IntArray, x: FloatArray, m: FloatArray) ->
     All arguments broadcast.
     """
     a, b = m * expit(x), m * expit(-x)
-    value = gammaln(a + r) - gammaln(a) + gammaln(b + n - r) - gammaln(b)
+    value = gammaln(a + r) - gammaln(a) + gammaln(b + (n - r)) - gammaln(b)
     return np.asarray(value + gammaln(m) - gammaln(m + n))
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from scipy.special import betaincc, betaln, expit, gammaln
 
 from vbmodels.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.variants import kernels, quadrature
+from vbmodels.variants import quadrature
 from vbmodels.variants.batch import Units
+from vbmodels.variants.tables import kernels
 
 M_NODES = np.geomspace(30.0, 1e6, 10)
 N_SURVIVAL = 1201
@@ -153,12 +154,12 @@ def _survival(a: float, b: float, floor: float) -> FloatArray:
     log_tail = np.log(tail)
     lmu, lnu = quadrature.log_mu(x)
     hazard = (1.0 - floor) * np.exp(a * lmu + b * lnu - betaln(a, b) - log_tail)
-    table: FloatArray = np.ascontiguousarray(np.stack([log_tail, -hazard * 2.0 * np.cosh(u)]))
+    table: FloatArray = np.stack([log_tail, -hazard * 2.0 * np.cosh(u)], axis=1)
     return table
 
 
 def survival_tables(alternatives: FloatArray) -> FloatArray:
-    """Return log S_c(x) and its slope in u = asinh(x/2), [n_alt, 2, 1201].
+    """Return log S_c(x) and its slope in u = asinh(x/2), [n_alt, 1201, 2].
 
     S_c(x) = P(mu > sigmoid(x)) for the first component, the broad one. For the others it is
     raised to .05 + .95 P: where the control's rate lies far above a peak, what is left of the

@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numba import njit
 
-from vbmodels.variants.kernels import log_gamma, log_rising, polygammas, stirling
+from vbmodels.variants.elementary.kernels import log_gamma, log_rising, polygammas, stirling
 
 _TAIL = 18.0
 _LOW = 0.0

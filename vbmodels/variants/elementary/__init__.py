@@ -1,0 +1,1 @@
+"""Elementary and gamma functions, compiled."""

@@ -1,0 +1,1 @@
+"""The compiled form of the posteriors of mu."""
