@@ -25,7 +25,7 @@ from vbmodels.variants.rvd2.posterior_difference import compare, germline
 from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import TwoGroups
 
-CHUNK = 1000  # locations whose tables are held at once
+CHUNK = 200  # locations whose tables are held at once: 8 MiB, near the processor
 LOW = -30.0
 BINS = 600
 QUANTILES = (0.025, 0.05, 0.95, 0.975)

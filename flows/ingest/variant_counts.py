@@ -116,9 +116,12 @@ def read_sorted(
     found = set(zip(pairs["sample"].to_pylist(), pairs["replicate"].to_pylist(), strict=True))
     if not len(table):
         return table, [], found
-    keys = list(zip(table["chrom"].to_pylist(), table["pos"].to_pylist(), strict=True))
-    distinct = [k for i, k in enumerate(keys) if i == 0 or k != keys[i - 1]]
-    return table, [*distinct[::EVERY], distinct[-1]], found
+    chrom, pos = table["chrom"].combine_chunks(), table["pos"].to_numpy()
+    code = chrom.dictionary_encode().indices.to_numpy()
+    first = np.flatnonzero(np.append(True, (np.diff(code) != 0) | (np.diff(pos) != 0)))
+    picked = [*first[::EVERY].tolist(), int(first[-1])]
+    keys = list(zip(chrom.take(pa.array(picked)).to_pylist(), pos[picked].tolist(), strict=True))
+    return table, keys, found
 
 
 def in_order(samples: Sequence[Sequence[Key]]) -> bool:
@@ -164,36 +167,55 @@ def assemble(
         If a location comes twice in a replicate, or has two reference bases.
     """
     table = pa.concat_tables(tables)
-    place = {column: i for i, column in enumerate(columns)}
-    of = [place.get(k, -1) for k in zip(table["sample"].to_pylist(),
-                                        table["replicate"].to_pylist(), strict=True)]  # fmt: skip
-    replicate = np.array(of, np.int64)
+    replicate = _places(table, columns)
     keep = replicate >= 0
-    chrom = table["chrom"].to_numpy().astype(str)[keep]
+    names, code = _codes(table["chrom"])
+    names, code = np.array(names, dtype=str), code[keep]
     pos = table["pos"].to_numpy()[keep]
     reads = np.stack([table[b].to_numpy() for b in BASES], axis=1)[keep]
-    ref_code = np.array([BASES.find(b) for b in pc.utf8_upper(table["ref"]).to_pylist()],
-                        np.int8)[keep]  # fmt: skip
+    letters = pc.index_in(pc.utf8_upper(table["ref"]), value_set=pa.array(list(BASES)))
+    ref_code = pc.fill_null(letters, -1).to_numpy().astype(np.int8)[keep]
     replicate = replicate[keep]
-    names, code = np.unique(chrom, return_inverse=True)
-    key = np.stack([code, pos], axis=1)
-    unique, at = np.unique(key, axis=0, return_inverse=True)
-    at = at.ravel()
+    width = int(pos.max(initial=0)) + 1
+    unique, at = np.unique(code * width + pos, return_inverse=True)
+    unique_key = np.stack(np.divmod(unique, width), axis=1)
     seen = np.bincount(at * len(columns) + replicate, minlength=len(unique) * len(columns))
     faults = []
     for twice in np.flatnonzero(seen > 1)[:MAX_ROWS]:
         j, c = divmod(int(twice), len(columns))
-        faults.append(_location_fault(source, names, unique[j], f"{' '.join(columns[c])} twice"))
+        found = f"{' '.join(columns[c])} twice"
+        faults.append(_location_fault(source, names, unique_key[j], found))
     ref = np.full(len(unique), -1, np.int8)
     ref[at] = ref_code
     for j in np.unique(at[ref[at] != ref_code])[:MAX_ROWS]:
-        faults.append(_location_fault(source, names, unique[j], "two reference bases"))
+        faults.append(_location_fault(source, names, unique_key[j], "two reference bases"))
     if faults:
         raise InputError(faults)
     counts = np.zeros((len(unique), len(columns), 4), np.int32)
     counts[at, replicate] = reads
     member = np.array([sample == case for sample, _ in columns])
-    return clean(counts, ref, member, names[unique[:, 0]], unique[:, 1], None)
+    return clean(counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1], None)
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
+    """Return the distinct values of a text column, sorted, and the place of each row's there."""
+    encoded = column.combine_chunks().dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    names = sorted(values)
+    rank = {name: i for i, name in enumerate(names)}
+    of = np.array([rank[v] for v in values], np.int64)
+    return names, of[encoded.indices.to_numpy()]
+
+
+def _places(table: pa.Table, columns: Sequence[Column]) -> IntArray:
+    """Return every row's replicate as an index into ``columns``, -1 if it is none of them."""
+    samples, of_sample = _codes(table["sample"])
+    replicates, of_replicate = _codes(table["replicate"])
+    place = np.full((len(samples), len(replicates)), -1, np.int64)
+    for i, (sample, replicate) in enumerate(columns):
+        if sample in samples and replicate in replicates:
+            place[samples.index(sample), replicates.index(replicate)] = i
+    return np.asarray(place[of_sample, of_replicate])
 
 
 def clean(

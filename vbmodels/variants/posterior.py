@@ -49,8 +49,8 @@ def rates(model: TwoGroups, q: Global, table: Table) -> tuple[Rate, Rate]:
         Likelihoods of the units, made with ``model.anchored(q)``.
     """
     if not model.compiled:
-        case, control = _densities(model, q, table)
-        return _summary(table, case), _summary(table, control)
+        masses = _densities(model, q, table)
+        return _summary(table, masses[0]), _summary(table, masses[1])
     components = np.array(model.alternatives)
     broad = betaln(components[:, 0], components[:, 1])
     found = np.empty((len(table), 2, 2 + len(LEVELS)))

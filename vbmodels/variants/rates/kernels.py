@@ -88,7 +88,9 @@ def mixture_quantiles(x, cdf, density, levels, result):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _add_hypotheses(unit, alternatives, spike, broad, survival, restricted, cumulative, backward, work, out):
+def _add_hypotheses(
+    unit, alternatives, spike, broad, survival, restricted, cumulative, backward, work, out
+):
     """Fill ``out`` [3, K] with the densities under H0, of the case and of the control under H1.
 
     ``unit`` is (x, log weight, log likelihood of the case, of the control) on one grid.
@@ -179,7 +181,15 @@ def posteriors(
         for q in range(n_m):
             unit = (x[u, q], log_weight[u, q], log_case[u, q], log_control[u, q])
             top0, top1 = _add_hypotheses(
-                unit, alternatives, spike, broad, survival, restricted, cumulative, backward, work,
+                unit,
+                alternatives,
+                spike,
+                broad,
+                survival,
+                restricted,
+                cumulative,
+                backward,
+                work,
                 parts[q],
             )
             offsets[q, 0] = log_not_pi + log_p[q] + top0
