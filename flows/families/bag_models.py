@@ -55,13 +55,15 @@ class Scores:
 class Coefficients:
     """The posterior of one block of coefficients on scaled features.
 
-    ``modality`` is its number, None for the bags' own features.
+    ``modality`` is its number, None for the bags' own features; ``of_class`` that of the class,
+    where there are several.
     """
 
     name: str
     modality: int | None
     mean: FloatArray
     sd: FloatArray
+    of_class: int | None = None
 
 
 def make(settings: BagSettings) -> Any:
@@ -221,11 +223,7 @@ def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
     told = [_class_coefficients(model, q, c) for c in range(n_classes)]
     if n_classes == 1:
         return told[0]
-    return [
-        replace(block, name=f"{block.name} of class {c + 1}")
-        for c, blocks in enumerate(told)
-        for block in blocks
-    ]
+    return [replace(block, of_class=c) for c, blocks in enumerate(told) for block in blocks]
 
 
 def _posterior(model: GPModel, q: Any) -> Any:

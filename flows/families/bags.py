@@ -39,6 +39,8 @@ from vbmodels.mil.batch import Bags, even_bounds
 from vbmodels.mil.gp_data import MultiLabelBags
 from vbmodels.state import to_bytes
 
+OF_CLASS = " of class "
+
 
 @dataclass(frozen=True)
 class CheckedBags(Checked):
@@ -168,6 +170,7 @@ class BagsFamily:
                 tuple(form["modalities"]),
                 new=fitted is not None,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
+                of_class=one.name,
             )
             for one in tables
         ]
@@ -180,27 +183,33 @@ class BagsFamily:
     def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
         """Return the coefficients; an index is modality.feature, both counted from 1.
 
-        `name_parameters` puts the modality's name in place of its number.
+        `name_parameters` puts the names of modality and class in place of their numbers.
         """
         rows: list[tuple[Any, ...]] = []
         for block in bag_models.coefficients(model, q):
+            of = "" if block.of_class is None else f"{OF_CLASS}{block.of_class + 1}"
             place = "" if block.modality is None else f"{block.modality + 1}."
             for i, (mean, sd) in enumerate(zip(block.mean, block.sd, strict=True)):
-                rows.append((block.name, f"{place}{i + 1}", float(mean), float(sd)))
+                rows.append((block.name + of, f"{place}{i + 1}", float(mean), float(sd)))
         return rows
 
     def name_parameters(
         self, rows: Sequence[tuple[Any, ...]], place: RunPlace
     ) -> list[tuple[Any, ...]]:
-        """Name modalities: an index is modality.feature, or the feature where there is no name."""
-        names = read_json(form_url(place))["modalities"]
+        """Name classes, and modalities: modality.feature, or the feature where there is no name."""
+        form = read_json(form_url(place))
+        names, classes = form["modalities"], form.get("classes") or []
+
+        def named_class(name: str) -> str:
+            block, of, number = name.partition(OF_CLASS)
+            return f"{block}{of}{classes[int(number) - 1]}" if of and classes else name
 
         def named_index(index: str) -> str:
             number, dot, feature = index.partition(".")
             name = names[int(number) - 1] if dot else ""
             return f"{name}.{feature}" if name else feature or number
 
-        return [(name, named_index(index), *rest) for name, index, *rest in rows]
+        return [(named_class(n), named_index(index), *rest) for n, index, *rest in rows]
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[Sequence[BagSummary]],
@@ -208,12 +217,16 @@ class BagsFamily:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         numbers, warnings = bag_models.trust(q)
+        classes = [one.of_class for one in summaries[0]]
         blocks = [
-            Block(c.name, c.modality, c.mean, c.sd) for c in bag_models.coefficients(model, q)
-        ]
+            Block(c.name, c.modality, c.mean, c.sd,
+                  None if c.of_class is None else classes[c.of_class])
+            for c in bag_models.coefficients(model, q)
+        ]  # fmt: skip
         flat = [summary for one in summaries for summary in one]
         scale = bag_models.chosen_scale(model, q)
-        return report(flat, blocks, numbers, warnings, settings.show_bags, scale)
+        show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
+        return report(flat, blocks, numbers, warnings, show, scale)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""
@@ -230,12 +243,6 @@ def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
 
 def _runs(checked: Sequence[Any]) -> list[bags_check.Runs]:
     return [c.runs for c in checked if c.runs is not None]
-
-
-def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
-    if settings.model == "vmmic":
-        return []
-    return bag_classes.names_of(bag_rows["labels"].combine_chunks())
 
 
 FAMILY = BagsFamily()

@@ -26,6 +26,7 @@ class Block:
     modality: int | None
     mean: FloatArray
     sd: FloatArray
+    of_class: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,12 @@ def report(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
         instances=instances, expected_primary=expected,
     )  # fmt: skip
-    headline = f"{int(np.sum(probability > 0.5)):,} of {label.size:,} bags are probably positive"
+    several = summaries[0].of_class is not None
+    things = "labels of bags" if several else "bags"
+    headline = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably positive"
     if "auroc" in results:
-        headline += f"; AUROC {results['auroc']:.3f} on {int(tested.sum()):,} {which} bags"
+        things = "labels" if several else "bags"
+        headline += f"; AUROC {results['auroc']:.3f} on {int(tested.sum()):,} {which} {things}"
     top = [
         {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
@@ -177,15 +181,16 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
     }
     sections: list[Section] = []
     for name, (title, axis) in texts.items():
-        shown = [b for b in blocks if b.name.partition(" of class ")[0] == name and b.mean.size]
+        shown = [b for b in blocks if b.name == name and b.mean.size]
         figures = []
         for block in shown:
             order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")
             order = order[:MOST_FEATURES]
             of = "" if block.modality is None else modalities[block.modality]
             labels = [f"{of} {i + 1}".strip() if of else f"feature {i + 1}" for i in order]
-            told = title + block.name.removeprefix(name)
-            figures.append(plots.intervals(labels, block.mean[order], block.sd[order], axis, told))
+            of = "" if block.of_class is None else f", class {block.of_class}"
+            mean, sd = block.mean[order], block.sd[order]
+            figures.append(plots.intervals(labels, mean, sd, axis + of, title + of))
         if figures:
             text = (
                 "Coefficients on standardised features with 95 % intervals, the most certain "

@@ -43,6 +43,8 @@ class BagSummary:
         Bags that the model is sure are positive, sure are negative, and unsure of.
     telling
         Bags whose label the fit has not seen and would learn most from, where it says so.
+    of_class
+        Name of the class that the labels are of, where there are several.
     """
 
     label: IntArray
@@ -55,6 +57,7 @@ class BagSummary:
     new: bool
     examples: tuple[Example, ...]
     telling: tuple[Example, ...] = ()
+    of_class: str | None = None
 
 
 def summarise(
@@ -65,6 +68,7 @@ def summarise(
     *,
     new: bool,
     show: tuple[str, ...] = (),
+    of_class: str | None = None,
 ) -> BagSummary:
     """Summarise one partition's tables.
 
@@ -80,6 +84,8 @@ def summarise(
         Whether the posterior comes from other data.
     show
         Bags that the report shows in any case.
+    of_class
+        Name of the class, where there are several.
     """
     probability = bags["probability"].to_numpy()
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
@@ -106,6 +112,7 @@ def summarise(
         new=new,
         examples=tuple(_example(i, bags, label, instances, bag, primary) for i in chosen),
         telling=tuple(_example(int(i), bags, label, instances, bag, primary) for i in telling),
+        of_class=of_class,
     )
 
 

@@ -233,7 +233,8 @@ def test_birdsong_is_read_as_it_is(tmp_path, capsys, shared_data):
 def test_the_recipe_has_its_settings(tmp_path, capsys):
     """The baseline's score and columns that are not kept, on 1 and 3 partitions, and new data."""
     path = written(tmp_path, multi_label().drop_columns("own"))
-    wanted = ("baseline_feature=true", "keep_columns=false", "posterior=gaussian", "held_out=0.2")
+    wanted = ("baseline_feature=true", "keep_columns=false", "posterior=gaussian", "held_out=0.2",
+              "kernel=linear+rbf", "show_bags=[b003]")  # fmt: skip
     settings = [p for o in ("model=gp_probit", *wanted) for p in ("--set", o)]
     found = []
     for count in ("1", "3"):
@@ -247,9 +248,12 @@ def test_the_recipe_has_its_settings(tmp_path, capsys):
     np.testing.assert_allclose(*found, atol=2e-3)
     place, record = open_run(str(tmp_path / "3"))
     names = storage.read_table(storage.join(place.root, "posterior", "parameters.parquet"))["name"]
-    assert {"baseline of class 1", "baseline of class 2"} <= set(names.to_pylist())
+    assert {"baseline of class x", "baseline of class y"} <= set(names.to_pylist())
     page = storage.read_bytes(place.file("report.html")).decode()
     assert "Labels worth asking for" in page
+    assert "What makes an instance positive, class y" in page
+    assert "Bags that were asked for" in page
+    assert "b003, class y: P(positive)" in page
     assert "BALD of the instance" in page
     fitted_run = tmp_path / "3" / "runs" / record.run_id
     assert run(capsys, "score", fitted_run, path, tmp_path / "s", *PLAIN)[0] == 0
