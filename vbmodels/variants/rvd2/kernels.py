@@ -21,25 +21,39 @@ import math
 import numpy as np
 from numba import njit
 
-from vbmodels.variants.elementary.kernels import log_gamma, log_rising, polygammas, stirling
+from vbmodels.variants.elementary.kernels import (
+    HALF_LOG_TWO_PI,
+    dot,
+    exp,
+    log,
+    log_gamma,
+    log_gamma_any,
+    log_rising,
+    polygammas,
+    softplus,
+    stirling,
+)
 
 _TAIL = 18.0
 _LOW = 0.0
 _HIGH = math.log(1e7)
-_HALF_LOG_TWO_PI = 0.9189385332046727
 # The series' remainder is M mu^9/72: 1e-11 at most for M <= 1e6.
 _DEGREE = 8
 _SERIES_MU = 0.02
 _SERIES_M = 50.0
 _DIRECT = _DEGREE + 1
 _FEW = 12
+_MOST_FACTORS = 20  # between 1e-300 and 1e300 for 1e-15 < M mu < 1e7
+# Rows of ``nodes``.
+_LMU, _LNU, _WEIGHT, _F, _F1, _F2, _MU, _NU, _PRODUCT = range(9)
+_ROWS = 9
 # In logarithms Newton's error is about the square of its step: below .03 a step towards the
 # maximum of a concave point cannot lower the bound, and after one of 3e-5 1e-9 is left.
 _SAFE = 0.03
 _DONE = 3e-5
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _tetragamma(z):
     """Return psi''(z) for z > 0, by recurrence to z >= 10 and the asymptotic series."""
     total = 0.0
@@ -59,16 +73,16 @@ def _large_rising(c, r):
     return rise + (stirling(total) - stirling(c))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _log_beta(a, b):
     """Return log B(a, b); for a large argument without the difference of two log-gammas."""
     small, large = min(a, b), max(a, b)
     if large < 10.0:
-        return log_gamma(a) + log_gamma(b) - log_gamma(a + b) + _HALF_LOG_TWO_PI
-    return log_gamma(small) + _HALF_LOG_TWO_PI - _large_rising(large, small)
+        return log_gamma(a) + log_gamma(b) - log_gamma(a + b) + HALF_LOG_TWO_PI
+    return log_gamma(small) + HALF_LOG_TWO_PI - _large_rising(large, small)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _psi_gap(a, b):
     """Return psi(b) - psi(a + b), for a large b without the difference of two of size log b."""
     if b < 20.0:
@@ -97,7 +111,7 @@ def _add_series(c, m, sign, coefficients):
         power *= ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _coefficients(r, n, m, mean_field, coefficients):
     """Fill the polynomial P(mu) [0 .. degree] and, behind it, what P is without the series.
 
@@ -127,26 +141,32 @@ def _coefficients(r, n, m, mean_field, coefficients):
     return used
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _side_b(r, n, m, mu, nu, used, mean_field, coefficients, with_m):
-    """Return P(mu) and, if ``with_m``, P'(mu) and P''(mu)."""
-    p = p1 = p2 = 0.0
-    if mu < _SERIES_MU and m >= _SERIES_M:
-        if with_m:
-            for k in range(_DEGREE, -1, -1):
-                p2 = p2 * mu + 2.0 * p1
-                p1 = p1 * mu + p
-                p = p * mu + coefficients[k]
-        else:
-            square = mu * mu
-            odd = coefficients[7]
-            even = coefficients[8]
-            for k in range(6, -1, -2):
-                even = even * square + coefficients[k]
-                if k > 1:
-                    odd = odd * square + coefficients[k - 1]
-            p = even + mu * odd
-        return p, p1, p2
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _series(nodes, first, coefficients, with_m):
+    """Fill F with P(mu) at the first nodes and, if ``with_m``, F1 and F2 with P' and P''."""
+    f, f1, f2, mu = nodes[_F], nodes[_F1], nodes[_F2], nodes[_MU]
+    if not with_m:
+        c = coefficients
+        for k in range(first):
+            v = mu[k]
+            w = v * v
+            even = ((c[8] * w + c[6]) * w + c[4]) * w + c[2]
+            f[k] = c[0] + v * (c[1] + v * (even + v * ((c[7] * w + c[5]) * w + c[3])))
+        return
+    for k in range(first):
+        v = mu[k]
+        p = p1 = p2 = 0.0
+        for i in range(_DEGREE, -1, -1):
+            p2 = p2 * v + 2.0 * p1
+            p1 = p1 * v + p
+            p = p * v + coefficients[i]
+        f[k], f1[k], f2[k] = p, p1, p2
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _direct(r, n, m, nu, used, mean_field, coefficients, with_m):
+    """Return P(mu) and, if ``with_m``, P'(mu) and P''(mu), without the series."""
+    p1 = p2 = 0.0
     b = m * nu
     p = coefficients[_DIRECT]
     psi_b, tri_b = polygammas(b) if with_m else (0.0, 0.0)
@@ -164,37 +184,136 @@ def _side_b(r, n, m, mu, nu, used, mean_field, coefficients, with_m):
     return p, p1, p2
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _side_a(r, a, used, mean_field, with_m):
-    """Return the side of a, and its first two derivatives in a if ``with_m``."""
-    s = s1 = s2 = 0.0
-    if mean_field:
-        if with_m:
-            s1, s2 = polygammas(a)
-        return -used * (log_gamma(a) + _HALF_LOG_TWO_PI), -used * s1, -used * s2
-    product = 1.0
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add_few(r, m, nodes, with_m):
+    """Add log rising(M mu, r_i) of replicates with few reads; with its derivatives in log M."""
+    size = nodes.shape[1]
+    f, f1, f2, mu = nodes[_F], nodes[_F1], nodes[_F2], nodes[_MU]
+    product = nodes[_PRODUCT]
+    factors = 0
     for i in range(r.shape[0]):
         if r[i] > _FEW:
-            s += log_rising(a, r[i])
+            continue
+        for j in range(r[i]):
+            if factors == 0:
+                for k in range(size):
+                    product[k] = 1.0
+            more = float(j)
+            for k in range(size):
+                product[k] *= m * mu[k] + more
             if with_m:
+                for k in range(size):
+                    a = m * mu[k]
+                    share = a / (a + more)
+                    f1[k] += share
+                    f2[k] -= share * share
+            factors += 1
+            if factors == _MOST_FACTORS:
+                factors = 0
+                for k in range(size):
+                    f[k] += log(product[k])
+    if factors > 0:
+        for k in range(size):
+            f[k] += log(product[k])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add_side_a(r, m, nodes, used, mean_field, with_m):
+    """Add the side of a to F, and its derivatives in log M to F1 and F2 if ``with_m``."""
+    size = nodes.shape[1]
+    f, mu = nodes[_F], nodes[_MU]
+    if mean_field:
+        for k in range(size):
+            f[k] -= used * (log_gamma_any(m * mu[k]) + HALF_LOG_TWO_PI)
+        if with_m:
+            for k in range(size):
+                a = m * mu[k]
+                psi, tri = polygammas(a)
+                nodes[_F1, k] -= used * a * psi
+                nodes[_F2, k] -= used * a * a * tri
+        return
+    _add_few(r, m, nodes, with_m)
+    for i in range(r.shape[0]):
+        if r[i] <= _FEW:
+            continue
+        hits = float(r[i])
+        for k in range(size):
+            f[k] += log_gamma_any(m * mu[k] + hits) - log_gamma_any(m * mu[k])
+        if with_m:
+            for k in range(size):
+                a = m * mu[k]
                 psi_a, tri_a = polygammas(a)
-                psi, tri = polygammas(a + r[i])
-                s1 += psi - psi_a
-                s2 += tri - tri_a
-        else:
-            for k in range(r[i]):
-                product *= a + k
-                if with_m:
-                    inverse = 1.0 / (a + k)
-                    s1 += inverse
-                    s2 -= inverse * inverse
-            if not 1e-150 < product < 1e150:
-                s += math.log(product)
-                product = 1.0
-    return s + math.log(product), s1, s2
+                psi, tri = polygammas(a + hits)
+                nodes[_F1, k] += a * (psi - psi_a)
+                nodes[_F2, k] += a * a * (tri - tri_a)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _integrand(r, n, m, nodes, used, mean_field, coefficients, with_m):
+    """Fill the integrand F at the nodes of mu.
+
+    With ``with_m`` also its slope in log M (F1, without what does not depend on mu), and
+    F2, which with F1 makes the curvature: d2F/dL2 = F1 + F2.
+    """
+    size = nodes.shape[1]
+    first = 0
+    if m >= _SERIES_M:
+        while first < size and nodes[_MU, first] < _SERIES_MU:
+            first += 1
+    _series(nodes, first, coefficients, with_m)
+    for k in range(first, size):
+        found = _direct(r, n, m, nodes[_NU, k], used, mean_field, coefficients, with_m)
+        nodes[_F, k], nodes[_F1, k], nodes[_F2, k] = found
+    if with_m:
+        for k in range(size):
+            nu = nodes[_NU, k]
+            nodes[_F1, k] *= -nu
+            nodes[_F2, k] *= nu * nu
+    _add_side_a(r, m, nodes, used, mean_field, with_m)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _place(nodes, delta, gamma, centre, scale, t_low, step, log_beta_q):
+    """Fill log mu, log(1-mu), mu, 1-mu and the weights of q(mu) at the nodes."""
+    l1, l2, weight, mu, nu = nodes[_LMU], nodes[_LNU], nodes[_WEIGHT], nodes[_MU], nodes[_NU]
+    density = scale * step
+    for k in range(nodes.shape[1]):
+        e = exp(t_low + step * k)
+        inverse = 1.0 / e
+        x = centre + scale * 0.5 * (e - inverse)
+        small = exp(-abs(x))
+        soft = softplus(small)
+        l1[k] = min(x, 0.0) - soft
+        l2[k] = -max(x, 0.0) - soft
+        larger = 1.0 / (1.0 + small)
+        smaller = small * larger
+        mu[k] = larger if x >= 0.0 else smaller
+        nu[k] = smaller if x >= 0.0 else larger
+        weight[k] = exp(delta * l1[k] + gamma * l2[k] - log_beta_q) * density * 0.5 * (e + inverse)
+
+
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "nsz", "contract"},
+)
+def _moments(nodes, row, mean1, mean2, mean_f):
+    """Return covariances under q(mu) of F with log mu, log(1-mu), their squares and product."""
+    g1 = g2 = h11 = h12 = h22 = 0.0
+    l1, l2, weight, f = nodes[_LMU], nodes[_LNU], nodes[_WEIGHT], nodes[row]
+    for k in range(nodes.shape[1]):
+        c1, c2 = l1[k] - mean1, l2[k] - mean2
+        wf = weight[k] * (f[k] - mean_f)
+        g1 += wf * c1
+        g2 += wf * c2
+        h11 += wf * c1 * c1
+        h12 += wf * c1 * c2
+        h22 += wf * c2 * c2
+    return g1, g2, h11, h12, h22
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _theta_terms(r, n, m, mean, out):
     """Fill sum_i log B(r + M m, n - r + M (1-m)) and its derivatives in m and L = log M.
 
@@ -219,14 +338,14 @@ def _theta_terms(r, n, m, mean, out):
     out[5] = out[2] + m * m * p_ll
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _bound(
     r, n, point, prior, mean_field, with_q, with_m, coefficients, used, nodes, gradient, hessian
 ):
     """Return the value at one location; fill gradient and Hessian as far as asked for.
 
     ``with_q`` asks for the derivatives in (log delta, log gamma), ``with_m`` for those in
-    log M. ``nodes`` [7, size] takes log mu, log(1-mu), weights, F, F' in log M, mu and 1-mu.
+    log M. ``nodes`` [9, size] is filled with what `_place` and `_integrand` say.
     """
     size = nodes.shape[1]
     delta, gamma, m = math.exp(point[0]), math.exp(point[1]), math.exp(point[2])
@@ -255,41 +374,22 @@ def _bound(
                 psi, tri = polygammas(m + n[i])
                 constant1 -= m * (psi - psi_m)
                 constant2 -= m * m * (tri - tri_m)
-    mean_f = mean_f1 = mean_f2 = 0.0
-    # e^t by repeated multiplication gives sinh and cosh without a call a node.
-    grow = math.exp(step)
-    e = math.exp(t_low)
-    for k in range(size):
-        inverse = 1.0 / e
-        sinh, cosh = 0.5 * (e - inverse), 0.5 * (e + inverse)
-        e *= grow
-        x = centre + scale * sinh
-        small = math.exp(-abs(x))
-        soft = math.log1p(small)
-        l1 = -soft if x >= 0.0 else x - soft
-        l2 = -x - soft if x >= 0.0 else -soft
-        larger = 1.0 / (1.0 + small)
-        smaller = small * larger
-        mu = larger if x >= 0.0 else smaller
-        nu = smaller if x >= 0.0 else larger
-        w = math.exp(delta * l1 + gamma * l2 - log_beta_q) * scale * step * cosh
-        a = m * mu
-        p, p1, p2 = _side_b(r, n, m, mu, nu, used, mean_field, coefficients, with_m)
-        f, s1, s2 = _side_a(r, a, used, mean_field, with_m)
-        f += p
-        mean_f += w * f
-        nodes[0, k], nodes[1, k], nodes[2, k], nodes[3, k] = l1, l2, w, f
-        nodes[5, k], nodes[6, k] = mu, nu
-        if with_m:
-            f1 = a * s1 - nu * p1 + constant1
-            mean_f1 += w * f1
-            mean_f2 += w * (f1 + a * a * s2 + nu * nu * p2 + constant2)
-            nodes[4, k] = f1
+    _place(nodes, delta, gamma, centre, scale, t_low, step, log_beta_q)
+    _integrand(r, n, m, nodes, used, mean_field, coefficients, with_m)
+    weight = nodes[_WEIGHT]
+    mean_f = dot(weight, nodes[_F])
+    mean_f1 = mean_f2 = 0.0
+    if with_m:
+        for k in range(size):
+            # Large and of opposite sign to the rest, so they must meet the same weights.
+            nodes[_F1, k] += constant1
+            nodes[_F2, k] += constant2
+        mean_f1 = dot(weight, nodes[_F1])
+        mean_f2 = dot(weight, nodes[_F2]) + mean_f1
     value += mean_f
-    theta = nodes[4, :0]
+    theta = coefficients[_DIRECT + 1 :]
     mean = delta / s
     if mean_field:
-        theta = coefficients[_DIRECT + 1 :]
         _theta_terms(r, n, m, mean, theta)
         value += theta[0]
     if with_m:
@@ -300,19 +400,10 @@ def _bound(
             hessian[2, 2] += theta[5]
     if not with_q:
         return value
-    g1 = g2 = h11 = h12 = h22 = h13 = h23 = 0.0
-    for k in range(size):
-        c1, c2 = nodes[0, k] - mean1, nodes[1, k] - mean2
-        wf = nodes[2, k] * (nodes[3, k] - mean_f)
-        g1 += wf * c1
-        g2 += wf * c2
-        h11 += wf * c1 * c1
-        h12 += wf * c1 * c2
-        h22 += wf * c2 * c2
-        if with_m:
-            wf1 = nodes[2, k] * (nodes[4, k] - mean_f1)
-            h13 += wf1 * c1
-            h23 += wf1 * c2
+    g1, g2, h11, h12, h22 = _moments(nodes, _F, mean1, mean2, mean_f)
+    h13 = h23 = 0.0
+    if with_m:
+        h13, h23 = _moments(nodes, _F1, mean1, mean2, mean_f1)[:2]
     rest = a0 + b0 - s
     tet_s = _tetragamma(s)
     g1 += (a0 - delta) * tri_d - rest * tri_s
@@ -342,15 +433,12 @@ def _bound(
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _likelihood(r, n, m, mean, mean_field, coefficients, nodes):
     """Return the part of the bound that M moves, with q(mu) and its nodes held."""
     used = _coefficients(r, n, m, mean_field, coefficients)
-    value = 0.0
-    for k in range(nodes.shape[1]):
-        mu, nu = nodes[5, k], nodes[6, k]
-        f = _side_b(r, n, m, mu, nu, used, mean_field, coefficients, False)[0]
-        value += nodes[2, k] * (f + _side_a(r, m * mu, used, mean_field, False)[0])
+    _integrand(r, n, m, nodes, used, mean_field, coefficients, False)
+    value = dot(nodes[_WEIGHT], nodes[_F])
     if mean_field:
         for i in range(r.shape[0]):
             if n[i] > 0:
@@ -358,7 +446,7 @@ def _likelihood(r, n, m, mean, mean_field, coefficients, nodes):
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _ascent(gradient, hessian, size, low, step):
     """Solve (-H + shift) step = gradient, the shift raised until Cholesky succeeds.
 
@@ -405,11 +493,11 @@ def _ascent(gradient, hessian, size, low, step):
     return longest, shift
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def newton(r, n, start, prior, mean_field, shared, size):
     """Return [J, 3] (log delta, log gamma, log M); see `model.newton_reference`."""
     found = start.copy()
-    nodes = np.empty((7, size))
+    nodes = np.empty((_ROWS, size))
     coefficients = np.empty(_DIRECT + 7)
     gradient, step, trial = np.zeros(3), np.zeros(3), np.zeros(3)
     hessian, low = np.zeros((3, 3)), np.empty((3, 3))
@@ -451,7 +539,7 @@ def newton(r, n, start, prior, mean_field, shared, size):
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def sums(r, n, points, prior, mean_field, reach, size):
     """Return [J, 4 or 8] at given points [J, 3].
 
@@ -461,7 +549,7 @@ def sums(r, n, points, prior, mean_field, reach, size):
     """
     shared = reach > 0.0
     result = np.zeros((len(points), 8 if shared else 4))
-    nodes = np.empty((7, size))
+    nodes = np.empty((_ROWS, size))
     coefficients = np.empty(_DIRECT + 7)
     gradient, hessian = np.zeros(3), np.zeros((3, 3))
     full = np.empty(5)
@@ -479,11 +567,13 @@ def sums(r, n, points, prior, mean_field, reach, size):
         result[j, 2] = _psi_gap(delta, gamma)
         for i in range(r.shape[1]):
             chosen = log_gamma(n[j, i] + 1.0) - log_gamma(n[j, i] - r[j, i] + 1.0)
-            result[j, 3] += chosen - log_gamma(r[j, i] + 1.0) - _HALF_LOG_TWO_PI
+            result[j, 3] += chosen - log_gamma(r[j, i] + 1.0) - HALF_LOG_TWO_PI
         if shared:
             result[j, 4], result[j, 5] = gradient[2], hessian[2, 2]
             mean = delta / (delta + gamma)
-            held = (nodes[2] * nodes[3]).sum() + (coefficients[_DIRECT + 1] if mean_field else 0.0)
+            held = dot(nodes[_WEIGHT], nodes[_F]) + (
+                coefficients[_DIRECT + 1] if mean_field else 0.0
+            )
             for side in range(2):
                 m = math.exp(points[j, 2] + (reach if side else -reach))
                 moved = _likelihood(r[j], n[j], m, mean, mean_field, coefficients, nodes)
