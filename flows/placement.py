@@ -11,7 +11,9 @@ from flows.block import Order
 BLOCKS_PER_WORKER = 4
 LATE_FACTOR = 4.0  # a block is late after so many times the longest of its kind,
 LATE_FLOOR = 4.0  # and so many seconds more;
-UNKNOWN = 120.0  # or so many seconds when none of its kind was finished yet
+# Or so many seconds when none of its kind was finished yet: a worker that is gone or stopped
+# is found by its heartbeat long before, and a large block that is asked for twice costs double.
+UNKNOWN = 600.0
 SUSPECT = 60.0  # seconds that a late worker is not preferred
 
 
