@@ -16,9 +16,10 @@ from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_obje
 from vbmodels.variants.quadrature import exact_posterior
 from vbmodels.variants.rvd2 import kernels
 from vbmodels.variants.rvd2.gibbs import gibbs
-from vbmodels.variants.rvd2.model import RVD2, Errors, Local, sums_reference
+from vbmodels.variants.rvd2.model import RVD2, Errors, Local
 from vbmodels.variants.rvd2.objective import derivatives
 from vbmodels.variants.rvd2.posterior_difference import compare, germline, interval
+from vbmodels.variants.rvd2.reference import sums_reference
 from vbmodels.variants.spectrum import (
     control_spectrum,
     cressie_read,

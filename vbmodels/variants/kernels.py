@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Compiled form of the two-groups pass; `two_groups.reweigh_reference` is its reference.
+"""Compiled form of the two-groups pass; `evidence.reweigh_reference` is its reference.
 
 All work on the K nodes of a grid is done by loops over the nodes without a branch, which
 the compiler turns into vector instructions.
@@ -172,7 +172,7 @@ def reweigh(
 ):
     """One pass over a table: log m0 and log m1 of every unit, and the sums of the EM.
 
-    Parameters are those of `two_groups.reweigh_reference`; ``sums`` [6 + n_alt - 1 + 36] is
+    Parameters are those of `evidence.reweigh_reference`; ``sums`` [6 + n_alt - 1 + 36] is
     filled with (log marginal, units, sum w, sum log M, sum log^2 M, sum z by alternative,
     then weight, sum log mu and sum log (1-mu) for each of 12 types).
     """

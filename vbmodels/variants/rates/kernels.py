@@ -150,7 +150,7 @@ def posteriors(
 ):
     """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
 
-    Parameters are those of `two_groups.reweigh_reference`.
+    Parameters are those of `evidence.reweigh_reference`.
     """
     n_units, n_m, size = x.shape
     n_alt = alternatives.shape[0]

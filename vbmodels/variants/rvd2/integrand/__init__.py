@@ -1,0 +1,1 @@
+"""RVD2's integrand at the nodes of q(mu), compiled."""
