@@ -361,6 +361,7 @@ def check_sampler(case: Case, item: Sampler) -> Figures:
     return {
         "largest mean difference in sd": float((np.abs(mean - seen.mean) / seen.sd).max()),
         "smallest sd ratio": float(ratio.min()),
+        "median sd ratio": float(np.median(ratio)),
         "largest sd ratio": float(ratio.max()),
     }
 

@@ -1,0 +1,43 @@
+"""How overconfident each variational form is: its sd beside that of the model's own sampler.
+
+    python -m benchmarks.overconfidence [NAME ...]
+
+Runs item 6 of the contract (tests/contract) for every model that has a sampler and prints
+the least, median and largest ratio of the sd under q to the sd of the draws, and the largest
+difference of the means in posterior sd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+from tests.contract import checks
+from tests.contract.cases import cases
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="rows of the contract table; empty: all")
+    names = set(parser.parse_args().names)
+    print("| form | sd under q / sd of the sampler: least, median, largest | CPU s |")
+    print("|---|---|---|")
+    with threadpool_limits(1):
+        for case in cases():
+            if isinstance(case.sampler, str) or (names and case.name not in names):
+                continue
+            began = time.process_time()
+            try:
+                found = checks.check_sampler(case, case.sampler)
+            except (AssertionError, pytest.fail.Exception) as failed:
+                found = {"failed": str(failed).splitlines()[0]}
+            said = ", ".join(f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
+                             for key, value in found.items())
+            print(f"| {case.name} | {said} | {time.process_time() - began:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

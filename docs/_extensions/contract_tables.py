@@ -1,0 +1,96 @@
+"""Directives that write the pipelines' settings and tables from the code that defines them.
+
+``{settings} keywords`` lists every setting of a pipeline; ``{table} DOCUMENTS`` the columns
+of a table of `flows.schemas`. ``{settings} keywords`` with the option ``:own:`` leaves out
+what every pipeline has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import Directive, directives
+from sphinx.application import Sphinx
+
+from flows import schemas
+from flows.families.catalogue import PIPELINES
+from flows.settings import RunSettings, describe
+
+
+def _cell(content: nodes.Node) -> nodes.entry:
+    paragraph = nodes.paragraph("", "", content)
+    return nodes.entry("", paragraph)
+
+
+def _row(cells: Sequence[nodes.Node]) -> nodes.row:
+    return nodes.row("", *[_cell(cell) for cell in cells])
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[nodes.Node]]) -> nodes.table:
+    group = nodes.tgroup("", cols=len(headings))
+    group += [nodes.colspec(colwidth=1) for _ in headings]
+    group += nodes.thead("", _row([nodes.Text(heading) for heading in headings]))
+    group += nodes.tbody("", *[_row(row) for row in rows])
+    return nodes.table("", group, classes=["contract"])
+
+
+def _code(text: str) -> nodes.literal:
+    return nodes.literal(text, text)
+
+
+class Settings(Directive):
+    """Every setting of a pipeline: name, default, range, meaning."""
+
+    required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {"own": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        name = self.arguments[0]
+        chosen = RunSettings if name == "common" else PIPELINES[name].settings
+        common = set(RunSettings.model_fields) if "own" in self.options else set()
+        same = {
+            field
+            for field in common
+            if chosen.model_fields[field].default == RunSettings.model_fields[field].default
+        }
+        rows = [
+            [_code(setting), _code(default), nodes.Text(bounds), nodes.Text(meaning)]
+            for setting, bounds, default, meaning in describe(chosen)
+            if setting not in same
+        ]
+        return [_table(["setting", "default", "range", "meaning"], rows)]
+
+
+class Columns(Directive):
+    """The columns of a table: name, Arrow type, whether it may be missing, meaning."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return what the table is for, and the table."""
+        table = getattr(schemas, self.arguments[0])
+        rows = []
+        for column in table.columns:
+            absent = "may be absent" if not column.required else ""
+            null = "may be null" if column.nullable else ""
+            unit = f" [{column.unit}]" if column.unit else ""
+            rows.append(
+                [
+                    _code(column.name),
+                    _code(str(column.type)),
+                    nodes.Text(", ".join(part for part in (absent, null) if part)),
+                    nodes.Text(column.meaning + unit),
+                ]
+            )
+        meaning = nodes.paragraph("", table.meaning)
+        return [meaning, _table(["column", "type", "", "meaning"], rows)]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("settings", Settings)
+    app.add_directive("table", Columns)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
