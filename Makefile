@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint lock dist clean
+.PHONY: demo test test-slow docs lint lock dist clean
 
 # Made anew when the lock changes; the stamp is written last, so a half-made one is not taken.
 # The lock is complete, so nothing is resolved anew (--no-deps): pip would otherwise look at
@@ -24,6 +24,10 @@ test: $(VENV)/.installed
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow --timeout 3600 -o faulthandler_timeout=4000
+
+# Warnings are errors; the examples are run and their pictures taken.
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -49,8 +49,11 @@ new = words[~words.observed].sort_values("probability", ascending=False)
 best = new.drop_duplicates("doc_id").head(12)[::-1]
 
 figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-axes.barh([f"{term}  ({doc})" for term, doc in zip(best.term, best.doc_id, strict=True)],
-          best.probability, color="#4878a8")
+axes.barh(
+    [f"{term}  ({doc})" for term, doc in zip(best.term, best.doc_id, strict=True)],
+    best.probability,
+    color="#4878a8",
+)
 axes.set_xlim(0, 1)
 axes.set_xlabel("probability of being a keyword")
 axes.set_title("Keywords found")

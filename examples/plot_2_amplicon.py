@@ -23,7 +23,9 @@ from vbmodels.variants.simulate import simulate
 counts, truth = simulate(np.random.default_rng(3), n_locations=400, n_variants=14, vaf=0.01)
 names = [("case" if case else "control", str(i % 3 + 1)) for i, case in enumerate(counts.case)]
 folder = tempfile.mkdtemp()
-pq.write_table(to_table(counts.counts, counts.ref, "amplicon", 0, names), f"{folder}/counts.parquet")
+pq.write_table(
+    to_table(counts.counts, counts.ref, "amplicon", 0, names), f"{folder}/counts.parquet"
+)
 
 outcome = launch(
     "variants",

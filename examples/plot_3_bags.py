@@ -2,8 +2,8 @@
 Bags of sentences and images
 ============================
 
-A bag (say, a product) has instances of two kinds: sentences of its reviews and images. Only the bag is
-labelled. vMMIC finds the instances that matter, of either kind, and what they say.
+A bag (say, a product) has instances of two kinds: sentences of its reviews and images. Only the
+bag is labelled. vMMIC finds the instances that matter, of either kind, and what they say.
 """
 
 import tempfile

@@ -2,8 +2,8 @@
 Hidden features of a survey
 ===========================
 
-600 people answer 30 yes-or-no questions; behind the answers stand four hidden traits, each on or off.
-One answer in twenty is missing.
+600 people answer 30 yes-or-no questions; behind the answers stand four hidden traits, each on or
+off. One answer in twenty is missing.
 """
 
 import tempfile
@@ -26,9 +26,13 @@ block = np.zeros((4, 30), dtype=bool)
 for k, (first, last) in enumerate([(0, 9), (7, 16), (15, 24), (22, 30)]):
     block[k, first:last] = True
 raised = traits.astype(int) @ block.astype(int) > 0
-answers = np.where(rng.random(raised.shape) < np.where(raised, 0.85, 0.1), "yes", "no").astype(object)
+answers = np.where(rng.random(raised.shape) < np.where(raised, 0.85, 0.1), "yes", "no").astype(
+    object
+)
 hidden = rng.random(answers.shape) < 0.05
-columns = {q: pa.array(np.where(hidden[:, d], None, answers[:, d])) for d, q in enumerate(questions)}
+columns = {
+    q: pa.array(np.where(hidden[:, d], None, answers[:, d])) for d, q in enumerate(questions)
+}
 folder = tempfile.mkdtemp()
 ids = [f"person {n:03d}" for n in range(600)]
 pq.write_table(pa.table({"id": ids, **columns}), f"{folder}/survey.parquet")
@@ -64,9 +68,11 @@ figure.colorbar(image)
 filled = pq.read_table(f"{run}/imputed").to_pandas()
 filled = filled[filled.category == "yes"]
 where = {q: d for d, q in enumerate(questions)}
-true = np.array([
-    answers[int(row.id.split()[1]), where[row.column]] == "yes" for row in filled.itertuples()
-])
+true = np.array(
+    [answers[int(row.id.split()[1]), where[row.column]] == "yes" for row in filled.itertuples()]
+)
 likely = filled.probability.to_numpy() > 0.5
-print(f"{len(filled)} missing answers, {np.mean(likely == true):.0%} guessed right; "
-      f"always saying no would be right in {np.mean(~true):.0%}")
+print(
+    f"{len(filled)} missing answers, {np.mean(likely == true):.0%} guessed right; "
+    f"always saying no would be right in {np.mean(~true):.0%}"
+)

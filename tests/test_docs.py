@@ -1,0 +1,107 @@
+"""The documentation: it builds without a warning, and every block of code in it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from flows.cli import main
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    p for p in DOCS.glob("**/*.md") if "```sh" in p.read_text() or "```python" in p.read_text()
+)
+_FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page: what it is written in, what it is, its exit code."""
+
+    language: str
+    code: str
+    exit: int
+
+
+def blocks(page: Path) -> list[Block]:
+    found = []
+    for match in _FENCE.finditer(page.read_text(encoding="utf-8")):
+        language, _, options = match["kind"].partition(" ")
+        if language in ("sh", "python"):
+            exit = dict(o.split("=") for o in options.split()).get("exit", "0")
+            found.append(Block(language, match["code"], int(exit)))
+    return found
+
+
+def run_line(line: str) -> int:
+    """Run a line as a shell would; vbflows in this process, which saves its start."""
+    words = shlex.split(line, comments=True)
+    if words[0] != "vbflows":
+        return subprocess.run(words, check=False).returncode
+    with pytest.raises(SystemExit) as stopped:
+        main(words[1:])
+    return int(stopped.value.code or 0)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS).with_suffix("")))
+def test_code_runs(page, tmp_path, monkeypatch, prefect_server):
+    """The blocks of a page, in order, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        if block.language == "python":
+            exec(compile(block.code, page.name, "exec"), names)
+        else:
+            for line in block.code.replace("\\\n", " ").splitlines():
+                assert run_line(line) == block.exit, line
+
+
+def test_every_language_is_known():
+    """No block escapes the test above by a language of another name."""
+    known = {"", "sh", "python", "text"}
+    for page in DOCS.glob("**/*.md"):
+        for match in _FENCE.finditer(page.read_text(encoding="utf-8")):
+            language = match["kind"].partition(" ")[0]
+            assert language in known or language.startswith("{"), f"{page}: {language}"
+
+
+def test_the_walk_through_is_short():
+    assert len((DOCS / "counts_model.py").read_text().splitlines()) <= 120
+
+
+@pytest.mark.parametrize(
+    "script", sorted((ROOT / "examples").glob("plot_*.py")), ids=lambda p: p.stem
+)
+def test_example_runs(script, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    plt.switch_backend("agg")
+    exec(compile(script.read_text(encoding="utf-8"), script.name, "exec"), {})
+    assert plt.get_fignums()
+    plt.close("all")
+
+
+def test_site_builds_without_a_warning(tmp_path):
+    """Warnings are errors; the gallery's scripts have their own test above."""
+    copy = tmp_path / "tree"
+    shutil.copytree(
+        ROOT, copy, ignore=shutil.ignore_patterns(".*", "_build", "gallery", "*.egg-info")
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "plot_gallery=0",
+         "docs", "docs/_build/html"],
+        cwd=copy, capture_output=True, text=True, timeout=280,
+        env={**os.environ, "PYTHONPATH": str(copy)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "rows_per_partition" in (copy / "docs/_build/html/operations.html").read_text()
