@@ -35,6 +35,8 @@ myst_heading_anchors = 3
 # Headings of included benchmarks start deeper; two classes are named Gaussian.
 suppress_warnings = ["myst.header", "ref.python"]
 
+highlight_language = "none"  # indented blocks are formulae
+autodoc_type_aliases = {name: name for name in ("BoolArray", "FloatArray", "IntArray")}
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 
