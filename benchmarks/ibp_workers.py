@@ -122,7 +122,7 @@ def converge() -> None:
     share = np.sort(counts / len(codes))[::-1]
     shown = " ".join(f"{s:.3f}" for s in share if s > 0.001)
     say(f"| converged {done.converged} | {done.iterations} sweeps | {used:.0f} s CPU | bound "
-        f"{done.trace[-1]:.1f} | alpha {q.alpha:.2f} sigma2 {0.5 * q.variance:.2f} | "
+        f"{done.trace[-1]:.1f} | alpha {q.alpha:.2f} sigma2 {0.5 * q.variance[0]:.2f} | "
         f"shares {shown} |")  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from vbmodels.state import FloatArray
 RACE = 30  # sweeps after the ramp in which the starts compete
 TEXT_SWEEPS = 90  # of the text's bound and of the held weights after it
 HELD = 8
+HOLD = 60  # sweeps of a plain start before each feature's variance moves
 _LEAST = 5
 
 
@@ -38,7 +39,7 @@ class Reported:
     mean, covariance
         [J, F + 1] and [J, F + 1, F + 1] of biases and weights.
     alpha, sigma2
-        Concentration and sigma_B^2.
+        Concentration and sigma_B^2, the mean over the features that stay where each has its own.
     n_rows
         Rows of the fit.
     """
@@ -90,11 +91,13 @@ def make(settings: FeatureSettings) -> Any:
         alpha=settings.alpha,
         weight_variance=variance,
         learn=settings.learn,
+        each=settings.variances == "each",
         anneal=settings.anneal,
+        hold=HOLD if settings.variances == "each" else 0,
     )
-    plain = replace(single, anneal=0)
+    plain, polish = replace(single, anneal=0), replace(single, anneal=0, hold=0)
     if settings.inference == "laplace":
-        return LaplaceIBP(plain, settings.sigma2, settings.warmup, settings.draws)
+        return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws)
     text = Polished(
         TextIBP(
             settings.n_features,
@@ -102,13 +105,13 @@ def make(settings: FeatureSettings) -> Any:
             sigma2=settings.sigma2,
             gauge=settings.gauge,
         ),
-        plain,
+        polish,
     )
     # Ramps find the images of the text, plain starts are better on mixed tables: take turns.
     own = [single if i % 2 == 0 else plain for i in range(settings.starts)]
     kinds = {"polya_gamma": own, "text": [text] * settings.starts}
     kinds["both"] = kinds["polya_gamma"] + kinds["text"]
-    race = max(settings.anneal, 0 if settings.bound == "polya_gamma" else TEXT_SWEEPS) + RACE
+    race = max(single.held, 0 if settings.bound == "polya_gamma" else TEXT_SWEEPS) + RACE
     return Restarts(tuple(kinds[settings.bound]), race)
 
 
@@ -136,7 +139,9 @@ def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
         least_rows=max(_LEAST, q.n_rows / 1000.0) if least is None else least,
     )
     mean, covariance = selected_weights(mean, covariance, chosen)
-    return Reported(chosen, mean, covariance, alpha, 0.5 * variance, q.n_rows)
+    variance = np.broadcast_to(variance, share.shape)
+    sigma2 = 0.5 * float(variance[chosen.index if chosen.index.size else slice(None)].mean())
+    return Reported(chosen, mean, covariance, alpha, sigma2, q.n_rows)
 
 
 def _best(q: Any) -> FeatureGlobal:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from flows import partition, storage
@@ -219,10 +220,15 @@ def _refuse_many_rows(rows: int) -> None:
 
 
 def _global_rows(at: Any, share: Any, prefix: str) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = [
-        ("alpha", f"{prefix}alpha", at.alpha, None),
-        ("sigma2", f"{prefix}sigma2", 0.5 * at.variance, None),
-    ]
+    rows: list[tuple[Any, ...]] = [("alpha", f"{prefix}alpha", at.alpha, None)]
+    variance = np.atleast_1d(at.variance)
+    if np.all(variance == variance[0]):
+        rows.append(("sigma2", f"{prefix}sigma2", 0.5 * float(variance[0]), None))
+    else:
+        rows += [
+            ("sigma2", f"{prefix}fitted feature {k}", 0.5 * float(v), None)
+            for k, v in enumerate(variance)
+        ]
     rows += [("share", f"{prefix}fitted feature {k}", float(s), None) for k, s in enumerate(share)]
     return rows
 

@@ -57,6 +57,11 @@ class FeatureSettings(RunSettings):
         "learned); a binary column's log-odds have twice that.",
     )  # fmt: skip
     learn: bool = Field(True, description="Whether alpha and sigma2 are learned.")
+    variances: Literal["shared", "each"] = Field(
+        "shared",
+        description="learn: one sigma2 for all features, or each feature its own, so that features "
+        "that nearly all rows or none have do not draw that of the others down (variational).",
+    )
     anneal: int = Field(60, ge=0, le=1000, description="Sweeps of an annealed start (variational).")
     starts: int = Field(
         2, ge=1, le=20, description="Starts side by side, of each bound; the best goes on "

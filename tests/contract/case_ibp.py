@@ -28,6 +28,7 @@ from tests.contract.ibp_definition import (
     K,
     log_evidence,
     log_joint,
+    log_joint_learned,
     log_q,
     sample,
     tiny,
@@ -48,6 +49,10 @@ def plain() -> PolyaGammaIBP:
     return PolyaGammaIBP(
         K, alpha=ALPHA, weight_variance=WEIGHT, bias_variance=BIAS, learn=False, anneal=0
     )
+
+
+def learned() -> PolyaGammaIBP:
+    return replace(plain(), learn=True, each=True)
 
 
 def batches(seed: int, parts: int) -> list[FeatureBatch]:
@@ -106,6 +111,15 @@ def global_from(q: FeatureGlobal, vector: FloatArray) -> FeatureGlobal:
     )
 
 
+def learned_vector(q: FeatureGlobal) -> FloatArray:
+    return np.concatenate([[np.log(q.alpha)], np.log(q.variance), global_vector(q)])
+
+
+def learned_from(q: FeatureGlobal, vector: FloatArray) -> FeatureGlobal:
+    at = global_from(q, vector[K + 1 :])
+    return replace(at, alpha=float(np.exp(vector[0])), variance=np.exp(vector[1 : K + 1]))
+
+
 LOCAL = Coordinates(
     to_vector=lambda local: (np.log(local.nu) - np.log1p(-local.nu)).ravel(),
     from_vector=lambda local, v: FeatureLocal(expit(v).reshape(local.nu.shape)),
@@ -147,6 +161,11 @@ def best_bound(q: Any, batches: Sequence[FeatureBatch]) -> float:
 
 SAME = "The row of the plain form asks this of the same steps and the same bound."
 
+POINTS = (
+    "alpha and the variances are points, the modes of their logarithms: neither a bound of the "
+    "evidence nor moments of the posterior; the plain form answers with them fixed"
+)
+
 CASES = [
     Case(
         name="ibp polya-gamma",
@@ -169,6 +188,24 @@ CASES = [
             seed=1,
         ),
         recovery=Recovery(error=recovery_error, tolerance=0.15),
+    ),
+    Case(
+        name="ibp, learned variances",
+        model=learned,
+        batches=batches,
+        tiny=tiny,
+        global_step=GlobalStep(
+            coordinates=Coordinates(to_vector=learned_vector, from_vector=learned_from),
+            at="fixed_point",
+            max_iter=4000,
+        ),
+        local_step=SAME,
+        monte_carlo=MonteCarlo(
+            sample=sample, log_joint=log_joint_learned, log_q=log_q, size=40_000
+        ),
+        evidence=POINTS,
+        sampler=POINTS,
+        recovery=SAME,
     ),
     Case(
         name="ibp, starts of both kinds",

@@ -100,6 +100,8 @@ def sample(
         "z": rng.random((size, *nu.shape)) < nu,
         "y": np.stack([rng.choice(K, (size, len(nu)), p=row) for row in lam], 2),
         "omega": draw_polya_gamma(c, rng),
+        "alpha": q.alpha,
+        "variance": q.variance,
     }
 
 
@@ -122,10 +124,18 @@ def log_q(
     return total + (np.log(np.cosh(c / 2)) - 0.5 * c**2 * draws["omega"]).sum(1)
 
 
+def log_joint_learned(draws: dict[str, Any], batches: Sequence[FeatureBatch]) -> FloatArray:
+    """With the priors of log alpha and of each log v_k, which are points under q."""
+    alpha, variance = draws["alpha"], draws["variance"]
+    prior = stats.gamma(1).logpdf(alpha) + np.log(alpha)
+    prior += (stats.invgamma(1).logpdf(variance) + np.log(variance)).sum()
+    return prior + log_joint(draws, batches)
+
+
 def log_joint(draws: dict[str, Any], batches: Sequence[FeatureBatch]) -> FloatArray:
     v, z, w = draws["v"], draws["z"], draws["w"]
-    total = stats.beta(ALPHA, 1).logpdf(v).sum(1)
-    sd = np.sqrt(np.array([BIAS, *[WEIGHT] * K]))
+    total = stats.beta(draws["alpha"], 1).logpdf(v).sum(1)
+    sd = np.sqrt(np.array([BIAS, *draws["variance"]]))
     total += stats.norm(0, sd).logpdf(w).sum((1, 2))
     log_v = np.log(v)
     for k in range(K):

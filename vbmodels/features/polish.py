@@ -169,7 +169,7 @@ class Polished:
             covariance=np.broadcast_to(0.01 * np.eye(size), (units, size, size)).copy(),
             tau=q.tau,
             alpha=self.polya.alpha,
-            variance=self.polya.weight_variance,
+            variance=np.full(size - 1, self.polya.weight_variance),
             share=q.share,
             n_rows=q.n_rows,
             sweep=0,

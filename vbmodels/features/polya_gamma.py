@@ -19,7 +19,6 @@ alpha move only after that, as from the start they would shrink to nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -28,7 +27,6 @@ from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels import linalg
 from vbmodels.cavi import Cursor, Reduce, Step, cavi
-from vbmodels.expfam.gaussian import Gaussian
 from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.row_moments import (
     blocks,
@@ -39,6 +37,7 @@ from vbmodels.features.row_moments import (
     with_one,
 )
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
+from vbmodels.features.weights import fit_weights, log_prior, weight_kl
 from vbmodels.state import FloatArray, State, Stats
 
 LARGEST_LOGIT = 35.0
@@ -63,7 +62,7 @@ class FeatureGlobal(State):
     alpha
         Concentration of the IBP.
     variance
-        Prior variance of the weights.
+        [K] prior variance of each feature's weights.
     share
         [K] share of the rows with nu > 1/2, as of the sweep before.
     n_rows
@@ -76,7 +75,7 @@ class FeatureGlobal(State):
     covariance: FloatArray
     tau: FloatArray
     alpha: float
-    variance: float
+    variance: FloatArray
     share: FloatArray
     n_rows: float
     sweep: int
@@ -134,8 +133,12 @@ class PolyaGammaIBP:
         is always on can take a bias's place.
     learn
         Whether alpha and 1 / weight variance, under Gamma(1, 1) priors, move after the ramp.
+    each
+        Whether every feature's weights have a variance of their own; see `weights`.
     anneal
         Sweeps of the ramp; 0 starts plainly.
+    hold
+        Sweeps before alpha and the variances move, where the ramp is shorter.
     coldest
         beta at the first sweep of the ramp.
     """
@@ -145,7 +148,9 @@ class PolyaGammaIBP:
     weight_variance: float = 2.0
     bias_variance: float = 2.0
     learn: bool = True
+    each: bool = False
     anneal: int = 60
+    hold: int = 0
     coldest: float = 0.1
 
     def observe(self, batch: FeatureBatch) -> UnitCounts:
@@ -166,7 +171,7 @@ class PolyaGammaIBP:
             covariance=covariance,
             tau=tau,
             alpha=self.alpha,
-            variance=self.weight_variance,
+            variance=np.full(k, self.weight_variance),
             share=np.full(k, START_SHARE),
             n_rows=observed.n_rows,
             sweep=0,
@@ -178,9 +183,14 @@ class PolyaGammaIBP:
             return 1.0
         return self.coldest + (1.0 - self.coldest) * sweep / self.anneal
 
+    @property
+    def held(self) -> int:
+        """Sweeps before alpha and the variances move."""
+        return max(self.anneal, self.hold if self.learn else 0)
+
     def warming(self, q: FeatureGlobal) -> bool:
         """Whether the ramp is not over, or hardly: no bound says anything about convergence."""
-        return self.anneal > 0 and q.sweep < self.anneal + SETTLE
+        return self.held > 0 and q.sweep < self.held + SETTLE
 
     def local_step(
         self, q: FeatureGlobal, batch: FeatureBatch, local: FeatureLocal | None
@@ -227,9 +237,11 @@ class PolyaGammaIBP:
 
     def global_step(self, q: FeatureGlobal, stats: FeatureStats) -> FeatureGlobal:
         """Set the weights, the sticks and, after the ramp, the hyperparameters."""
-        learn = self.learn and q.sweep >= self.anneal
-        prior = (self.bias_variance, q.variance)
-        weights, variance = fit_weights(stats.linear, stats.quadratic, prior, learn=learn)
+        learn = self.learn and q.sweep >= self.held
+        bias = self.bias_variance
+        weights, variance = fit_weights(
+            stats.linear, stats.quadratic, bias, q.variance, learn=learn, each=self.each
+        )
         tau, alpha = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=learn)
         return FeatureGlobal(
             mean=weights.mean,
@@ -257,67 +269,14 @@ class PolyaGammaIBP:
     def elbo(self, q: FeatureGlobal, stats: FeatureStats) -> float:
         """Return the bound at ``q`` and the local states behind ``stats``."""
         sticks = stick_bound(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=self.learn)
-        spread = -math.log(q.variance) - 1.0 / q.variance if self.learn else 0.0
-        return stats.bound + sticks + spread - weight_kl(q, self.bias_variance)
+        spread = log_prior(q.variance, each=self.each) if self.learn else 0.0
+        kl = weight_kl(q.mean, q.covariance, self.bias_variance, q.variance)
+        return stats.bound + sticks + spread - kl
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Coordinate ascent; the ramp is no convergence, however flat it is."""
         for step in cavi(self, reduce, cursor):
             yield replace(step, converged=False) if self.warming(step.q) else step
-
-
-def fit_weights(
-    linear: FloatArray, packed: FloatArray, variance: tuple[float, float], *, learn: bool
-) -> tuple[Gaussian, float]:
-    """Return q(weights) of all units and the weights' prior variance, jointly optimal.
-
-    1 / variance has, if learned, a Gamma(1, 1) prior, and the variance is the mode of its
-    logarithm: that prior's two pseudo-weights of size 1 keep it from falling to 0 where the data
-    ask for no feature.
-
-    Parameters
-    ----------
-    linear, packed
-        As in `FeatureStats`.
-    variance
-        Prior variances of the biases and of the weights.
-    learn
-        Whether the latter moves.
-    """
-    data = linalg.unpack(packed)
-    bias, weight = variance
-    for _ in range(100):
-        prior = 1.0 / _prior_variance(bias, weight, linear.shape[1])
-        weights = Gaussian.from_linear(linear, data + np.diag(prior))
-        if not learn:
-            break
-        square = _mean_square(weights.mean, weights.covariance)[:, 1:]
-        new = float((square.sum() + 2.0) / (square.size + 2.0))
-        done = abs(new - weight) < 1e-6 * weight
-        weight = new
-        if done:
-            break
-    return weights, weight
-
-
-def _prior_variance(bias: float, weight: float, size: int) -> FloatArray:
-    variance = np.full(size, weight)
-    variance[0] = bias
-    return variance
-
-
-def _mean_square(mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    return np.diagonal(covariance, axis1=1, axis2=2) + mean**2
-
-
-def weight_kl(q: FeatureGlobal, bias_variance: float) -> float:
-    """Return KL(q(weights) || p(weights)) of all units."""
-    size = q.mean.shape[1]
-    variance = _prior_variance(bias_variance, q.variance, size)
-    square = _mean_square(q.mean, q.covariance)
-    log_det = linalg.log_det(linalg.cholesky(q.covariance, "the covariance of the weights"))
-    kl = 0.5 * ((square / variance).sum(1) - size + np.log(variance).sum() - log_det)
-    return float(kl.sum())
 
 
 def _second_moments(q: FeatureGlobal) -> FloatArray:

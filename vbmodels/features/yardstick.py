@@ -14,8 +14,9 @@ from scipy.special import log_expit, xlog1py, xlogy
 
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.kernels import draw_uniform, row_keys
-from vbmodels.features.polya_gamma import FeatureGlobal, weight_kl
+from vbmodels.features.polya_gamma import FeatureGlobal
 from vbmodels.features.sticks import stick_bound
+from vbmodels.features.weights import weight_kl
 from vbmodels.state import FloatArray, IntArray
 
 _STREAM = 4
@@ -78,5 +79,6 @@ def measured(
         Prior variance of the biases.
     """
     rest = stick_bound(on, q.n_rows, q.alpha, q.tau, learn_alpha=False)
-    value = float(likelihood.mean()) + rest - weight_kl(q, bias_variance)
+    kl = weight_kl(q.mean, q.covariance, bias_variance, q.variance)
+    value = float(likelihood.mean()) + rest - kl
     return value, float(likelihood.std(ddof=1) / np.sqrt(len(likelihood)))
