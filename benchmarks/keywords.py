@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -37,9 +38,10 @@ from flows.ingest.text import TextOptions
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.bss import BSS
-from vbmodels.keywords.bss_gibbs import bss_documents
+from vbmodels.keywords.bss_gibbs import bss
 from vbmodels.keywords.documents import fit_documents
-from vbmodels.keywords.gibbs import gibbs_documents
+from vbmodels.keywords.documents_gibbs import sample_documents
+from vbmodels.keywords.gibbs import gibbs
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
@@ -193,15 +195,13 @@ def per_document(form: str) -> Callable[[Task], np.ndarray]:
 
 
 def full_by_gibbs(task: Task) -> np.ndarray:
-    return gibbs_documents(
-        task.batch, VBSS(), np.random.default_rng(0), chains=2, draws=500, warmup=500
-    )[0]
+    sampler = partial(gibbs, model=VBSS(), chains=2, draws=500, warmup=500)
+    return sample_documents(task.batch, sampler, np.random.default_rng(0))[0]
 
 
 def bss_by_gibbs(task: Task) -> np.ndarray:
-    return bss_documents(
-        task.batch, BSS(), np.random.default_rng(0), chains=2, draws=500, warmup=500
-    )[0]
+    sampler = partial(bss, model=BSS(), chains=2, draws=500, warmup=500)
+    return sample_documents(task.batch, sampler, np.random.default_rng(0))[0]
 
 
 def by_graph(score: Callable[..., np.ndarray]) -> Callable[[Task], np.ndarray]:

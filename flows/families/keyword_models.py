@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from flows.settings import KeywordSettings
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.bss import BSS
-from vbmodels.keywords.bss_gibbs import bss_documents
-from vbmodels.keywords.gibbs import gibbs_documents
+from vbmodels.keywords.bss_gibbs import bss
+from vbmodels.keywords.documents_gibbs import Sampler, sample_documents
+from vbmodels.keywords.gibbs import gibbs
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.vbss import VBSS, Form
@@ -44,8 +46,8 @@ def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[
     if settings.model == "pooled":
         found = pooled_gibbs(corpus_model(settings), batch, rng, **size)
         return found.keyword, float(np.nanmax(found.diagnose().r_hat))
+    sampler: Sampler = partial(gibbs, model=document_model(settings), **size)
     if settings.model == "bss":
-        r, r_hat = bss_documents(batch, BSS(damping=settings.damping), rng, **size)
-    else:
-        r, r_hat = gibbs_documents(batch, document_model(settings), rng, **size)
+        sampler = partial(bss, model=BSS(damping=settings.damping), **size)
+    r, r_hat = sample_documents(batch, sampler, rng)
     return r, float(r_hat.max(initial=1.0))

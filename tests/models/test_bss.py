@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,9 +12,10 @@ from scipy.special import expit
 from tests.models.keyword_documents import real_documents
 from vbmodels.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.keywords.bss import BSS, prior_field
-from vbmodels.keywords.bss_gibbs import bss, bss_documents
+from vbmodels.keywords.bss_gibbs import bss
 from vbmodels.keywords.documents import batch_of
-from vbmodels.keywords.gibbs import gibbs_documents
+from vbmodels.keywords.documents_gibbs import sample_documents
+from vbmodels.keywords.gibbs import gibbs
 from vbmodels.keywords.vbss import VBSS
 
 
@@ -81,9 +84,9 @@ def test_the_sampler_agrees_with_importance_sampling_from_the_prior():
 
 def test_documents_have_generators_of_their_own():
     document = small()
-    options = {"draws": 60, "warmup": 20}
-    two = bss_documents(batch_of([document] * 2), BSS(), np.random.default_rng(5), **options)
-    one = bss_documents(batch_of([document]), BSS(), np.random.default_rng(5), **options)
+    sampler = partial(bss, model=BSS(), draws=60, warmup=20)
+    two = sample_documents(batch_of([document] * 2), sampler, np.random.default_rng(5))
+    one = sample_documents(batch_of([document]), sampler, np.random.default_rng(5))
     np.testing.assert_array_equal(two[0][:5], one[0])
     assert not np.array_equal(two[0][:5], two[0][5:])
     assert two[1].shape == (2,)
@@ -102,8 +105,9 @@ def test_samplers_on_an_abstract(shared_data):
     made = real_documents(shared_data / "keywords" / "hulth_eval.parquet", limit=4)
     batch = batch_of([(y, a) for y, a, _ in made])
     rng = np.random.default_rng(0)
-    _, r_hat = bss_documents(batch, BSS(), rng, draws=4000, warmup=2000)
+    size = {"draws": 4000, "warmup": 2000}
+    _, r_hat = sample_documents(batch, partial(bss, model=BSS(), **size), rng)
     assert r_hat.max() < 1.2
     tight = VBSS(tau=20.0, scale=10.0, var_a=1.0, var_b=1.0, alpha_prior=(30.0, 10.0))
-    _, r_hat = gibbs_documents(batch, tight, rng, draws=4000, warmup=2000)
+    _, r_hat = sample_documents(batch, partial(gibbs, model=tight, **size), rng)
     assert r_hat.max() < 1.1

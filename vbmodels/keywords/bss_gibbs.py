@@ -15,7 +15,6 @@ from scipy.special import expit, log_expit, logit
 
 from vbmodels.diagnostics import Diagnosis, diagnose
 from vbmodels.expfam.polya_gamma import draw_polya_gamma
-from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.bss import BSS, prior_field
 from vbmodels.state import BoolArray, FloatArray
 
@@ -175,30 +174,3 @@ def _draw_away(
     drawn = np.linalg.solve(root.transpose(0, 2, 1), half + rng.standard_normal(half.shape))
     away: FloatArray = drawn[..., 0]
     return away
-
-
-def bss_documents(
-    batch: KeywordBatch,
-    model: BSS,
-    rng: np.random.Generator,
-    *,
-    chains: int = 4,
-    draws: int = 2000,
-    warmup: int = 1000,
-) -> tuple[FloatArray, FloatArray]:
-    """Sample every document of a batch on its own.
-
-    Returns
-    -------
-    probability
-        [W] P(keyword | y).
-    r_hat
-        [D] the largest R-hat of the document's parameters.
-    """
-    probability, r_hat = np.empty(batch.n_words), np.empty(batch.n_documents)
-    spawned = rng.spawn(batch.n_documents)
-    for d, ((y, a), own) in enumerate(zip(batch.documents(), spawned, strict=True)):
-        found = bss(y, a, model, own, chains=chains, draws=draws, warmup=warmup)
-        probability[batch.words(d)] = found.probability
-        r_hat[d] = found.diagnose().r_hat.max()
-    return probability, r_hat

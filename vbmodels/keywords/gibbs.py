@@ -23,7 +23,6 @@ import numpy as np
 from scipy.special import expit, log_ndtr, logit, ndtri_exp
 
 from vbmodels.diagnostics import Diagnosis, diagnose
-from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.spectrum import decompose
 from vbmodels.keywords.vbss import VBSS
 from vbmodels.state import BoolArray, FloatArray
@@ -215,30 +214,3 @@ def _draw_line(
     b = mean_b + rng.standard_normal(len(mean_b)) / np.sqrt(precision_b)
     mean_a = (sum_z - b * sum_theta) / precision_a
     return mean_a + rng.standard_normal(len(b)) / np.sqrt(precision_a), b
-
-
-def gibbs_documents(
-    batch: KeywordBatch,
-    model: VBSS,
-    rng: np.random.Generator,
-    *,
-    chains: int = 4,
-    draws: int = 2000,
-    warmup: int = 1000,
-) -> tuple[FloatArray, FloatArray]:
-    """Sample every document of a batch on its own.
-
-    Returns
-    -------
-    probability
-        [W] P(keyword | y).
-    r_hat
-        [D] the largest R-hat of the document's parameters.
-    """
-    probability, r_hat = np.empty(batch.n_words), np.empty(batch.n_documents)
-    spawned = rng.spawn(batch.n_documents)
-    for d, ((y, a), own) in enumerate(zip(batch.documents(), spawned, strict=True)):
-        found = gibbs(y, a, model, own, chains=chains, draws=draws, warmup=warmup)
-        probability[batch.words(d)] = found.probability
-        r_hat[d] = found.diagnose().r_hat.max()
-    return probability, r_hat
