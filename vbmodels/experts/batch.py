@@ -6,12 +6,13 @@ experts run along whole rows of memory.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.blas import dsyrk
 from scipy.sparse import csc_array, csr_array
 from scipy.special import ndtri
 
@@ -19,7 +20,8 @@ from vbmodels.linalg import pack
 from vbmodels.state import FloatArray, IntArray, State, Stats
 
 _CHUNK = 512
-_GRAM_CHUNK = 1024
+_TOGETHER = 10
+"""Matrices whose forms are computed at once."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -155,25 +157,45 @@ class Rows(State):
     def quadratic(self, matrices: FloatArray) -> FloatArray:
         """Return x' M x of every row for symmetric matrices [M, p, p]: [M, N].
 
-        Dense rows: |L'x|^2 with M = L L', half the work of M x; where M has no such factor,
+        Dense rows: |L'x|^2 with M = L L', half the work of M x; where one has no such factor,
         that.
         """
         if self.dense is not None:
-            found = np.empty((len(matrices), self.size))
             factors = [_lower(m) for m in matrices]
-            for rows in self._slices():
-                x = self.dense[rows]
-                for k, (m, factor) in enumerate(zip(matrices, factors, strict=True)):
-                    if factor is None:
-                        found[k, rows] = np.einsum("ni,ni->n", x @ m, x)
-                    else:
-                        half = dtrmm(1.0, factor, x.T, lower=1, trans_a=1).T
-                        found[k, rows] = np.einsum("ni,ni->n", half, half)
+            found = np.empty((len(matrices), self.size))
+            for first in range(0, len(matrices), _TOGETHER):
+                some = slice(first, first + _TOGETHER)
+                if any(factor is None for factor in factors[some]):
+                    for k, m in enumerate(matrices[some], first):
+                        found[k] = np.einsum("ni,ni->n", self.dense @ m, self.dense)
+                else:
+                    self._squared_lengths(np.array(factors[some]), found[some])
             return found
         twice = 2.0 * matrices
         diagonal = np.arange(self.n_columns)
         twice[:, diagonal, diagonal] *= 0.5
         return np.ascontiguousarray((self._pairs @ pack(twice).T).T)
+
+    def _squared_lengths(self, factors: FloatArray, out: FloatArray) -> None:
+        """Write |L'x|^2 of every row for lower factors L [M, p, p]; [M, N].
+
+        A product for each block of columns of all L at once, which leaves out the rows above
+        it, where they are 0.
+        """
+        size = self.n_columns
+        cuts = np.linspace(0, size, max(2, min(5, size // 16 + 1))).astype(int)
+        blocks = [
+            (a, b, factors[:, a:, a:b].transpose(2, 0, 1).reshape(-1, size - a))
+            for a, b in itertools.pairwise(cuts)
+        ]
+        for rows in self._slices():
+            x = np.asarray(self.dense)[rows]
+            total = np.zeros((len(factors), len(x)))
+            for a, b, block in blocks:
+                half = block @ x[:, a:].T
+                np.square(half, out=half)
+                total += half.reshape(b - a, *total.shape).sum(0)
+            out[:, rows] = total
 
     def gram(self, weights: FloatArray) -> FloatArray:
         """Return sum_n weights[m, n] x_n x_n', packed: [M, p (p + 1) / 2]."""
@@ -181,20 +203,20 @@ class Rows(State):
             return np.ascontiguousarray((self._pair_columns @ weights.T).T)
         size = self.n_columns
         totals = [np.zeros((size, size), order="F") for _ in weights]
-        root, room = np.sqrt(weights), np.empty((_GRAM_CHUNK, size))
-        for rows in self._slices(_GRAM_CHUNK):
-            x = self.dense[rows]
-            half = room[: len(x)]
+        root = np.sqrt(weights)
+        for rows in self._slices():
+            x = np.ascontiguousarray(self.dense[rows].T)
+            half = np.empty_like(x)
             for w, total in zip(root, totals, strict=True):
-                np.multiply(x, w[rows, None], out=half)
-                dsyrk(1.0, half.T, beta=1.0, c=total, overwrite_c=1, lower=1)
+                np.multiply(x, w[rows], out=half)
+                dsyrk(1.0, half.T, beta=1.0, c=total, trans=1, overwrite_c=1, lower=1)
         lower = np.tril_indices(size)
         return np.array([total[lower] for total in totals]).reshape(len(weights), -1)
 
-    def _slices(self, chunk: int = _CHUNK) -> Iterator[slice]:
+    def _slices(self) -> Iterator[slice]:
         """Cut the rows so that what a product needs stays in cache."""
-        for start in range(0, self.size, chunk):
-            yield slice(start, start + chunk)
+        for start in range(0, self.size, _CHUNK):
+            yield slice(start, start + _CHUNK)
 
     # What belongs to a row whatever partition it is in.
 
@@ -232,9 +254,9 @@ class Rows(State):
 
 
 def _lower(matrix: FloatArray) -> FloatArray | None:
-    """Return the lower Cholesky factor in columns, or None where there is none."""
+    """Return the lower Cholesky factor, or None where there is none."""
     try:
-        return np.asfortranarray(np.linalg.cholesky(matrix))
+        return np.asarray(np.linalg.cholesky(matrix))
     except np.linalg.LinAlgError:
         return None
 

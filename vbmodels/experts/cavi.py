@@ -105,9 +105,11 @@ class BoundedExperts:
 
     def local_step(self, q: Mixture, batch: Rows, local: Local | None) -> Local:
         """Return the best local parameters at ``q``."""
-        bouchard = self.gate_bound == "bouchard" and self.n_experts > 1
-        gate = q.gates.along(batch) if bouchard else (batch.project(q.gates.mean), None)
-        return local_state(batch.t, q.experts.along(batch), gate, local)
+        if self.gate_bound == "bohning" or self.n_experts == 1:
+            gate = (batch.project(q.gates.mean), None)
+            return local_state(batch.t, q.experts.along(batch), gate, local)
+        both = _along(q.gates, q.experts, batch)
+        return local_state(batch.t, *reversed(both), local)
 
     def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
         """Return the sums at the local parameters."""
@@ -152,3 +154,18 @@ class BoundedExperts:
         if stats.gate_quadratic is not None:
             return unpack(stats.gate_quadratic)
         return (0.25 if self.n_experts > 1 else 0.0) * unpack(q.gram)[None]
+
+
+def _along(
+    gates: Normals | Angular, experts: Normals | Angular, batch: Rows
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return E v'x and E (v'x)^2 of gates and of experts; Gaussians in one pass of the rows."""
+    if isinstance(gates, Angular) or isinstance(experts, Angular):
+        return [gates.along(batch), experts.along(batch)]
+    k = len(gates.mean)
+    mean, covariance = (
+        np.concatenate([getattr(v, name) for v in (gates, experts)])
+        for name in ("mean", "covariance")
+    )
+    first, second = Normals(mean, covariance).along(batch)
+    return [(first[:k], second[:k]), (first[k:], second[k:])]

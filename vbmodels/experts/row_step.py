@@ -30,8 +30,8 @@ from vbmodels.special import jaakkola_lambda
 from vbmodels.state import FloatArray, State, Stats
 
 GateBound = Literal["bohning", "bouchard"]
-_TIGHT = 1e-10
-_LEVEL = 1e-11  # of the slope, where the row is at its best
+_TIGHT = 1e-6  # the step of Newton's that is the last
+_FARTHEST = 4.0
 _MOST_TURNS = 200
 
 
@@ -116,39 +116,37 @@ def _log_one_plus(e: FloatArray) -> FloatArray:
 
 
 def _bouchard(g: FloatArray, r: FloatArray, c: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return d and c; with the best d the bound is convex in c.
+    """Return d and c; with the best d the bound is concave in c.
 
-    Turns of c and d, each of which rises, and after each a Newton step for the rows where that
-    brings the slope nearer to 0.
+    Newton steps on the bound's slope, halving the bracket wherever a step would leave it.
     """
     c = logsumexp(g, axis=0) if c is None else c.copy()
     going = np.arange(c.size)
     part, spread, at = g, r, c
-    weight, _, _ = _slope(part, spread, at)
+    low, high = np.full(c.size, -np.inf), np.full(c.size, np.inf)
     for _ in range(_MOST_TURNS):
-        before = at
-        at = (0.5 * (0.5 * len(g) - 1.0) + (weight * part).sum(0)) / weight.sum(0)
-        weight, slope, curvature = _slope(part, spread, at)
-        trial = at + np.clip(slope / np.maximum(curvature, 1e-8), -4.0, 4.0)
-        other, there, _ = _slope(part, spread, trial)
-        nearer = np.abs(there) < np.abs(slope)
-        at, weight = np.where(nearer, trial, at), np.where(nearer, other, weight)
-        c[going] = at
-        left = np.abs(np.where(nearer, there, slope)) > _LEVEL
-        rest = (np.abs(at - before) > _TIGHT) | left
+        slope, curvature = _slope(part, spread, at)
+        low, high = np.where(slope > 0.0, at, low), np.where(slope < 0.0, at, high)
+        step = np.clip(slope / np.maximum(curvature, 1e-8), -_FARTHEST, _FARTHEST)
+        trial = at + step
+        inside = (trial > low) & (trial < high)
+        with np.errstate(invalid="ignore"):
+            trial = np.where(inside | (slope == 0.0), trial, 0.5 * (low + high))
+        c[going] = trial
+        # What is left after a step of Newton's is its square.
+        rest = ~inside & (slope != 0.0) | (np.abs(step) > _TIGHT)
         if not rest.any():
             break
         # The rows that are done stay as they are.
-        going, at = going[rest], at[rest]
-        part, spread, weight = part[:, rest], spread[:, rest], weight[:, rest]
+        going, at, low, high = going[rest], trial[rest], low[rest], high[rest]
+        part, spread = part[:, rest], spread[:, rest]
     return np.sqrt(np.maximum(r - 2.0 * c * g + c * c, 0.0)), c
 
 
-def _slope(
-    g: FloatArray, r: FloatArray, c: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return lambda(d) at the best d, the bound's slope in c, and minus its curvature."""
-    square = np.maximum(r - 2.0 * c * g + c * c, 0.0)
+def _slope(g: FloatArray, r: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the bound's slope in c at the best d, and minus its curvature."""
+    away = c - g
+    square = np.maximum(r - g * g + away * away, 0.0)
     safe = np.sqrt(np.maximum(square, 1e-4))
     tanh = np.tanh(0.5 * safe)
     # Below 1e-2, where square is not safe^2, the series of lambda; its next term is rounding.
@@ -156,9 +154,8 @@ def _slope(
     weight = np.where(square < 1e-4, near, tanh / (4.0 * safe))
     # lambda'(d) / d, whose limit at 0 is -1/48.
     bend = (0.5 * safe * (1.0 - tanh * tanh) - tanh) / (4.0 * safe**3)
-    away = c - g
-    slope = 0.5 * len(g) - 1.0 - 2.0 * (weight * away).sum(0)
-    return weight, slope, 2.0 * (weight + bend * away * away).sum(0)
+    slope = 0.5 * len(g) - 1.0 - 2.0 * np.einsum("kn,kn->n", weight, away)
+    return slope, 2.0 * (weight + bend * away * away).sum(0)
 
 
 def row_sums(batch: Rows, local: Local) -> RowSums:
@@ -182,11 +179,14 @@ def row_sums(batch: Rows, local: Local) -> RowSums:
         weight[:, rows] = own * p * lam
         slope[:, rows] = own * gate
         constant += float(own @ (rest + beside))
+    k = len(phi)
+    linear = batch.collect(np.concatenate([pull, slope]))
+    quadratic = batch.gram(weight if local.c is None else np.concatenate([weight, curve]))
     return RowSums(
-        linear=batch.collect(pull),
-        quadratic=batch.gram(weight),
-        gate_linear=batch.collect(slope),
-        gate_quadratic=None if local.c is None else batch.gram(curve),
+        linear=linear[:k],
+        quadratic=quadratic[:k],
+        gate_linear=linear[k:],
+        gate_quadratic=None if local.c is None else quadratic[k:],
         share=phi @ w,
         constant=constant,
     )
