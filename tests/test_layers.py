@@ -24,7 +24,7 @@ SAMPLERS = ("gibbs", "metropolis", "hmc")
 MODEL_LIBRARIES = {"numpy", "scipy"}
 MODEL_HOMES = {
     "numba": lambda path: path.name == "kernels.py",
-    "sklearn": lambda path: path.as_posix() == "vbmodels/estimators.py",
+    "sklearn": lambda path: path.parts[1] == "estimators",
     "arviz": lambda path: path.as_posix() == "vbmodels/diagnostics.py",
 }
 
@@ -188,7 +188,8 @@ ALLOWED = [
     ("vbmodels/keywords/a.py", "import numpy.linalg\nfrom scipy import special"),
     ("vbmodels/keywords/a.py", "from vbmodels.expfam import Gamma\nfrom . import b"),
     ("vbmodels/keywords/kernels.py", "from numba import njit"),
-    ("vbmodels/estimators.py", "import sklearn\nfrom vbmodels.mil import vmmic"),
+    ("vbmodels/estimators/bags.py", "import sklearn\nfrom vbmodels.mil import vmmic"),
+    ("vbmodels/estimators/base.py", "from vbmodels import diagnostics"),
     ("vbmodels/diagnostics.py", "import arviz"),
     ("vbmodels/mil/mil_gibbs.py", "from vbmodels.diagnostics import diagnose"),
     ("flows/families/bags.py", "from flows import fit\nfrom flows.ingest import keywords"),

@@ -449,7 +449,7 @@ class Fit:
     trace: list[float]
     iterations: int
     converged: bool
-    reduce: InProcess
+    reduce: Any
 
 
 Loop = Callable[[Any, Reduce, Cursor], Iterator[Step]]
@@ -491,16 +491,35 @@ def fit(
     loop
         `cavi`, `squarem` or another; by default that of `loop_of`.
     """
-    reduce = InProcess(model, batches, threads)
-    q = model.init(reduce.observe(), np.random.default_rng(seed))
-    run = loop or loop_of(model)
-    steps = UntilConverged(run(model, reduce, start(model, q, reduce)), tol, max_iter)
-    step = deque(steps, maxlen=1).pop()
-    if not steps.converged:
+    done = drive(
+        model, InProcess(model, batches, threads), seed=seed, tol=tol, max_iter=max_iter, loop=loop
+    )
+    if not done.converged:
         warnings.warn(
-            f"the bound had not converged after {step.iteration + 1} evaluations; "
+            f"the bound had not converged after {done.iterations} evaluations; "
             "raise max_iter or tol",
             NotConverged,
             stacklevel=2,
         )
+    return done
+
+
+class Observing(Reduce, Protocol):
+    """A `Reduce` that can also sum what is needed before the first sweep."""
+
+    def observe(self) -> Any:
+        """Return the sum of `Model.observe` over the partitions."""
+
+
+def drive(
+    model: Any, reduce: Observing, *, seed: int, tol: float, max_iter: int, loop: Loop | None = None
+) -> Fit:
+    """Fit a model wherever ``reduce`` computes; whether it converged stands in the result.
+
+    Parameters are those of `fit`.
+    """
+    q = model.init(reduce.observe(), np.random.default_rng(seed))
+    run = loop or loop_of(model)
+    steps = UntilConverged(run(model, reduce, start(model, q, reduce)), tol, max_iter)
+    step = deque(steps, maxlen=1).pop()
     return Fit(step.q, steps.trace, step.iteration + 1, steps.converged, reduce)

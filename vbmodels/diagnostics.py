@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,3 +70,16 @@ def diagnose(draws: FloatArray) -> Diagnosis:
         ess_tail=values("ess", "tail"),
         mcse=values("mcse", "mean"),
     )
+
+
+def inference_data(posterior: dict[str, FloatArray], dims: dict[str, list[str]]) -> Any:
+    """Return draws as ArviZ's ``InferenceData``.
+
+    Parameters
+    ----------
+    posterior
+        Draws [chain, draw, ...] by name of the parameter.
+    dims
+        Names of the axes after chain and draw, by name of the parameter.
+    """
+    return arviz.from_dict(posterior=posterior, dims=dims)

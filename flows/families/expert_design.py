@@ -11,14 +11,12 @@ import pyarrow as pa
 from flows import storage
 from flows.faults import Fault, InputError
 from flows.ingest import experts as tables_of
-from flows.ingest.experts import ColumnSums
 from flows.publish.run import RunPlace
 from flows.settings import ExpertSettings
 from vbmodels.experts.batch import Rows
+from vbmodels.experts.columns import SPARSE, ColumnSums
 from vbmodels.state import FloatArray, State, from_bytes, to_bytes
 
-SPARSE = 0.25
-"""Rows are kept sparse below this share of cells that are not 0."""
 _NAMED = 20
 
 

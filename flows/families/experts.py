@@ -22,7 +22,6 @@ from flows.families.expert_design import (
     sums_of,
     work_url,
 )
-from flows.families.expert_models import make
 from flows.faults import Fault, InputError
 from flows.ingest import experts as tables_of
 from flows.ingest.check import shared_names
@@ -35,6 +34,7 @@ from flows.schemas import EXPERTS, expert_rows
 from flows.settings import ExpertSettings
 from flows.storage import InputFile
 from vbmodels.experts.batch import Rows
+from vbmodels.experts.forms import make
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.metropolis import SampledExperts
 from vbmodels.state import to_bytes

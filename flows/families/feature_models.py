@@ -1,198 +1,44 @@
-"""The models of the features pipeline behind one face: made, read, and applied to rows."""
+"""The models of the features pipeline, with a sentence where a fit was stopped too early."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from flows.faults import RunError
 from flows.settings import FeatureSettings
+from vbmodels.features import forms
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.gibbs import GibbsIBP, leading_chain, missing_cells, score_rows
-from vbmodels.features.laplace_chain import LaplaceIBP
-from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
-from vbmodels.features.polish import Polished, polya_gamma_of
-from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
-from vbmodels.features.predict import impute
-from vbmodels.features.restarts import Restarts, StartsGlobal, leader, leading
-from vbmodels.features.text_bound import TextIBP
+from vbmodels.features.forms import Reported, RowFindings, make
 from vbmodels.state import FloatArray
 
-RACE = 30  # sweeps after the ramp in which the starts compete
-TEXT_SWEEPS = 90  # of the text's bound and of the held weights after it
-HELD = 8
-HOLD = 60  # sweeps of a plain start before each feature's variance moves
-_LEAST = 5
-
-
-@dataclass(frozen=True)
-class Reported:
-    """A fit as it is reported: the features that stay, with their weights.
-
-    Attributes
-    ----------
-    chosen
-        Which features, and which of them as complements.
-    mean, covariance
-        [J, F + 1] and [J, F + 1, F + 1] of biases and weights.
-    alpha, sigma2
-        Concentration and sigma_B^2, the mean over the features that stay where each has its own.
-    n_rows
-        Rows of the fit.
-    """
-
-    chosen: Selection
-    mean: FloatArray
-    covariance: FloatArray
-    alpha: float
-    sigma2: float
-    n_rows: float
-
-
-@dataclass(frozen=True)
-class RowFindings:
-    """What a model says of a partition's rows.
-
-    Attributes
-    ----------
-    features
-        [N, F] probabilities of the reported features.
-    rows, columns
-        [M] place of every missing cell.
-    cells
-        [M, R] probability of each category in it.
-    """
-
-    features: FloatArray
-    rows: NDArray[np.intp]
-    columns: NDArray[np.intp]
-    cells: FloatArray
-
-
-def make(settings: FeatureSettings) -> Any:
-    """Return the model that the settings ask for."""
-    variance = 2.0 * settings.sigma2
-    if settings.inference == "gibbs":
-        return GibbsIBP(
-            settings.n_features,
-            alpha=settings.alpha,
-            weight_variance=variance,
-            learn=settings.learn,
-            chains=settings.chains,
-            warmup=settings.warmup,
-            draws=settings.draws,
-            keep=min(20, settings.draws),
-        )
-    single = PolyaGammaIBP(
-        settings.n_features,
-        alpha=settings.alpha,
-        weight_variance=variance,
-        learn=settings.learn,
-        each=settings.variances == "each",
-        anneal=settings.anneal,
-        hold=HOLD if settings.variances == "each" else 0,
-    )
-    plain, polish = replace(single, anneal=0), replace(single, anneal=0, hold=0)
-    if settings.inference == "laplace":
-        return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws)
-    text = Polished(
-        TextIBP(
-            settings.n_features,
-            alpha=settings.alpha,
-            sigma2=settings.sigma2,
-            gauge=settings.gauge,
-        ),
-        polish,
-    )
-    # Ramps find the images of the text, plain starts are better on mixed tables: take turns.
-    own = [single if i % 2 == 0 else plain for i in range(settings.starts)]
-    kinds = {"polya_gamma": own, "text": [text] * settings.starts}
-    kinds["both"] = kinds["polya_gamma"] + kinds["text"]
-    race = max(single.held, 0 if settings.bound == "polya_gamma" else TEXT_SWEEPS) + RACE
-    return Restarts(tuple(kinds[settings.bound]), race)
+__all__ = ["Reported", "RowFindings", "apply", "hyperparameters", "make", "read"]
 
 
 def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
-    """Return a fit as it is reported."""
-    if isinstance(model, GibbsIBP):
-        c = leading_chain(q, model.warmup)
-        kept = q.kept_weights[c]
-        mean = kept.mean(0)
-        away = kept - mean
-        covariance = np.einsum("sjk,sjl->jkl", away, away) / max(len(kept) - 1, 1)
-        share, chain = q.share[c], q.chains[c]
-        alpha, variance = chain.alpha, chain.variance
-    else:
-        at = _best(q)
-        mean, covariance, share, alpha, variance = (
-            at.mean, at.covariance, at.share, at.alpha, at.variance,
-        )  # fmt: skip
-        q = at
-    least = settings.least_rows
-    chosen = select_features(
-        share,
-        q.n_rows,
-        flip_above=settings.flip_above,
-        least_rows=max(_LEAST, q.n_rows / 1000.0) if least is None else least,
-    )
-    mean, covariance = selected_weights(mean, covariance, chosen)
-    variance = np.broadcast_to(variance, share.shape)
-    sigma2 = 0.5 * float(variance[chosen.index if chosen.index.size else slice(None)].mean())
-    return Reported(chosen, mean, covariance, alpha, sigma2, q.n_rows)
-
-
-def _best(q: Any) -> FeatureGlobal:
-    """Return the Polya-Gamma parameters of a fit."""
-    at = leader(q) if isinstance(q, StartsGlobal) else q
-    try:
-        return polya_gamma_of(at)
-    except TypeError as error:
-        raise RunError(
-            "max_iter ended the fit before its first phase gave way to Polya-Gamma: raise "
-            "max_iter (the text's bound needs 150 at least, the Laplace sampler warmup + draws "
-            f"+ {HELD})"
-        ) from error
+    """Return a fit as it is reported; see `vbmodels.features.forms.read`."""
+    with _told():
+        return forms.read(model, q, settings)
 
 
 def hyperparameters(model: Any, q: Any) -> list[tuple[str, Any, FloatArray]]:
-    """Return (prefix, alpha and variance, share of the rows with each fitted feature)."""
-    if isinstance(model, GibbsIBP):
-        pairs = enumerate(zip(q.chains, q.share, strict=True))
-        return [(f"chain {c + 1}, ", chain, share) for c, (chain, share) in pairs]
-    at = _best(q)
-    return [("", at, at.share)]
+    """Return the hyperparameters; see `vbmodels.features.forms.hyperparameters`."""
+    with _told():
+        return forms.hyperparameters(model, q)
 
 
 def apply(
     model: Any, q: Any, batch: FeatureBatch, local: Any, settings: FeatureSettings
 ) -> RowFindings:
-    """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
-    chosen = read(model, q, settings).chosen
-    rows, columns = missing_cells(batch)
-    if isinstance(model, GibbsIBP):
-        counted = model.keep if local is None else min(q.iteration - model.warmup + 1, model.draws)
-        local = score_rows(model, q, batch) if local is None else local
-        chance = local.chains[leading_chain(q, model.warmup)].chance / counted
-        return RowFindings(
-            selected(chance, chosen), rows, columns, local.cells / (counted * model.chains)
-        )
-    at = _best(q)
-    if local is None:
-        own = _single(model, q).features(at, batch)
-    else:
-        own = leading(q, local) if isinstance(q, StartsGlobal) else local
-    nu = own.nu[batch.row_of]
-    cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
-    return RowFindings(selected(nu, chosen), rows, columns, cells)
+    """Return what the fit says of rows; see `vbmodels.features.forms.apply`."""
+    with _told():
+        return forms.apply(model, q, batch, local, settings)
 
 
-def _single(model: Any, q: Any) -> PolyaGammaIBP:
-    """Return the model that gives new rows their features."""
-    if isinstance(model, LaplaceIBP):
-        return model.weights_of(q)
-    chosen = model.models[max(q.chosen, 0)]
-    found: PolyaGammaIBP = chosen.polya if isinstance(chosen, Polished) else chosen
-    return found
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except forms.UnfinishedFit as error:
+        raise RunError(str(error)) from error

@@ -10,14 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vbmodels.keywords.features import N_FOLDS, label_rates
+from vbmodels.keywords.features import N_FOLDS, fold_of, label_rates
 from vbmodels.state import FloatArray, IntArray
+
+__all__ = [
+    "COUNTS",
+    "MAX_TERMS",
+    "CorpusCounts",
+    "count_terms",
+    "fold_of",
+    "merge_counts",
+    "reduce_counts",
+]
 
 MAX_TERMS = 10_000_000
 
@@ -81,15 +90,6 @@ class CorpusCounts:
         documents[row, fold] = known["documents"].to_numpy()
         labels[row, fold] = known["labels"].to_numpy()
         return documents, labels
-
-
-def fold_of(doc_id: str) -> int:
-    """Return a document's fold, 0 to 9, from a hash of its name alone.
-
-    >>> fold_of("a document")
-    5
-    """
-    return int.from_bytes(blake2b(doc_id.encode(), digest_size=8).digest(), "big") % N_FOLDS
 
 
 def count_terms(terms: pa.Array, folds: IntArray, observed: pa.Array) -> pa.Table:

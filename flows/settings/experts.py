@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.settings.base import RunSettings
+from vbmodels.experts.options import refusal
 
 
 class ExpertSettings(RunSettings):
@@ -111,23 +112,12 @@ class ExpertSettings(RunSettings):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        if self.inference != "marginal" and self.select == "cv":
-            raise ValueError(f"select cv goes with inference marginal, not {self.inference}")
-        if self.prior == "mabn1" and self.inference != "mh":
-            raise ValueError(
-                f"prior mabn1 goes with inference mh, not {self.inference}; mabn2 goes with all"
-            )
-        if self.omega > 0.0 and (self.inference == "mh" or self._angular_ascent):
-            raise ValueError(
-                "omega goes with inference marginal, or with cavi and the Gaussian prior"
-            )
+        wrong = refusal(self)
+        if wrong:
+            raise ValueError(wrong)
         if self.inference == "mh" and self.evaluations > self.max_iter:
             raise ValueError(
                 f"max_iter must be at least {self.evaluations} for {self.warmup} evaluations of "
                 f"warmup and {self.draws} draws with inference=mh, not {self.max_iter}"
             )
         return self
-
-    @property
-    def _angular_ascent(self) -> bool:
-        return self.inference == "cavi" and self.prior == "mabn2"

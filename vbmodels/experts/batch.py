@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from vbmodels.linalg import pack
 from vbmodels.state import FloatArray, IntArray, State, Stats
 
-_CHUNK = 512
+_CHUNK = 256
 _TOGETHER = 10
 """Matrices whose forms are computed at once."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

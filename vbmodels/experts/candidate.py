@@ -22,6 +22,9 @@ INTERCEPT_PRECISION = 0.1
 SPIKE = 1e-4
 """Standard deviation of q, in the bound's trace, while the mode is sought."""
 
+WIDEST = 50.0
+"""Largest log s that a trial may ask for: beyond it exp overflows, below it nothing is lost."""
+
 
 @dataclass(frozen=True)
 class Candidate(State):
@@ -86,7 +89,9 @@ class Point(State):
         mean = vector[:size].reshape(self.mean.shape)
         end = size + self.common.size if self.candidate.shared else size
         common = vector[size:end] if self.candidate.shared else self.common
-        log_sd = None if self.log_sd is None else vector[end:].reshape(self.mean.shape)
+        log_sd = None
+        if self.log_sd is not None:
+            log_sd = np.minimum(vector[end:].reshape(self.mean.shape), WIDEST)
         return replace(self, mean=mean, common=common, log_sd=log_sd)
 
     @classmethod

@@ -108,8 +108,8 @@ class BoundedExperts:
         if self.gate_bound == "bohning" or self.n_experts == 1:
             gate = (batch.project(q.gates.mean), None)
             return local_state(batch.t, q.experts.along(batch), gate, local)
-        both = _along(q.gates, q.experts, batch)
-        return local_state(batch.t, *reversed(both), local)
+        gate_moments, expert_moments = _along(q.gates, q.experts, batch)
+        return local_state(batch.t, expert_moments, gate_moments, local)
 
     def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
         """Return the sums at the local parameters."""

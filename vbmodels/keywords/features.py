@@ -7,6 +7,7 @@ word's own label. Since x uses y, the pooled model's likelihood is a pseudo-like
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import blake2b
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -56,6 +57,15 @@ there is none)."""
 
 SMOOTHING = 3.0
 """Documents that a word's label rate is shrunk by."""
+
+
+def fold_of(doc_id: str) -> int:
+    """Return a document's fold, 0 to 9, from a hash of its name alone.
+
+    >>> fold_of("a document")
+    5
+    """
+    return int.from_bytes(blake2b(doc_id.encode(), digest_size=8).digest(), "big") % N_FOLDS
 
 
 def build_batch(

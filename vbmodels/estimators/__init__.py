@@ -1,0 +1,14 @@
+"""scikit-learn estimators over the same models and the same loop as the pipelines."""
+
+from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC
+from vbmodels.estimators.experts import MixtureOfExperts
+from vbmodels.estimators.features import LatentFeatures
+from vbmodels.estimators.variants import VariantTester
+
+__all__ = [
+    "LatentFeatures",
+    "MILGPClassifier",
+    "MixtureOfExperts",
+    "MultimodalMIC",
+    "VariantTester",
+]

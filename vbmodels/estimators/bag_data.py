@@ -1,0 +1,178 @@
+"""Bags as users have them: a list of arrays, or a long table with a row an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of
+from vbmodels.mil.batch import UNLABELLED, Bags, Instances, bags
+from vbmodels.state import FloatArray, IntArray
+
+BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
+_RESERVED = (BAG, MODALITY, LABEL, FEATURES, INSTANCE)
+
+
+@dataclass(frozen=True)
+class GivenBags:
+    """Bags that were read, and how to give values of instances back.
+
+    Attributes
+    ----------
+    instances
+        Of each modality.
+    modalities
+        Their names; None for a list of single arrays.
+    ids
+        Names of the bags in order.
+    labels
+        What the table's column ``label`` says, None where there is none.
+    rows
+        Rows of the table that each modality's instances stand in; None for a list.
+    """
+
+    instances: tuple[Instances, ...]
+    modalities: tuple[str, ...] | None
+    ids: tuple[Any, ...]
+    labels: tuple[Any, ...] | None
+    rows: tuple[IntArray, ...] | None
+
+    def bags(self, label: Any = None) -> Bags:
+        """Return the bags with these labels, or without any."""
+        size = len(self.ids)
+        return bags(self.instances, np.full(size, UNLABELLED) if label is None else label)
+
+    def give_back(self, values: Sequence[FloatArray]) -> Any:
+        """Return values of instances [N_k], by modality, in the form that the bags came in.
+
+        One value a row for a table; for a list one array a bag, or a tuple of them where bags
+        have several modalities.
+        """
+        if self.rows is not None:
+            result = np.empty(sum(len(rows) for rows in self.rows))
+            for rows, value in zip(self.rows, values, strict=True):
+                result[rows] = value
+            return result
+        parts = [
+            np.split(value, of.offsets[1:-1])
+            for of, value in zip(self.instances, values, strict=True)
+        ]
+        return parts[0] if self.modalities is None else list(zip(*parts, strict=True))
+
+
+def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
+    """Read bags.
+
+    Parameters
+    ----------
+    X
+        A list with one entry a bag: an array [instances, features], or a tuple or dict of such
+        arrays, one a modality. Or a table with a row an instance: ``bag_id``, ``modality``
+        (may be absent), ``label`` (may be absent), and the features, in a column of lists
+        called ``features`` or as all other columns.
+    like
+        Bags of the fit: new ones must have their modalities and numbers of features.
+
+    Raises
+    ------
+    ValueError
+        Says what was expected, what was found, and in which bag.
+    """
+    found = _from_table(X) if is_frame(X) else _from_list(X)
+    for k, of in enumerate(found.instances):
+        if not np.isfinite(of.features).all():
+            n, d = np.argwhere(~np.isfinite(of.features))[0]
+            bag = found.ids[int(of.bag[n])]
+            raise ValueError(f"expected finite features, found {of.features[n, d]} in bag {bag!r}")
+        if like is not None and k < len(like.instances):
+            expected = like.instances[k].n_features
+            if of.n_features != expected:
+                raise ValueError(f"expected {expected} features, found {of.n_features}")
+    if like is not None and found.modalities != like.modalities:
+        raise ValueError(f"expected modalities {like.modalities}, found {found.modalities}")
+    return found
+
+
+def _from_list(X: Any) -> GivenBags:
+    if not hasattr(X, "__len__") or isinstance(X, str) or not len(X):
+        raise ValueError("expected a list with an array for each bag, or a table with bag_id")
+    first = X[0]
+    if isinstance(first, Mapping):
+        names = tuple(str(name) for name in first)
+        rows = [[entry[name] for name in first] for entry in X]
+    elif isinstance(first, tuple):
+        names = tuple(str(k) for k in range(len(first)))
+        rows = [list(entry) for entry in X]
+    else:
+        names, rows = None, [[entry] for entry in X]
+    width = len(rows[0])
+    odd = next((i for i, entry in enumerate(rows) if len(entry) != width), None)
+    if odd is not None:
+        raise ValueError(f"expected {width} modalities in bag {odd}, found {len(rows[odd])}")
+    instances = tuple(_stacked([entry[k] for entry in rows]) for k in range(width))
+    return GivenBags(instances, names, tuple(range(len(rows))), None, None)
+
+
+def _stacked(arrays: Sequence[Any]) -> Instances:
+    read = [np.asarray(array, np.float64) for array in arrays]
+    width = next((a.shape[1] for a in read if a.ndim == 2 and a.size), None)
+    for i, array in enumerate(read):
+        if array.size and (array.ndim != 2 or array.shape[1] != width):
+            raise ValueError(
+                f"expected an array [instances, {width or 'features'}] in bag {i}, found the shape "
+                f"{array.shape}"
+            )
+    sizes = [len(a) if a.size else 0 for a in read]
+    rows = [a for a in read if a.size]
+    features = np.concatenate(rows) if rows else np.empty((0, 0))
+    return Instances(features, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+
+def _from_table(table: Any) -> GivenBags:
+    names = names_of(table)
+    if BAG not in names:
+        raise ValueError(f"expected a column {BAG!r}, found {', '.join(names[:20])}")
+    given = cells_of(table, BAG)
+    ids = tuple(dict.fromkeys(given))
+    if None in ids:
+        raise ValueError(f"expected a name of every bag, found none in row {given.index(None)}")
+    place = {name: i for i, name in enumerate(ids)}
+    bag = np.array([place[name] for name in given], np.int64)
+    of = [str(m) for m in cells_of(table, MODALITY)] if MODALITY in names else None
+    kinds = tuple(sorted(set(of))) if of else None
+    columns = [name for name in names if name not in _RESERVED]
+    lists = cells_of(table, FEATURES) if FEATURES in names else None
+    numbers = None if lists is not None else numbers_of(table, columns)
+    instances, rows = [], []
+    for kind in kinds or (None,):
+        here = np.arange(len(bag)) if kind is None else np.flatnonzero(np.array(of) == kind)
+        here = here[np.argsort(bag[here], kind="stable")]
+        if numbers is not None:
+            features = numbers[here]
+        else:
+            features = _of_lists([(lists or [])[i] for i in here], here)
+        instances.append(Instances.from_rows(bag[here], features, len(ids)))
+        rows.append(here)
+    labels = _labels(cells_of(table, LABEL), bag, ids) if LABEL in names else None
+    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows))
+
+
+def _of_lists(lists: Sequence[Any], rows: IntArray) -> FloatArray:
+    width = len(lists[0]) if lists else 0
+    odd = next((i for i, cell in enumerate(lists) if cell is None or len(cell) != width), None)
+    if odd is not None:
+        raise ValueError(f"expected {width} features in row {rows[odd]}, found {lists[odd]!r}")
+    return np.array(lists, np.float64).reshape(len(lists), width)
+
+
+def _labels(cells: Sequence[Any], bag: IntArray, ids: Sequence[Any]) -> tuple[Any, ...]:
+    found: dict[int, Any] = {}
+    for i, label in zip(bag.tolist(), cells, strict=True):
+        if found.setdefault(i, label) != label:
+            raise ValueError(
+                f"expected one label a bag, found {found[i]!r} and {label!r} in bag {ids[i]!r}"
+            )
+    return tuple(found[i] for i in range(len(ids)))

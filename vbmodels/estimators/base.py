@@ -1,0 +1,135 @@
+"""What the estimators share: parameters of the loop, the fit, and ArviZ."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from vbmodels.cavi import Staged, drive
+from vbmodels.estimators.executors import reduce_over
+from vbmodels.state import FloatArray
+
+LOOP_CONSTRAINTS: dict[str, list[Any]] = {
+    "tol": [Interval(Real, 0.0, 1.0, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "n_partitions": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+    "client": "no_validation",  # type: ignore[dict-item]
+}
+"""Ranges of the parameters that every estimator has."""
+
+Draws = tuple[dict[str, FloatArray], dict[str, list[str]]]
+"""Draws [chain, draw, ...] of each parameter, and the names of its further axes."""
+
+
+def positive(kind: type = Real) -> Interval:
+    """Return the range of numbers above 0."""
+    return Interval(
+        kind, 0 if kind is Real else 1, None, closed="neither" if kind is Real else "left"
+    )
+
+
+class LoopEstimator(BaseEstimator):
+    """An estimator whose model is fitted by the common loop.
+
+    Subclasses store ``tol``, ``max_iter``, ``n_partitions``, ``random_state`` and ``client``.
+
+    Attributes
+    ----------
+    model_
+        The model, with its priors.
+    q_
+        Its global parameters.
+    elbo_
+        The bound (a sampler: the log density) at the end.
+    trace_
+        The same after every evaluation; [n_iter_] or fewer.
+    n_iter_
+        Evaluations of all rows.
+    converged_
+        Whether the loop ended by itself.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]]
+    tol: float
+    max_iter: int
+    n_partitions: int
+    random_state: Any
+    client: Any
+
+    def _run(self, model: Any, batches: Sequence[Any]) -> Any:
+        """Fit a model to partitions and keep what is common to all fits."""
+        with reduce_over(self.client, model, batches) as reduce:
+            done = drive(model, reduce, seed=self._seed(), tol=self.tol, max_iter=self.max_iter)
+        doing = model.unfinished(done.q) if isinstance(model, Staged) else None
+        if doing:
+            raise ValueError(
+                f"the fit stopped after {done.iterations} evaluations while {doing}: there is no "
+                "posterior; raise max_iter"
+            )
+        if not done.converged:
+            warnings.warn(
+                f"the bound had not converged after {done.iterations} evaluations; raise max_iter "
+                "or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self.model_, self.q_ = model, done.q
+        self.elbo_, self.trace_ = float(done.trace[-1]), np.array(done.trace)
+        self.n_iter_, self.converged_ = done.iterations, done.converged
+        return done.q
+
+    def _seed(self) -> int:
+        """Return the seed: an integer as it is, as the pipelines take it."""
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy; a client is shared, since a connection cannot be copied."""
+        parameters = self.get_params(deep=False)
+        copies = {
+            name: value if name == "client" else clone(value, safe=False)
+            for name, value in parameters.items()
+        }
+        return type(self)(**copies)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is stored: everything but a client, which is a connection."""
+        state = dict(super().__getstate__())
+        if not isinstance(state.get("client"), str):
+            state["client"] = None
+        return state
+
+    @abstractmethod
+    def _draws(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[dict[str, FloatArray], dict[str, list[str]]]:
+        """Return draws [chain, draw, ...] of every parameter, and the names of its axes."""
+
+    def to_arviz(self, draws: int = 1000, random_state: Any = None) -> Any:
+        """Return draws from the posterior as ArviZ's ``InferenceData``.
+
+        Parameters
+        ----------
+        draws
+            Draws from a variational posterior, in one chain; a sampler gives those it has.
+        random_state
+            Seed of these draws.
+        """
+        from vbmodels.diagnostics import inference_data
+
+        check_is_fitted(self)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        posterior, dims = self._draws(draws, rng)
+        return inference_data(posterior, dims)

@@ -1,0 +1,66 @@
+"""Where an estimator's partitions are worked on: in this process, or where its client says.
+
+This package knows no cluster. A client is an object with a method ``reduce_over`` (see
+`Executor`), or anything for which an installed package has registered an executor: an entry
+point of the group `GROUP` whose name is the first part of the module of the client's class.
+So vbflows itself registers ``distributed``, for Dask's client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.metadata import entry_points
+from typing import Any, Protocol, runtime_checkable
+
+from vbmodels.cavi import InProcess, Observing
+
+GROUP = "vbmodels.executors"
+ADDRESSES = "distributed"
+"""Whose executor takes a client that is text: the address of a scheduler."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """What works on the partitions of a fit."""
+
+    def reduce_over(self, model: Any, batches: Sequence[Any]) -> AbstractContextManager[Observing]:
+        """Return a reduce over these partitions; what it holds is released at the end."""
+
+
+@contextmanager
+def reduce_over(client: Any, model: Any, batches: Sequence[Any]) -> Iterator[Observing]:
+    """Give the reduce of a client; None is this process.
+
+    Raises
+    ------
+    TypeError
+        If nothing installed knows such a client.
+    """
+    if client is None:
+        yield InProcess(model, batches)
+        return
+    with executor_of(client).reduce_over(model, batches) as reduce:
+        yield reduce
+
+
+def executor_of(client: Any) -> Executor:
+    """Return the executor of a client.
+
+    Examples
+    --------
+    >>> executor_of(3.5)
+    Traceback (most recent call last):
+    TypeError: expected a client with reduce_over(model, batches), or one that an installed package has registered in the entry points vbmodels.executors, got float
+    """  # noqa: E501
+    if isinstance(client, Executor):
+        return client
+    name = ADDRESSES if isinstance(client, str) else type(client).__module__.partition(".")[0]
+    found = list(entry_points(group=GROUP, name=name))
+    if not found:
+        raise TypeError(
+            "expected a client with reduce_over(model, batches), or one that an installed "
+            f"package has registered in the entry points {GROUP}, got {type(client).__name__}"
+        )
+    made: Executor = found[0].load()(client)
+    return made

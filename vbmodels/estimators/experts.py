@@ -1,0 +1,293 @@
+"""Mixtures of logistic experts as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import logit
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
+from vbmodels.estimators.tables import as_matrix, like
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.columns import SPARSE, ColumnSums
+from vbmodels.experts.forms import make
+from vbmodels.experts.metropolis import SampledExperts
+from vbmodels.experts.options import refusal
+from vbmodels.experts.posterior import METHODS
+from vbmodels.state import FloatArray, IntArray
+
+
+class MixtureOfExperts(ClassifierMixin, LoopEstimator):
+    """A mixture of logistic experts with softmax gates, for two classes.
+
+    The models are those of the pipeline ``experts``: `vbmodels.experts.marginal` (the default),
+    `vbmodels.experts.cavi` and `vbmodels.experts.metropolis`. With more than two classes put it
+    into scikit-learn's ``OneVsRestClassifier``. Columns are brought to mean 0 and standard
+    deviation 1 here, but for those of 0 and 1; tables of few nonzero cells are kept sparse.
+
+    Parameters
+    ----------
+    n_experts
+        K; 1 is Bayesian logistic regression. "marginal" falls back to it where no mixture
+        predicts held-out rows better by more than one standard error.
+    inference
+        "marginal": the responsible expert summed out, several starts averaged; "cavi":
+        coordinate ascent on bounds; "mh": Metropolis-Hastings, for few columns.
+    prior
+        "gaussian", or the mutual angular priors "mabn1" (mh) and "mabn2", which keep experts
+        apart.
+    select
+        "cv": the number of experts is chosen up to ``n_experts`` by held-out rows (marginal).
+    gate_bound
+        Bound on the gates' softmax, "bohning" or "bouchard" (cavi).
+    tau
+        Precision of the weights' prior; None: chosen by held-out rows (marginal) or 1.
+    shared
+        Whether the experts' prior has a common mean; None: chosen by held-out rows (marginal).
+    kappa
+        Concentration of the angular priors.
+    omega
+        Weight of the angular regulariser Omega (marginal; cavi with the Gaussian prior).
+    alpha1, alpha2
+        Shape and rate of the lengths' Gamma under an angular prior (cavi, mh).
+    learn_lengths
+        Whether these are learned by EM during warmup (mh).
+    chains, warmup, draws, thin
+        Of mh: chains, first evaluations thrown away, draws kept of each chain, and evaluations
+        from one to the next; None takes as many as move every gate in every way.
+    restarts
+        Starts that are averaged (marginal).
+    predict_by
+        "plug_in", "mackay" or "monte_carlo": how the posterior enters predictions; mh averages
+        over its draws.
+    class_weight
+        "balanced", weights by class, or None.
+    standardise
+        Whether columns are brought to mean 0 and standard deviation 1.
+    tol
+        marginal: rise of the objective, in nats a row, that ends a search; cavi: relative
+        tolerance on the rise of the bound to come.
+    max_iter
+        Most evaluations of all rows.
+    n_partitions
+        Parts that the rows are cut into; with a client, take at least as many as it has workers.
+    random_state
+        Seed of the starts; an integer means what ``seed`` means to the pipeline.
+    client
+        Where to fit: None for this process, a ``distributed.Client``, the address of a Dask
+        scheduler, or an executor (`vbmodels.estimators.executors`).
+
+    Attributes
+    ----------
+    classes_
+        The two labels.
+    n_experts_
+        Experts of the fit, after hold-out.
+    expert_means_, expert_sds_
+        Posterior means and standard deviations of the experts' weights, [n_experts_, columns
+        + 1], the intercept last, on the scaled columns; those of the best start.
+    gate_means_, gate_sds_
+        The same of the gates.
+    centre_, scale_
+        What is taken off every column, and what it is divided by.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 2))
+    >>> y = np.where(X[:, 0] > 0, X[:, 1] > 0, X[:, 1] < 0)  # no one line parts these
+    >>> found = MixtureOfExperts(2, tau=0.1, shared=False, random_state=0).fit(X, y)
+    >>> bool(found.score(X, y) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_experts": [Interval(Integral, 1, 100, closed="both")],
+        "inference": [StrOptions({"marginal", "cavi", "mh"})],
+        "prior": [StrOptions({"gaussian", "mabn1", "mabn2"})],
+        "select": [StrOptions({"fixed", "cv"})],
+        "gate_bound": [StrOptions({"bohning", "bouchard"})],
+        "tau": [positive(), None],
+        "shared": ["boolean", None],
+        "kappa": [Interval(Real, 0.0, None, closed="left")],
+        "omega": [Interval(Real, 0.0, None, closed="left")],
+        "alpha1": [positive()],
+        "alpha2": [positive()],
+        "learn_lengths": ["boolean"],
+        "chains": [Interval(Integral, 2, 100, closed="both")],
+        "warmup": [Interval(Integral, 0, None, closed="left")],
+        "draws": [Interval(Integral, 4, None, closed="left")],
+        "thin": [positive(Integral), None],
+        "restarts": [Interval(Integral, 1, 100, closed="both")],
+        "predict_by": [StrOptions(set(METHODS))],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "standardise": ["boolean"],
+        **LOOP_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_experts: int = 5,
+        *,
+        inference: str = "marginal",
+        prior: str = "gaussian",
+        select: str = "fixed",
+        gate_bound: str = "bohning",
+        tau: float | None = None,
+        shared: bool | None = None,
+        kappa: float = 10.0,
+        omega: float = 0.0,
+        alpha1: float = 2.0,
+        alpha2: float = 0.5,
+        learn_lengths: bool = True,
+        chains: int = 4,
+        warmup: int = 900,
+        draws: int = 400,
+        thin: int | None = None,
+        restarts: int = 5,
+        predict_by: str = "plug_in",
+        class_weight: Any = None,
+        standardise: bool = True,
+        tol: float = 3e-6,
+        max_iter: int = 5000,
+        n_partitions: int = 1,
+        random_state: Any = None,
+        client: Any = None,
+    ) -> None:
+        self.n_experts = n_experts
+        self.inference = inference
+        self.prior = prior
+        self.select = select
+        self.gate_bound = gate_bound
+        self.tau = tau
+        self.shared = shared
+        self.kappa = kappa
+        self.omega = omega
+        self.alpha1 = alpha1
+        self.alpha2 = alpha2
+        self.learn_lengths = learn_lengths
+        self.chains = chains
+        self.warmup = warmup
+        self.draws = draws
+        self.thin = thin
+        self.restarts = restarts
+        self.predict_by = predict_by
+        self.class_weight = class_weight
+        self.standardise = standardise
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_partitions = n_partitions
+        self.random_state = random_state
+        self.client = client
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X
+            Numbers, [rows, columns]: an array, or a pandas, polars or Arrow table.
+        y
+            Two classes, [rows].
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, cells are not finite numbers, or there are not
+            two classes.
+        """
+        self._validate_params()
+        wrong = refusal(self)
+        if wrong:
+            raise ValueError(wrong)
+        X, y = validate_data(self, as_matrix(X), y, dtype=np.float64, ensure_min_samples=2)
+        self.classes_, code = self._coded(y)
+        t: FloatArray = np.where(code == 1, 1.0, -1.0)
+        sums = ColumnSums.of(X, t)
+        self.centre_, self.scale_ = sums.scaling(self.standardise)
+        self._sparse = sums.density(self.centre_) < SPARSE
+        weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)[code]
+        key = np.arange(len(y))
+        batches = [
+            self._rows(X[part], t[part], key[part], weight[part])
+            for part in np.array_split(key, min(self.n_partitions, len(y)))
+        ]
+        model = make(self, rival_beside=False)
+        self.posterior_ = model.posterior(self._run(model, batches))
+        one = self.posterior_.components[0]
+        self.gate_means_, self.expert_means_ = one.mean
+        self.gate_sds_, self.expert_sds_ = one.sd
+        self.n_experts_ = len(self.expert_means_)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of both classes, [rows, 2]."""
+        one = self._predicted(X).probability
+        return np.column_stack([1.0 - one, one])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the log odds of the second class, [rows]."""
+        odds: FloatArray = logit(self.predict_proba(X)[:, 1])
+        return odds
+
+    def predict(self, X: Any) -> Any:
+        """Return the more probable class, [rows]."""
+        second = self.predict_proba(X)[:, 1] > 0.5
+        return self.classes_[second.astype(int)]
+
+    def responsibilities(self, X: Any) -> Any:
+        """Return each expert's share of every row by the gates, in the kind of table of ``X``."""
+        share = self._predicted(X).responsibility
+        return like(X, {f"expert_{k + 1}": column for k, column in enumerate(share)})
+
+    def _predicted(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = validate_data(self, as_matrix(X), dtype=np.float64, reset=False)
+        unknown = np.zeros(len(X))
+        batch = self._rows(X, unknown, np.arange(len(X)), np.ones(len(X)))
+        return self.posterior_.predict(batch, self.predict_by)
+
+    def _rows(self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray) -> Rows:
+        return Rows.of((X - self.centre_) / self.scale_, t, key, weight, self._sparse)
+
+    def _coded(self, y: Any) -> tuple[Any, IntArray]:
+        check_classification_targets(y)
+        if type_of_target(y, input_name="y") not in ("binary", "multiclass"):
+            raise ValueError(f"expected one label a row, got {type_of_target(y)}")
+        classes, code = np.unique(y, return_inverse=True)
+        if len(classes) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(y)}."
+            )
+        if len(classes) < 2:
+            raise ValueError(f"expected rows of two classes, got one class: {classes[0]!r}")
+        return classes, code
+
+    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
+        dims = {name: [f"{name}_number", "column"] for name in ("gate", "expert")}
+        if isinstance(self.model_, SampledExperts):
+            kept = self.q_.draws
+            return {name: kept[:, :, r] for r, name in enumerate(("gate", "expert"))}, dims
+        one = self.posterior_.components[0]
+        if one.covariance is None:
+            noise = rng.standard_normal((count, *one.mean.shape))
+            drawn = one.mean + one.sd * noise
+        else:
+            jitter = 1e-12 * np.eye(one.mean.shape[-1])
+            factor = np.linalg.cholesky(one.covariance + jitter)
+            noise = rng.standard_normal((count, *one.mean.shape))
+            drawn = one.mean + np.einsum("rkij,srkj->srki", factor, noise)
+        return {name: drawn[None, :, r] for r, name in enumerate(("gate", "expert"))}, dims

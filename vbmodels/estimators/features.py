@@ -1,0 +1,310 @@
+"""Latent binary features of tables of categories as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from numbers import Integral, Real
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
+from vbmodels.estimators.tables import as_matrix, is_frame, is_missing, like, names_of
+from vbmodels.features.batch import MISSING, feature_batch
+from vbmodels.features.forms import RowFindings, apply, make, read
+from vbmodels.features.gibbs import GibbsIBP
+from vbmodels.state import FloatArray, IntArray
+
+
+class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEstimator):
+    """Hidden binary features behind a table of categories (the Indian buffet process).
+
+    The models are those of the pipeline ``features``. Every distinct value of a column is a
+    category; None, NaN and pandas' NA are missing cells, and so are, in new rows, categories
+    that the fit never saw. Columns with one category are left out of the fit.
+
+    Parameters
+    ----------
+    n_features
+        Most features; fewer than rows are taken in any case.
+    inference
+        "variational", or "gibbs": draws from the posterior, slower and better at missing cells.
+    bound
+        "polya_gamma", "text" (the bound of Ruiz et al. first) or "both" (variational).
+    gauge
+        "pinned" or "free": the text's bound with each column's most frequent category held at
+        0, or not.
+    alpha
+        Concentration of the Indian buffet process (start, if learned).
+    sigma2
+        Prior variance of a category's weight (start, if learned).
+    learn
+        Whether these are learned.
+    variances
+        "shared": one ``sigma2`` for all features; "each": every feature learns its own
+        (variational).
+    anneal
+        Sweeps of an annealed start (variational).
+    starts
+        Starts side by side, of each bound (variational).
+    chains, warmup, draws
+        Of gibbs.
+    flip_above
+        Features that more than this share of the rows have are given as their complements.
+    least_rows
+        Features that fewer rows have are left out; None: a thousandth of the rows, 5 at least.
+    max_categories
+        Most categories of a column that are accepted.
+    tol
+        Relative tolerance on the rise of the bound to come.
+    max_iter
+        Most sweeps.
+    n_partitions, random_state, client
+        See `vbmodels.estimators.experts.MixtureOfExperts`.
+
+    Attributes
+    ----------
+    n_features_
+        Features found, F.
+    weight_means_, weight_sds_
+        Posterior means and standard deviations of biases (first) and weights, [units, F + 1];
+        a column with R categories has R - 1 units.
+    categories_
+        The categories of every column of the fit, most frequent first.
+    used_columns_
+        The columns with two categories or more, by number.
+    alpha_, sigma2_
+        Concentration and variance of the fit.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> has = rng.random((300, 1)) < 0.4  # one hidden feature, seen through six columns
+    >>> X = np.where(has ^ (rng.random((300, 6)) < 0.05), "yes", "no")
+    >>> found = LatentFeatures(3, random_state=0).fit(X)
+    >>> seen = found.transform(X)[:, 0]  # a feature and its complement say the same
+    >>> found.n_features_, bool(abs(np.corrcoef(seen, has[:, 0])[0, 1]) > 0.9)
+    (1, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_features": [Interval(Integral, 1, 200, closed="both")],
+        "inference": [StrOptions({"variational", "gibbs"})],
+        "bound": [StrOptions({"polya_gamma", "text", "both"})],
+        "gauge": [StrOptions({"pinned", "free"})],
+        "alpha": [positive()],
+        "sigma2": [positive()],
+        "learn": ["boolean"],
+        "variances": [StrOptions({"shared", "each"})],
+        "anneal": [Interval(Integral, 0, 1000, closed="both")],
+        "starts": [Interval(Integral, 1, 20, closed="both")],
+        "chains": [Interval(Integral, 1, 20, closed="both")],
+        "warmup": [Interval(Integral, 0, None, closed="left")],
+        "draws": [Interval(Integral, 4, None, closed="left")],
+        "flip_above": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "least_rows": [Interval(Integral, 0, None, closed="left"), None],
+        "max_categories": [Interval(Integral, 2, 10_000, closed="both")],
+        **LOOP_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_features: int = 12,
+        *,
+        inference: str = "variational",
+        bound: str = "polya_gamma",
+        gauge: str = "pinned",
+        alpha: float = 1.0,
+        sigma2: float = 1.0,
+        learn: bool = True,
+        variances: str = "shared",
+        anneal: int = 60,
+        starts: int = 2,
+        chains: int = 3,
+        warmup: int = 200,
+        draws: int = 200,
+        flip_above: float = 0.8,
+        least_rows: int | None = None,
+        max_categories: int = 100,
+        tol: float = 1e-7,
+        max_iter: int = 2000,
+        n_partitions: int = 1,
+        random_state: Any = None,
+        client: Any = None,
+    ) -> None:
+        self.n_features = n_features
+        self.inference = inference
+        self.bound = bound
+        self.gauge = gauge
+        self.alpha = alpha
+        self.sigma2 = sigma2
+        self.learn = learn
+        self.variances = variances
+        self.anneal = anneal
+        self.starts = starts
+        self.chains = chains
+        self.warmup = warmup
+        self.draws = draws
+        self.flip_above = flip_above
+        self.least_rows = least_rows
+        self.max_categories = max_categories
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_partitions = n_partitions
+        self.random_state = random_state
+        self.client = client
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the features.
+
+        Parameters
+        ----------
+        X
+            Categories, [rows, columns]: an array, or a pandas, polars or Arrow table.
+        y
+            Not used.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, no column has two categories, or one has more
+            than ``max_categories``.
+        """
+        self._validate_params()
+        if self.inference == "gibbs" and self.max_iter < self.warmup + self.draws:
+            raise ValueError(
+                f"expected max_iter of at least warmup + draws = {self.warmup + self.draws}, got "
+                f"{self.max_iter}"
+            )
+        cells = self._cells(X, reset=True)
+        self.categories_, self._places = self._dictionary(cells)
+        self.used_columns_ = np.flatnonzero([len(c) > 1 for c in self.categories_])
+        if not self.used_columns_.size:
+            raise ValueError("expected at least one column with two categories, found none")
+        codes, rows = self._codes(cells), np.arange(len(cells))
+        batches = [
+            feature_batch(codes[part], self._levels, part, grouped=self.inference == "variational")
+            for part in np.array_split(rows, min(self.n_partitions, len(rows)))
+        ]
+        self._options = SimpleNamespace(**self.get_params(deep=False))
+        self._options.n_features = min(self.n_features, len(rows) - 1)
+        self._options.client = None
+        model = make(self._options)
+        q = self._run(model, batches)
+        fit = read(model, q, self._options)
+        self.n_features_ = self._n_features_out = len(fit.chosen.index)
+        self.weight_means_ = fit.mean
+        self.weight_sds_ = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
+        self._covariance = fit.covariance
+        self.alpha_, self.sigma2_ = fit.alpha, fit.sigma2
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the probability of every feature in every row, in the kind of table of ``X``."""
+        found = self._applied(X)[0].features
+        if not is_frame(X):
+            return found
+        return like(X, dict(zip(self.get_feature_names_out(), found.T, strict=True)))
+
+    def impute(self, X: Any) -> Any:
+        """Return ``X`` with every missing cell filled by its most probable category.
+
+        Cells of categories that the fit never saw, and those of columns with one category
+        only, stay as they are.
+        """
+        found, cells = self._applied(X)
+        filled = cells.copy()
+        for row, column, chance in zip(found.rows, found.columns, found.cells, strict=True):
+            d = self.used_columns_[column]
+            if is_missing(filled[row, d]):
+                filled[row, d] = self.categories_[d][int(np.argmax(chance))]
+        if is_frame(X):
+            columns = {n: filled[:, d].tolist() for d, n in enumerate(names_of(X))}
+            return like(X, columns)
+        return filled.astype(np.asarray(X).dtype)
+
+    def _applied(self, X: Any) -> tuple[RowFindings, Any]:
+        check_is_fitted(self)
+        cells = self._cells(X, reset=False)
+        batch = feature_batch(self._codes(cells), self._levels)
+        return apply(self.model_, self.q_, batch, None, self._options), cells
+
+    def _cells(self, X: Any, reset: bool) -> Any:
+        found = validate_data(
+            self,
+            as_matrix(X),
+            dtype=None,
+            reset=reset,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+        return found.astype(object)
+
+    @property
+    def _levels(self) -> IntArray:
+        return np.array([len(self.categories_[d]) for d in self.used_columns_])
+
+    def _dictionary(self, cells: Any) -> tuple[list[list[Any]], list[dict[str, int]]]:
+        """Return the categories of every column, and the place of each by its text."""
+        categories, places = [], []
+        for d, column in enumerate(cells.T):
+            given = [cell for cell in column if not is_missing(cell)]
+            value = {_text(cell): cell for cell in reversed(given)}
+            counts = Counter(map(_text, given))
+            texts = sorted(counts, key=lambda text: (-counts[text], text))
+            if len(texts) > self.max_categories:
+                raise ValueError(
+                    f"expected at most {self.max_categories} categories a column (max_categories), "
+                    f"found {len(texts)} in column {d}"
+                )
+            categories.append([value[text] for text in texts])
+            places.append({text: i for i, text in enumerate(texts)})
+        return categories, places
+
+    def _codes(self, cells: Any) -> IntArray:
+        codes = np.full((len(cells), self.used_columns_.size), MISSING, np.int64)
+        for i, d in enumerate(self.used_columns_):
+            known = self._places[d]
+            codes[:, i] = [
+                MISSING if is_missing(cell) else known.get(_text(cell), MISSING)
+                for cell in cells[:, d]
+            ]
+        return codes
+
+    def _draws(self, count: int, rng: np.random.Generator) -> Draws:
+        dims = {"weight": ["unit", "feature"]}
+        if isinstance(self.model_, GibbsIBP):
+            # Chains number their features each in its own way, so one is given.
+            from vbmodels.features.gibbs import leading_chain
+
+            kept = self.q_.kept_weights[leading_chain(self.q_, self.model_.warmup)]
+            return {"weight": kept[None]}, dims
+        jitter = 1e-12 * np.eye(self._covariance.shape[-1])
+        factor = np.linalg.cholesky(self._covariance + jitter)
+        noise = rng.standard_normal((count, *self.weight_means_.shape))
+        drawn: FloatArray = self.weight_means_ + np.einsum("jkl,sjl->sjk", factor, noise)
+        return {"weight": drawn[None]}, dims
+
+
+def _text(cell: Any) -> str:
+    """Return a category as text: 1, 1.0 and "1" are one, True is "true".
+
+    >>> [_text(cell) for cell in (1, 1.0, "1", True, 0.5)]
+    ['1', '1', '1', 'true', '0.5']
+    """
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell)).lower()
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell)

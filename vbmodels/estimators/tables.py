@@ -1,0 +1,124 @@
+"""Tables in whatever form they come: pandas, polars, Arrow or NumPy, and back to the same.
+
+No library of tables is imported. A table is read through the few methods that these have in
+common, and a new one is made by the class of the one that was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_MISSING = ("NAType", "NaTType")
+
+
+def is_arrow(table: Any) -> bool:
+    """Say whether this is an Arrow table."""
+    return hasattr(table, "column_names") and hasattr(table, "itercolumns")
+
+
+def is_frame(table: Any) -> bool:
+    """Say whether this is a table with named columns."""
+    return is_arrow(table) or (hasattr(table, "columns") and hasattr(table, "__getitem__"))
+
+
+def names_of(table: Any) -> list[str]:
+    """Return the names of the columns."""
+    return [str(name) for name in (table.column_names if is_arrow(table) else table.columns)]
+
+
+def cells_of(table: Any, name: str) -> list[Any]:
+    """Return one column as Python objects, None where a cell is missing."""
+    cells = table.column(name).to_pylist() if is_arrow(table) else table[name].to_list()
+    return [None if is_missing(cell) else cell for cell in cells]
+
+
+def is_missing(cell: Any) -> bool:
+    """Say whether a cell is None, NaN or pandas' NA.
+
+    Examples
+    --------
+    >>> [is_missing(cell) for cell in (None, float("nan"), 0, "", "nan")]
+    [True, True, False, False, False]
+    """
+    if cell is None or type(cell).__name__ in _MISSING:
+        return True
+    return isinstance(cell, float | np.floating) and bool(np.isnan(cell))
+
+
+def numbers_of(table: Any, names: Sequence[str]) -> np.ndarray:
+    """Return columns as an array [N, D]; a missing cell is NaN.
+
+    Raises
+    ------
+    ValueError
+        If a column holds something else than numbers.
+    """
+    columns = []
+    for name in names:
+        cells = [np.nan if cell is None else cell for cell in cells_of(table, name)]
+        try:
+            columns.append(np.array(cells, np.float64))
+        except (TypeError, ValueError):
+            odd = next(c for c in cells if not isinstance(c, int | float | np.number))
+            raise ValueError(f"expected numbers in the column {name!r}, found {odd!r}") from None
+    rows = len(cells_of(table, names_of(table)[0])) if not columns else len(columns[0])
+    return np.column_stack(columns) if columns else np.empty((rows, 0))
+
+
+def as_matrix(table: Any) -> Any:
+    """Return an Arrow table as its columns side by side, anything else as it is.
+
+    Numbers stay numbers; with text among them the cells are objects.
+    """
+    if not is_arrow(table):
+        return table
+    names = table.column_names
+    try:
+        return numbers_of(table, names)
+    except ValueError:
+        columns = [cells_of(table, name) for name in names]
+        result = np.empty((len(columns[0]), len(names)), object)
+        for d, cells in enumerate(columns):
+            result[:, d] = cells
+        return result
+
+
+def like(given: Any, columns: Mapping[str, Any], rows: bool = True) -> Any:
+    """Return columns as a table of the kind of ``given``.
+
+    Parameters
+    ----------
+    given
+        What was passed in: its class makes the result. For an array (or a list) the columns
+        are stacked where they are all numbers of one kind, and are else the fields of a
+        structured array.
+    columns
+        The columns by name, all of one length.
+    rows
+        Whether the result's rows are those of ``given``, so that pandas keeps their index.
+
+    Examples
+    --------
+    >>> like(np.zeros((2, 1)), {"a": np.array([1.0, 2.0]), "b": np.array([0.5, 0.5])})
+    array([[1. , 0.5],
+           [2. , 0.5]])
+    """
+    if is_arrow(given):
+        return type(given).from_pydict(dict(columns))
+    if is_frame(given):
+        made = type(given)(dict(columns))
+        if rows and hasattr(given, "index") and hasattr(made, "index"):
+            made.index = given.index
+        return made
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    kinds = {array.dtype for array in arrays.values()}
+    if len(kinds) == 1 and next(iter(kinds)).kind == "f":
+        return np.column_stack(list(arrays.values()))
+    fields = np.dtype([(name, array.dtype) for name, array in arrays.items()])
+    result = np.empty(len(next(iter(arrays.values()))), fields)
+    for name, array in arrays.items():
+        result[name] = array
+    return result

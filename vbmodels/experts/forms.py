@@ -1,0 +1,64 @@
+"""The forms of the mixture of experts behind one set of options."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from vbmodels.experts.cavi import BoundedExperts
+from vbmodels.experts.mabn import AngularPrior
+from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.metropolis import SampledExperts
+from vbmodels.experts.options import Options
+from vbmodels.experts.row_step import GateBound
+from vbmodels.experts.walk import SampledPrior, WalkPrior
+
+COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
+"""Numbers of experts tried by ``select="cv"``, up to n_experts."""
+
+AnyExperts = MarginalExperts | BoundedExperts | SampledExperts
+
+
+def make(options: Options, rival_beside: bool = True) -> AnyExperts:
+    """Return the model to fit.
+
+    Parameters
+    ----------
+    options
+        What was asked for.
+    rival_beside
+        Whether "marginal" fits a logistic regression beside the mixture.
+    """
+    if options.inference == "mh":
+        return SampledExperts(
+            options.n_experts,
+            WalkPrior(cast(SampledPrior, options.prior), options.tau or 1.0, options.kappa),
+            options.alpha1,
+            options.alpha2,
+            learn=options.learn_lengths,
+            chains=options.chains,
+            warmup=options.warmup,
+            draws=options.draws,
+            thin=options.thin,
+        )
+    if options.inference == "cavi":
+        return BoundedExperts(
+            options.n_experts,
+            "mabn2" if options.prior == "mabn2" else "gaussian",
+            cast(GateBound, options.gate_bound),
+            options.tau or 1.0,
+            AngularPrior(options.kappa, options.alpha1, options.alpha2),
+            options.omega,
+        )
+    counts = tuple(k for k in {*COUNTS, options.n_experts} if k <= options.n_experts)
+    kappa = options.kappa if options.prior == "mabn2" else 0.0
+    return MarginalExperts(
+        options.n_experts,
+        tau=options.tau,
+        shared=options.shared,
+        counts=tuple(sorted(counts)) if options.select == "cv" else (),
+        kappas=(0.0, kappa) if kappa else (0.0,),
+        omegas=(0.0, options.omega) if options.omega else (0.0,),
+        n_restarts=options.restarts,
+        tolerance=options.tol,
+        rival_beside=rival_beside,
+    )
