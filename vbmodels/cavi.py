@@ -441,6 +441,12 @@ class Driven(Protocol):
         """Go on from ``cursor``, whose step comes first, without end."""
 
 
+def objective_of(model: Any) -> str:
+    """Return what the model's ``elbo`` is: a bound, unless it says otherwise (a sampler)."""
+    name: str = getattr(model, "objective", "bound")
+    return name
+
+
 @dataclass(frozen=True)
 class Fit:
     """What a fit leaves: the posterior, the bound's trace, and whether it converged."""

@@ -22,6 +22,7 @@ from flows.families.expert_design import (
     sums_of,
     work_url,
 )
+from flows.families.expert_rival import compared
 from flows.faults import Fault, InputError
 from flows.ingest import experts as tables_of
 from flows.ingest.check import shared_names
@@ -197,6 +198,16 @@ class Experts:
         rival = model.rival(q) if isinstance(model, MarginalExperts) else None
         plain = None if rival is None else rival.predict(batch, settings.predict).probability
         return summarise(batch, found, plain, tuple(columns) if index == 0 else ())
+
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[ExpertSummary], *,
+        settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None, each: Each,
+    ) -> Sequence[ExpertSummary]:  # fmt: skip
+        """Compare with logistic regression where the model has none beside it."""
+        held_out = any(summary.judged[0] > 0.0 for summary in summaries)
+        if isinstance(model, MarginalExperts) or settings.n_experts == 1 or not held_out:
+            return summaries
+        return compared(summaries, settings, place, fitted, each)
 
     def keep(
         self, q: Any, settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None

@@ -27,6 +27,7 @@ from flows.publish.run import (
     write_posterior,
     write_trace,
 )
+from vbmodels.cavi import objective_of
 from vbmodels.state import State
 
 
@@ -93,22 +94,27 @@ def publish(
     if fitted is not None:
         trace = fitted.trace
         write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)
-        sections.append(_trace_section(fitted))
-    html = report.render(record, findings.headline, sections)
+        sections.append(_trace_section(fitted, objective_of(model)))
+    html = report.render(record, findings.headline, sections, objective_of(model))
     storage.write_bytes(run.place.file("report.html"), html.encode())
     finish(run.place, record)
     _tell_page(run, record, findings, fitted)
     return _outcome(run.place, record, findings)
 
 
-def _trace_section(fitted: FitResult) -> report.Section:
+def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     trace = fitted.trace
+    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
+    took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
+    if objective != "bound":
+        state = "The draws ended" if fitted.converged else "The draws were stopped"
+        text = f"{state} {took} The {objective} of the present draws does not rise for ever."
+        return report.Section(f"The {objective}'s trace", text, [plot])
     state = "The bound converged" if fitted.converged else "The bound had not converged"
     return report.Section(
         "The bound's trace",
-        f"{state} after {fitted.iterations} sweeps in {fitted.seconds:.1f} s. Sweeps of "
-        "accelerated steps that were not taken are left out.",
-        [plots.trace(trace.iteration.tolist(), trace.elbo.tolist())],
+        f"{state} {took} Sweeps of accelerated steps that were not taken are left out.",
+        [plot],
     )
 
 

@@ -93,7 +93,7 @@ def _quality(
     results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
     rows: list[tuple[Any, ...]] = [("experts", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
     names = ["model", "accuracy", "log-loss"]
-    beside = "Logistic regression is fitted beside them with inference marginal only."
+    beside = "The model is logistic regression itself."
     if any(s.has_rival for s in summaries):
         names.append("difference")
         beside = (

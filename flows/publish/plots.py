@@ -56,14 +56,17 @@ def png(svg_free_figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def trace(iterations: Sequence[int], elbo: Sequence[float]) -> str:
-    """Plot the bound against the sweep."""
-    return _svg(trace_figure(iterations, elbo), "The bound after each sweep")
+def trace(iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound") -> str:
+    """Plot the bound, or what else the model's objective is, against the sweep."""
+    figure = trace_figure(iterations, elbo, objective)
+    return _svg(figure, f"The {objective} after each sweep")
 
 
-def trace_figure(iterations: Sequence[int], elbo: Sequence[float]) -> Figure:
+def trace_figure(
+    iterations: Sequence[int], elbo: Sequence[float], objective: str = "bound"
+) -> Figure:
     """Draw the bound against the sweep; the first, steep part is cut where it hides the rest."""
-    figure, axes = _canvas("sweep", "bound (nats)")
+    figure, axes = _canvas("sweep", f"{objective} (nats)")
     axes.plot(iterations, elbo, color=_ACCENT, marker="o", markersize=3, linewidth=1.5)
     values = np.asarray(elbo, float)
     if len(values) > 10:

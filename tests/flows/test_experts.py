@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from flows.cli import main
+from flows.families.expert_design import fitted_rows
+from flows.ingest.experts import keys_of
 
 QUICK = ["--no-record", "--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
 QUICK += ["--set", "shared=false"]
@@ -127,6 +130,36 @@ def test_coordinate_ascent_and_one_expert_run(tmp_path, capsys):
         code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
         assert code == 0, said
     assert latest(tmp_path / "out")[1]["results"]["n_experts"] == 1
+
+
+def test_every_inference_is_compared_with_logistic_regression(tmp_path, capsys):
+    columns = plain(n=200)
+    path = written(tmp_path, columns)
+    quick = ["--set", "n_experts=2", "--set", "test_share=0.3", "--partitions", "2", "--no-record"]
+    sampled = ["inference=mh", "warmup=20", "draws=4"]
+    losses = []
+    for name, more in (("cavi", ["inference=cavi", "max_iter=9"]), ("mh", sampled)):
+        asked = [part for setting in more for part in ("--set", setting)]
+        code, said = run(capsys, "experts", path, tmp_path / name, *quick, *asked)
+        assert code == 0, said
+        folder, record = latest(tmp_path / name)
+        losses.append(record["results"]["logistic_log_loss"])
+        trace = "The log density's trace" if name == "mh" else "The bound's trace"
+        html = (folder / "report.html").read_text().replace("&#39;", "'")
+        assert trace in html
+        assert "logistic regression</td>" in html
+    assert losses[0] == losses[1]
+    y = np.asarray(columns["label"])
+    names = [n for n in columns if n not in ("id", "label")]
+    x = np.column_stack([columns[n] for n in names])
+    fit = fitted_rows(keys_of(columns["id"]), 2.0 * y - 1.0, 0.3)
+    rival = LogisticRegression().fit(x[fit], y[fit]).predict_proba(x[~fit])[:, 1]
+    assert losses[0] == pytest.approx(log_loss(y[~fit], rival), abs=0.03)
+    code, said = run(capsys, "score", tmp_path / "cavi", path, tmp_path / "new", "--no-record")
+    assert code == 0, said
+    results = latest(tmp_path / "new")[1]["results"]
+    assert results["test_rows"] == 200
+    assert "logistic_log_loss" in results
 
 
 def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):

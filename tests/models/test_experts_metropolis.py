@@ -13,7 +13,8 @@ from scipy.special import expit, ive
 
 from vbmodels.cavi import InProcess, fit, start
 from vbmodels.experts.batch import Observed, Rows
-from vbmodels.experts.metropolis import SampledExperts, in_one_order
+from vbmodels.experts.draw_order import in_one_order
+from vbmodels.experts.metropolis import SampledExperts
 from vbmodels.experts.simulate import simulate
 from vbmodels.experts.walk import WalkPrior
 

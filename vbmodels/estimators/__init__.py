@@ -3,9 +3,11 @@
 from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC
 from vbmodels.estimators.experts import MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
+from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.estimators.variants import VariantTester
 
 __all__ = [
+    "KeywordExtractor",
     "LatentFeatures",
     "MILGPClassifier",
     "MixtureOfExperts",

@@ -2,8 +2,8 @@
 
 This package knows no cluster. A client is an object with a method ``reduce_over`` (see
 `Executor`), or anything for which an installed package has registered an executor: an entry
-point of the group `GROUP` whose name is the first part of the module of the client's class.
-So vbflows itself registers ``distributed``, for Dask's client.
+point of the group `GROUP` whose name is the first part of the module of the client's class, or
+of one that it derives from. So vbflows itself registers ``distributed``, for Dask's client.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def executor_of(client: Any) -> Executor:
     """  # noqa: E501
     if isinstance(client, Executor):
         return client
-    name = ADDRESSES if isinstance(client, str) else type(client).__module__.partition(".")[0]
-    found = list(entry_points(group=GROUP, name=name))
-    if not found:
-        raise TypeError(
-            "expected a client with reduce_over(model, batches), or one that an installed "
-            f"package has registered in the entry points {GROUP}, got {type(client).__name__}"
-        )
-    made: Executor = found[0].load()(client)
-    return made
+    names = [kind.__module__.partition(".")[0] for kind in type(client).__mro__]
+    for name in [ADDRESSES] if isinstance(client, str) else names:
+        for found in entry_points(group=GROUP, name=name):
+            made: Executor = found.load()(client)
+            return made
+    raise TypeError(
+        "expected a client with reduce_over(model, batches), or one that an installed "
+        f"package has registered in the entry points {GROUP}, got {type(client).__name__}"
+    )

@@ -212,7 +212,9 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
         wrong = refusal(self)
         if wrong:
             raise ValueError(wrong)
-        X, y = validate_data(self, as_matrix(X), y, dtype=np.float64, ensure_min_samples=2)
+        X, y = validate_data(
+            self, as_matrix(X), y, dtype=np.float64, order="C", ensure_min_samples=2
+        )
         self.classes_, code = self._coded(y)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         sums = ColumnSums.of(X, t)
@@ -254,7 +256,7 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
 
     def _predicted(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, as_matrix(X), dtype=np.float64, reset=False)
+        X = validate_data(self, as_matrix(X), dtype=np.float64, order="C", reset=False)
         unknown = np.zeros(len(X))
         batch = self._rows(X, unknown, np.arange(len(X)), np.ones(len(X)))
         return self.posterior_.predict(batch, self.predict_by)

@@ -73,11 +73,11 @@ class VariantTester(LoopEstimator):
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> counts = np.zeros((300, 4, 4), int)  # locations, replicates, bases; all references are A
-    >>> counts[:, :, 1:] = rng.binomial(1000, 0.0005, (300, 4, 3))
+    >>> counts = np.zeros((60, 4, 4), int)  # locations, replicates, bases; all references are A
+    >>> counts[:, :, 1:] = rng.binomial(1000, 0.0005, (60, 4, 3))
     >>> counts[7, :2, 2] = 50  # 5 % of G at one location, in the case's two replicates
     >>> counts[:, :, 0] = 1000 - counts[:, :, 1:].sum(axis=2)
-    >>> ref, case = np.zeros(300, int), np.array([True, True, False, False])
+    >>> ref, case = np.zeros(60, int), np.array([True, True, False, False])
     >>> found = VariantTester().fit(counts, ref=ref, case=case).test()
     >>> found["pos"][found["called"]].tolist(), found["alt"][found["called"]].tolist()
     ([7], ['G'])

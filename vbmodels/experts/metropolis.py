@@ -25,17 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import brentq, linear_sum_assignment
-from scipy.special import digamma, log_expit, logsumexp
+from scipy.special import log_expit, logsumexp
 
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.diagnostics import Diagnosis, diagnose
 from vbmodels.experts.batch import Observed, Rows
+from vbmodels.experts.draw_order import in_one_order, mean_cosine
 from vbmodels.experts.posterior import DrawnPosterior
-from vbmodels.experts.walk import Kind, WalkPrior
+from vbmodels.experts.walk import Kind, WalkPrior, fitted_gamma
 from vbmodels.state import FloatArray, State, Stats, aligned
 
 WANTED = 0.3  # share of proposals accepted
@@ -140,6 +140,8 @@ class SampledExperts:
     warmup: int = 1000
     draws: int = 400
     thin: int | None = None
+
+    objective: ClassVar[str] = "log density"
 
     def __post_init__(self) -> None:
         if self.chains < 2 or self.draws < 4 or self.warmup < 0:
@@ -285,7 +287,7 @@ class SampledExperts:
     def diagnose(self, q: Walk) -> Diagnosis:
         """Return R-hat, effective sizes and errors of `QUANTITIES`, those that there are."""
         length = np.linalg.norm(q.draws, axis=-1).mean(-1)
-        columns = [q.density, length[:, :, 0], length[:, :, 1], _cosine(q.draws[:, :, 1])]
+        columns = [q.density, length[:, :, 0], length[:, :, 1], mean_cosine(q.draws[:, :, 1])]
         if self.n_experts == 1:
             columns = [q.density, length[:, :, 1]]
         return diagnose(np.stack(columns, axis=-1))
@@ -316,7 +318,9 @@ class SampledExperts:
         g = np.linalg.norm(q.vectors, axis=-1)
         found = np.stack([g.mean((0, 2)), np.log(g).mean((0, 2))], axis=-1)
         moments = q.moments + (found - q.moments) / np.sqrt(1.0 + turn)
-        alpha = np.array([_gamma(mean, mean_log, self.most_alpha1) for mean, mean_log in moments])
+        alpha = np.array(
+            [fitted_gamma(mean, mean_log, self.most_alpha1) for mean, mean_log in moments]
+        )
         return replace(q, moments=moments, alpha=alpha)
 
 
@@ -324,38 +328,3 @@ def _typed(cursor: Cursor) -> tuple[Walk, WalkSums]:
     q: Any = cursor.q
     stats: Any = cursor.stats
     return q, stats
-
-
-def _gamma(mean: float, mean_log: float, cap: float) -> tuple[float, float]:
-    """Return shape and rate of a Gamma with these E g and E log g, the shape at most ``cap``."""
-    gap = np.log(mean) - mean_log
-    shape = cap
-    if np.log(cap) - digamma(cap) < gap:
-        shape = brentq(lambda s: np.log(s) - digamma(s) - gap, 1e-3, cap)
-    return shape, shape / mean
-
-
-def _cosine(vectors: FloatArray) -> FloatArray:
-    """Return the mean cosine over pairs of vectors [..., K, p]; [...]."""
-    k = vectors.shape[-2]
-    a = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
-    total = np.sum(a.sum(-2) ** 2, axis=-1)
-    result: FloatArray = (total - k) / max(1, k * (k - 1))
-    return result
-
-
-def in_one_order(draws: FloatArray, density: FloatArray) -> FloatArray:
-    """Return draws [chains, S, 2, K, p] with experts in the order of the densest draw's.
-
-    Each is permuted to the largest inner product with that draw; gates less their mean, which
-    the softmax does not see.
-    """
-    centred = draws.copy()
-    centred[:, :, 0] -= centred[:, :, 0].mean(2, keepdims=True)
-    pivot = centred[np.unravel_index(int(np.argmax(density)), density.shape)]
-    gain = np.einsum("csrkp,rjp->csjk", centred, pivot)
-    ordered = np.empty_like(draws)
-    for i, s in np.ndindex(*density.shape):
-        _, order = linear_sum_assignment(gain[i, s], maximize=True)
-        ordered[i, s] = draws[i, s][:, order]
-    return ordered

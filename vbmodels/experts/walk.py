@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, ndtr, ndtri
+from scipy.optimize import brentq
+from scipy.special import digamma, gammaln, log_ndtr, ndtr, ndtri
 
 from vbmodels.experts.candidate import INTERCEPT_PRECISION
 from vbmodels.expfam.von_mises_fisher import log_sphere_norm
@@ -133,3 +134,12 @@ class WalkPrior:
         pull[:, 0] = 0.0
         result: FloatArray = -(pull + log_sphere_norm(v.shape[-1], norm)).sum(1)
         return result
+
+
+def fitted_gamma(mean: float, mean_log: float, cap: float) -> tuple[float, float]:
+    """Return shape and rate of a Gamma with these E g and E log g, the shape at most ``cap``."""
+    gap = np.log(mean) - mean_log
+    shape = cap
+    if np.log(cap) - digamma(cap) < gap:
+        shape = brentq(lambda s: np.log(s) - digamma(s) - gap, 1e-3, cap)
+    return shape, shape / mean

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,8 @@ class GibbsVMMIC:
     thin: int = 1
     start_sd: float = 0.1
     use_compiled: bool | None = None
+
+    objective: ClassVar[str] = "log likelihood"
 
     def observe(self, batch: Bags) -> Moments:
         """Return the scaling's moments; they hold sum x x' of every modality too."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +113,8 @@ class GibbsGP:
     draws: int = 750
     thin: int = 1
     keep_columns: bool = True
+
+    objective: ClassVar[str] = "log density"
 
     def __post_init__(self) -> None:
         if len(self.options.length_scales) > 1 or len(self.options.amplitudes) > 1:

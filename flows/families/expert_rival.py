@@ -1,0 +1,98 @@
+"""Logistic regression beside the inferences that fit none: the same rows, the same partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from flows import storage
+from flows.families.base import Each
+from flows.families.expert_design import work_url
+from flows.publish.expert_summary import ExpertSummary, judge
+from flows.publish.run import RunPlace
+from flows.settings import ExpertSettings
+from vbmodels.cavi import drive, tree_sum
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.posterior import Posterior
+from vbmodels.state import FloatArray, from_bytes, to_bytes
+
+MOST_PASSES = 1000
+
+
+def compared(
+    summaries: Sequence[ExpertSummary], settings: ExpertSettings, place: RunPlace,
+    fitted: RunPlace | None, each: Each,
+) -> list[ExpertSummary]:  # fmt: skip
+    """Return the summaries with logistic regression judged on the same rows.
+
+    It is fitted here, or it is that of the ``fitted`` run.
+    """
+    indices = list(range(len(summaries)))
+    if fitted is None:
+        rival = _fit(indices, settings, place, each)
+        storage.write_bytes(_url(place), to_bytes(rival))
+    elif storage.exists(_url(fitted)):
+        rival = from_bytes(storage.read_bytes(_url(fitted)), Posterior, _url(fitted))
+    else:
+        return list(summaries)
+    judged = each(_judged, indices, rival, settings.predict, place)
+    return [
+        replace(summary, judged=found, has_rival=True)
+        for summary, found in zip(summaries, judged, strict=True)
+    ]
+
+
+class _Passes:
+    """Sums over partitions that are read anew in every pass."""
+
+    def __init__(
+        self, model: MarginalExperts, indices: list[int], place: RunPlace, each: Each
+    ) -> None:
+        self.model, self.indices, self.place, self.each = model, indices, place, each
+
+    def observe(self) -> Any:
+        """Return the counts of all rows."""
+        return tree_sum(self.each(_observed, self.indices, self.model, self.place))
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Return the sums of all rows at ``q``; the model has no local states."""
+        return tree_sum(self.each(_sums, self.indices, self.model, q, self.place))
+
+
+def _fit(indices: list[int], settings: ExpertSettings, place: RunPlace, each: Each) -> Posterior:
+    model = MarginalExperts(1)
+    done = drive(
+        model,
+        _Passes(model, indices, place, each),
+        seed=settings.seed,
+        tol=settings.tol,
+        max_iter=MOST_PASSES,
+    )
+    return model.posterior(done.q)
+
+
+def _observed(index: int, model: MarginalExperts, place: RunPlace) -> Any:
+    return model.observe(_batch(work_url(place, "partitions", index, "npz")))
+
+
+def _sums(index: int, model: MarginalExperts, q: Any, place: RunPlace) -> Any:
+    return model.suff_stats(q, _batch(work_url(place, "partitions", index, "npz")), None)
+
+
+def _judged(index: int, rival: Posterior, method: str, place: RunPlace) -> FloatArray:
+    batch = _batch(work_url(place, "partitions", index, "npz"))
+    table = storage.read_table(place.table("rows", index), ["probability"])
+    own = table["probability"].to_numpy()
+    return judge(batch, own, rival.predict(batch, method).probability)
+
+
+@lru_cache(maxsize=2)
+def _batch(url: str) -> Rows:
+    return from_bytes(storage.read_bytes(url), Rows, url)
+
+
+def _url(place: RunPlace) -> str:
+    return storage.join(place.root, "posterior", "rival.npz")

@@ -1,0 +1,136 @@
+"""Estimators say what the pipelines say: one posterior, whoever asks for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose
+
+from flows.cli import main
+from tests.estimators import data
+from vbmodels.estimators import (
+    KeywordExtractor,
+    LatentFeatures,
+    MILGPClassifier,
+    MixtureOfExperts,
+    MultimodalMIC,
+    VariantTester,
+)
+from vbmodels.features.forms import read
+from vbmodels.state import State, from_bytes
+
+
+def piped(name, columns, folder, *settings):
+    """Run a pipeline on a table; return the folder of its run."""
+    source, target = folder / "in.parquet", folder / "out"
+    pq.write_table(pa.table(columns), source)
+    asked = [part for setting in settings for part in ("--set", setting)]
+    with pytest.raises(SystemExit) as stopped:
+        main([name, str(source), str(target), "--no-record", "--partitions", "2", *asked])
+    assert stopped.value.code == 0
+    run_id = json.loads((target / "latest.json").read_text())["run_id"]
+    return Path(target) / "runs" / run_id
+
+
+def table(run, name):
+    return pq.read_table(run / name)
+
+
+@pytest.mark.parametrize("bound", ["bohning", "bouchard"])
+def test_experts(bound, tmp_path):
+    x, y = data.crossed()
+    x = 5.0 + 2.0 * x
+    columns = {"id": [f"r{i}" for i in range(len(y))], "label": y}
+    columns |= {f"x{d}": x[:, d] for d in range(x.shape[1])}
+    run = piped("experts", columns, tmp_path, "inference=cavi", f"gate_bound={bound}",
+                "n_experts=2", "test_share=0")  # fmt: skip
+    found = MixtureOfExperts(2, inference="cavi", gate_bound=bound, n_partitions=2, random_state=0)
+    found.fit(x, y)
+    weights = table(run, "experts")
+    of_experts = np.array(weights["role"].to_pylist()) == "expert"
+    mean = weights["mean"].to_numpy()[of_experts].reshape(2, -1)
+    sd = weights["sd"].to_numpy()[of_experts].reshape(2, -1)
+    assert_allclose(found.expert_means_, mean, rtol=1e-8, atol=1e-10)
+    assert_allclose(found.expert_sds_, sd, rtol=1e-8)
+    assert_allclose(found.predict_proba(x)[:, 1], table(run, "rows")["probability"], atol=1e-9)
+
+
+def test_features(tmp_path):
+    x, _ = data.categories()
+    columns = {"id": [f"r{i}" for i in range(len(x))]}
+    columns |= {f"c{d}": x[:, d].tolist() for d in range(x.shape[1])}
+    settings = ("n_features=3", "anneal=10", "starts=1")
+    run = piped("features", columns, tmp_path, *settings)
+    found = LatentFeatures(3, anneal=10, starts=1, n_partitions=2, random_state=0).fit(x)
+    rows = table(run, "rows")
+    probabilities = np.column_stack([rows[n] for n in rows.column_names if n != "id"])
+    assert found.n_features_ == probabilities.shape[1] == 1
+    # The pipeline's rows start from the fit's own local states, these from nothing.
+    assert_allclose(found.transform(x), probabilities, atol=1e-5)
+    q = from_bytes((run / "posterior" / "q.npz").read_bytes(), State)
+    assert_allclose(read(found.model_, q, found).mean, found.weight_means_, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (MultimodalMIC, ("model=vmmic",)),
+        (MILGPClassifier, ("model=gp_probit", "n_inducing=10")),
+    ],
+)
+def test_bags(kind, settings, tmp_path):
+    x, y = data.bags()
+    rows = [(f"b{i:02d}", f"{i}.{j}", y[i], row.tolist()) for i, bag in enumerate(x)
+            for j, row in enumerate(bag)]  # fmt: skip
+    names = ("bag_id", "instance_id", "label", "features")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    run = piped("bags", columns, tmp_path, *settings)
+    options = {"n_inducing": 10} if kind is MILGPClassifier else {}
+    found = kind(n_partitions=2, random_state=0, **options).fit(x, y)
+    told = dict(zip(*(table(run, "bags")[n].to_pylist() for n in ("bag_id", "probability")),
+                    strict=True))  # fmt: skip
+    expected = [told[f"b{i:02d}"] for i in range(len(y))]
+    assert_allclose(found.predict_proba(x)[:, 1], expected, atol=1e-6)
+    instances = table(run, "instances")
+    told = dict(zip(instances["instance_id"].to_pylist(), instances["probability"].to_pylist(),
+                    strict=True))  # fmt: skip
+    given = found.predict_instance_proba(x)
+    assert_allclose([p for bag in given for p in bag],
+                    [told[row[1]] for row in rows], atol=1e-6)  # fmt: skip
+
+
+def test_variants(tmp_path):
+    counts, _, case = data.reads()
+    columns = data.counts_table(counts, case)
+    run = piped("variants", columns, tmp_path)
+    found = VariantTester(n_partitions=2, random_state=0).fit(pa.table(columns)).test()
+    assert isinstance(found, pa.Table)
+    own = {(p, a): (f, q) for p, a, f, q in zip(*(found[n].to_pylist() for n in
+           ("pos", "alt", "prob", "q_value")), strict=True)}  # fmt: skip
+    loci = table(run, "loci")
+    for pos, alt, prob, _ in zip(*(loci[n].to_pylist() for n in ("pos", "alt", "prob", "q_value")),
+                                 strict=True):  # fmt: skip
+        assert_allclose(own[pos, alt][0], prob, rtol=1e-3, atol=1e-9)
+    called = found.filter(found["called"])
+    assert (called["pos"].to_pylist(), called["alt"].to_pylist()) == ([8], ["G"])
+
+
+def test_keywords(tmp_path):
+    texts, known, complete = data.documents()
+    columns = {"doc_id": [f"d{i}" for i in range(len(texts))], "tokens": texts, "keywords": known,
+               "complete": complete}  # fmt: skip
+    run = piped("keywords", columns, tmp_path, "stem=none", "stop_words=false", "min_count=1")
+    found = KeywordExtractor(stop_words=None, n_partitions=2, random_state=0)
+    found.fit(pa.table(columns))
+    posterior = table(run, "posterior/parameters.parquet")
+    mean = {n: m for n, m in zip(posterior["index"].to_pylist(), posterior["mean"].to_pylist(),
+                                 strict=True)}  # fmt: skip
+    expected = [mean[name] for name in found.feature_names_]
+    assert_allclose(found.coef_means_, expected, rtol=1e-6, atol=1e-8)
+    words = found.score_words(texts, known)
+    assert words[words["probability"] == words["probability"].max()]["selected"].all()

@@ -1,0 +1,59 @@
+"""scikit-learn's own checks: all of them for tables of numbers, those that apply for the rest."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from vbmodels.estimators import (
+    KeywordExtractor,
+    LatentFeatures,
+    MILGPClassifier,
+    MixtureOfExperts,
+    MultimodalMIC,
+    VariantTester,
+)
+
+QUICK = [
+    MixtureOfExperts(2, tau=1.0, shared=False, restarts=1),
+    LatentFeatures(2, anneal=0, starts=1, tol=1e-3),
+]
+DEFAULTS = [MixtureOfExperts(), LatentFeatures()]
+OTHERS = [MultimodalMIC(), MILGPClassifier(), VariantTester(), KeywordExtractor()]
+# What asks nothing of a table of numbers.
+APPLY = (
+    "check_estimator_cloneable",
+    "check_estimator_tags_renamed",
+    "check_valid_tag_types",
+    "check_estimator_repr",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_mixin_order",
+)
+
+
+@parametrize_with_checks(QUICK)
+def test_passes(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", DEFAULTS, ids=lambda e: type(e).__name__)
+def test_passes_with_its_defaults(estimator):
+    with warnings.catch_warnings():
+        # A check that is skipped for want of an optional library says so.
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator, on_fail=None)
+    assert not [r["check_name"] for r in results if r["status"] == "failed"]
+    assert len(results) > 40
+
+
+@pytest.mark.parametrize("estimator", OTHERS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("name", APPLY)
+def test_others_pass_what_applies(estimator, name):
+    getattr(estimator_checks, name)(type(estimator).__name__, estimator)

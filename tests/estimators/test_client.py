@@ -1,0 +1,67 @@
+"""``client=`` over a real Dask cluster: the bits of a fit in this process."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.cluster import connect
+from flows.estimation import DaskExecutor
+from tests.estimators import data
+from vbmodels.estimators import LatentFeatures, MixtureOfExperts
+from vbmodels.estimators.executors import GROUP
+from vbmodels.state import same_bits
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with connect(workers=2) as cluster:
+        yield cluster.client
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The entry points of pyproject.toml, as an installation writes them."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    folder = tmp_path / "vbflows_here-0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: vbflows-here\nVersion: 0\n")
+    lines = [f"[{GROUP}]", *(f"{name} = {value}" for name, value in declared[GROUP].items())]
+    (folder / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_experts_have_the_same_bits(client, installed):
+    x, y = data.crossed()
+    asked = MixtureOfExperts(2, tau=1.0, shared=False, restarts=2, n_partitions=5, random_state=0)
+    here = asked.fit(x, y)
+    there = MixtureOfExperts(**{**asked.get_params(), "client": client}).fit(x, y)
+    assert here.n_iter_ > 10
+    assert same_bits(here.q_, there.q_)
+    assert here.trace_.tolist() == there.trace_.tolist()
+
+
+def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
+    x, _ = data.categories()
+    asked = LatentFeatures(3, anneal=3, starts=1, tol=1e-4, n_partitions=4, random_state=0)
+    here = asked.fit(x)
+    address = client.scheduler.address
+    store = tmp_path / "store"
+    for place in (address, DaskExecutor(client, str(store))):
+        there = LatentFeatures(**{**asked.get_params(), "client": place}).fit(x)
+        assert same_bits(here.q_, there.q_)
+        assert np.array_equal(here.transform(x), there.transform(x))
+    assert not any(store.rglob("*.npz"))
+
+
+def test_a_client_that_nobody_knows_is_refused():
+    x, y = data.crossed()
+    with pytest.raises(TypeError, match="registered in the entry points"):
+        MixtureOfExperts(2, client=object()).fit(x, y)

@@ -1,0 +1,249 @@
+"""What scikit-learn's tools, tables of other libraries and ArviZ see of the estimators."""
+
+from __future__ import annotations
+
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from tests.estimators import data
+from vbmodels.estimators import (
+    KeywordExtractor,
+    LatentFeatures,
+    MILGPClassifier,
+    MixtureOfExperts,
+    MultimodalMIC,
+    VariantTester,
+)
+
+EXPERTS = MixtureOfExperts(2, tau=0.3, shared=False, restarts=1, random_state=0)
+FEATURES = LatentFeatures(3, anneal=5, starts=1, tol=1e-4, random_state=0)
+BAGS = [MultimodalMIC(random_state=0), MILGPClassifier(n_inducing=10, random_state=0)]
+
+
+@pytest.fixture(scope="module")
+def words():
+    texts, known, complete = data.documents()
+    return KeywordExtractor(stop_words=None).fit(texts, known, complete=complete), texts, known
+
+
+def test_pipeline_grid_clone_pickle_and_joblib(tmp_path):
+    x, y = data.crossed()
+    chain = make_pipeline(StandardScaler(), clone(EXPERTS))
+    search = GridSearchCV(chain, {"mixtureofexperts__n_experts": [1, 2]}, cv=3, n_jobs=1).fit(x, y)
+    assert search.best_params_ == {"mixtureofexperts__n_experts": 2}
+    assert search.best_score_ > 0.8
+    fitted = clone(EXPERTS).fit(x, y)
+    path = tmp_path / "fitted.joblib"
+    joblib.dump(fitted, path)
+    for again in (pickle.loads(pickle.dumps(fitted)), joblib.load(path)):
+        assert_array_equal(again.predict_proba(x), fitted.predict_proba(x))
+    assert not hasattr(clone(fitted), "q_")
+
+
+@pytest.mark.slow
+def test_processes_of_joblib_give_the_same_scores():
+    x, y = data.crossed()
+    here, there = (cross_val_score(clone(EXPERTS), x, y, cv=2, n_jobs=n) for n in (1, 2))
+    assert_array_equal(here, there)
+
+
+def test_more_classes_by_one_against_the_rest():
+    x, _ = data.crossed()
+    y = np.digitize(x[:, 0], [-0.4, 0.4])
+    assert OneVsRestClassifier(clone(EXPERTS)).fit(x, y).score(x, y) > 0.9
+
+
+def test_fitted_attributes():
+    x, y = data.crossed()
+    found = clone(EXPERTS).fit(x, y)
+    assert found.converged_ is True
+    assert found.elbo_ == found.trace_[-1]
+    assert len(found.trace_) <= found.n_iter_
+    assert found.expert_means_.shape == found.gate_sds_.shape == (2, 4)
+    assert (found.expert_sds_ > 0).all()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, pa.table])
+def test_experts_take_and_give_every_kind_of_table(kind):
+    x, y = data.crossed()
+    given = x if kind is np.asarray else kind({f"x{d}": x[:, d] for d in range(3)})
+    found = clone(EXPERTS).fit(given, y)
+    assert_array_equal(found.predict_proba(given), clone(EXPERTS).fit(x, y).predict_proba(x))
+    shares = found.responsibilities(given)
+    assert isinstance(shares, type(given))
+    assert_allclose(np.asarray(shares).reshape(len(y), -1).sum(1), 1.0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, pa.table])
+def test_features_impute_in_the_kind_given(kind):
+    x, has = data.categories()
+    holes = x.astype(object)
+    holes[:20, 0] = None
+    named = {f"c{d}": holes[:, d].tolist() for d in range(5)}
+    given = holes if kind is np.asarray else kind(named)
+    found = clone(FEATURES).fit(given)
+    filled, seen = found.impute(given), found.transform(given)
+    assert isinstance(filled, type(given))
+    assert isinstance(seen, type(given))
+    cells = np.asarray(filled.to_pandas() if kind is pa.table else filled)
+    assert_array_equal(cells[20:], x[20:])
+    assert np.mean(cells[:20, 0] == np.where(has[:20], "yes", "no")) > 0.8
+    chance = np.asarray(seen.to_pandas() if kind is pa.table else seen)[:, 0]
+    assert abs(np.corrcoef(chance, has)[0, 1]) > 0.8
+
+
+def test_features_keep_the_rows_names_and_count_new_categories_as_missing():
+    x, _ = data.categories()
+    frame = pd.DataFrame(x[:100], index=[f"r{i}" for i in range(100)], columns=list("abcde"))
+    found = clone(FEATURES).fit(frame)
+    assert found.transform(frame).index.tolist() == frame.index.tolist()
+    odd, hole = frame.copy(), frame.copy()
+    odd.loc["r0", "a"], hole.loc["r0", "a"] = "perhaps", None
+    assert_array_equal(found.transform(odd), found.transform(hole))
+    assert found.impute(odd).loc["r0", "a"] == "perhaps"
+    chain = make_pipeline(clone(FEATURES), clone(EXPERTS))
+    assert chain.fit(frame, frame["a"] == "yes").score(frame, frame["a"] == "yes") > 0.7
+
+
+@pytest.mark.parametrize("estimator", BAGS, ids=lambda e: type(e).__name__)
+def test_bags_from_a_list_and_from_a_long_table(estimator):
+    x, y = data.bags()
+    found = clone(estimator).fit(x, y)
+    table = pd.DataFrame(data.long_table(x, y))
+    again = clone(estimator).fit(pa.Table.from_pandas(table))
+    assert_allclose(again.predict_proba(table), found.predict_proba(x), atol=1e-8)
+    by_row = again.predict_instance_proba(table)
+    expected = found.predict_instance_proba(x)
+    assert [len(p) for p in expected] == [len(bag) for bag in x]
+    of_rows = [expected[int(b[1:])][j] for b, j in zip(table["bag_id"], table["instance_id"],
+               strict=True)]  # fmt: skip
+    assert_allclose(by_row, of_rows, atol=1e-8)
+    assert found.score(x, y) > 0.8
+    assert cross_val_score(clone(estimator), x, y, cv=2).mean() > 0.6
+    assert_array_equal(pickle.loads(pickle.dumps(found)).predict(x), found.predict(x))
+
+
+def test_modalities_in_tuples_and_in_a_table_say_the_same():
+    x, y = data.bags()
+    rng = np.random.default_rng(1)
+    other = [rng.standard_normal((3, 4)) for _ in x]
+    pairs = list(zip(x, other, strict=True))
+    found = MultimodalMIC(random_state=0).fit(pairs, y)
+    rows = [(i, kind, row.tolist()) for i, pair in enumerate(pairs)
+            for kind, bag in zip(("0", "1"), pair, strict=True) for row in bag]  # fmt: skip
+    columns = dict(zip(("bag_id", "modality", "features"), map(list, zip(*rows, strict=True)),
+                       strict=True))  # fmt: skip
+    again = MultimodalMIC(random_state=0).fit(pa.table(columns), y)
+    assert_allclose(again.predict_proba(pa.table(columns)), found.predict_proba(pairs), atol=1e-9)
+    assert [p.shape for p in found.predict_instance_proba(pairs)[0]] == [x[0].shape[:1], (3,)]
+
+
+def test_variants_of_arrays_and_of_tables():
+    counts, ref, case = data.reads()
+    found = VariantTester().fit(counts, ref=ref, case=case)
+    own = found.test()
+    assert own["pos"][own["called"]].tolist() == [7]
+    frame = pd.DataFrame(data.counts_table(counts, case))
+    told = VariantTester().fit(frame).test(frame)
+    assert isinstance(told, pd.DataFrame)
+    assert_allclose(told["prob"], own["prob"], rtol=1e-8)
+    with pytest.raises(NotImplementedError, match="point estimates"):
+        found.to_arviz()
+
+
+def test_keywords_of_texts_and_of_tables(words):
+    found, texts, known = words
+    chosen = found.transform(texts, known)
+    assert np.mean([set(k) <= set(c) for k, c in zip(known, chosen, strict=True)]) == 1.0
+    table = pa.table({"tokens": texts, "doc_id": [f"d{i}" for i in range(len(texts))]})
+    told = found.transform(table)
+    assert told.column_names == ["doc_id", "keywords"]
+    assert told["keywords"].to_pylist() == found.transform(texts)
+    assert found.score_words(table)["rank"].to_pylist()[:1] != [None]
+
+
+@pytest.mark.parametrize("inference", ["marginal", "cavi", "mh"])
+def test_experts_in_arviz(inference):
+    x, y = data.crossed(rows=60)
+    options = {"inference": inference, "warmup": 20, "draws": 10, "thin": 1}
+    found = clone(EXPERTS).set_params(**options).fit(x, y)
+    posterior = found.to_arviz(draws=4000, random_state=0).posterior
+    assert posterior["expert"].dims == ("chain", "draw", "expert_number", "column")
+    drawn = posterior["expert"].to_numpy()
+    if inference == "mh":
+        assert drawn.shape[:2] == (4, 10)
+    else:
+        assert_allclose(drawn.mean((0, 1)), found.expert_means_, atol=5 * found.expert_sds_.max()
+                        / 60)  # fmt: skip
+        assert_allclose(drawn.std((0, 1)), found.expert_sds_, rtol=0.1)
+
+
+def test_others_in_arviz(words):
+    x, y = data.bags()
+    for estimator in BAGS:
+        found = clone(estimator).fit(x, y).to_arviz(4000, random_state=0).posterior
+        assert np.isfinite(next(iter(found.data_vars.values()))).all()
+    found = words[0]
+    drawn = found.to_arviz(4000, random_state=0).posterior["coef"].to_numpy()[0]
+    assert_allclose(drawn.std(0), found.coef_sds_, rtol=0.1)
+    table, _ = data.categories()
+    found = clone(FEATURES).fit(table)
+    drawn = found.to_arviz(4000, random_state=0).posterior["weight"].to_numpy()[0]
+    assert_allclose(drawn.std(0), found.weight_sds_, rtol=0.1)
+
+
+def test_a_fit_that_stops_too_early_says_so():
+    x, y = data.crossed()
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        found = clone(EXPERTS).set_params(inference="cavi", max_iter=3).fit(x, y)
+    assert found.converged_ is False
+    with pytest.raises(ValueError, match=r"the prior was being chosen.*raise max_iter"):
+        MixtureOfExperts(2, max_iter=3, random_state=0).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x, y: MixtureOfExperts(0).fit(x, y), "n_experts"),
+        (lambda x, y: MixtureOfExperts(inference="magic").fit(x, y), "inference"),
+        (lambda x, y: MixtureOfExperts(inference="cavi", prior="mabn1").fit(x, y), "goes with"),
+        (lambda x, y: EXPERTS.fit(x, np.zeros(len(y))), "one class"),
+        (lambda x, y: EXPERTS.fit(x, np.arange(len(y)) % 3), "Only binary"),
+        (lambda x, y: EXPERTS.fit(np.full_like(x, np.nan), y), "NaN"),
+        (lambda x, y: LatentFeatures(max_categories=3).fit(x), "at most 3 categories"),
+        (lambda x, y: LatentFeatures().fit(np.ones((9, 2))), "two categories"),
+        (lambda x, y: MultimodalMIC().fit([x], [1]), "two classes"),
+        (lambda x, y: MultimodalMIC().fit([x, x[:, :2]], [0, 1]), "in bag 1"),
+        (lambda x, y: MultimodalMIC().fit([x, x], [0]), "label for each of the 2 bags"),
+        (lambda x, y: MultimodalMIC().fit([x, x * np.nan], [0, 1]), "finite"),
+        (lambda x, y: MILGPClassifier(kernel="magic").fit([x, x], [0, 1]), "kernel"),
+        (lambda x, y: MultimodalMIC().fit(pd.DataFrame(x), y), "bag_id"),
+        (lambda x, y: VariantTester().fit(x), "whole numbers"),
+        (lambda x, y: VariantTester().fit(pa.table({"pos": [1]})), "chrom"),
+        (lambda x, y: KeywordExtractor().fit(["a text"], [["absent"]]), "known keyword"),
+        (lambda x, y: KeywordExtractor().fit(["a text"], [["text"], []]), "each of 1 documents"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(*data.crossed(rows=40))
+
+
+def test_columns_of_zero_and_one_stay_as_they_are():
+    x, y = data.crossed()
+    hot = OneHotEncoder(sparse_output=False).fit_transform((x > 0).astype(int))
+    found = clone(EXPERTS).fit(hot, y)
+    assert_array_equal(found.centre_, 0.0)
+    assert_array_equal(found.scale_, 1.0)
