@@ -108,7 +108,7 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
     if objective != "bound":
         state = "The draws ended" if fitted.converged else "The draws were stopped"
-        text = f"{state} {took} The {objective} of the present draws does not rise for ever."
+        text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
         return report.Section(f"The {objective}'s trace", text, [plot])
     state = "The bound converged" if fitted.converged else "The bound had not converged"
     return report.Section(

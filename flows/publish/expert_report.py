@@ -22,7 +22,7 @@ AnyPosterior = Posterior | DrawnPosterior
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
-TOP = 10  # weights whose overlap between experts is counted
+TOP = 10  # weights whose overlap between experts is counted; of few columns, half
 
 
 def report(
@@ -240,7 +240,8 @@ def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) ->
         return []
     vectors = one.mean[1][used][:, :-1]
     found = np.degrees(angles(vectors))
-    tops = [set(np.argsort(-np.abs(v))[:TOP].tolist()) for v in vectors]
+    most = min(TOP, max(1, vectors.shape[1] // 2))
+    tops = [set(np.argsort(-np.abs(v))[:most].tolist()) for v in vectors]
     i, j = np.triu_indices(len(used), 1)
     overlap = [len(tops[a] & tops[b]) / len(tops[a] | tops[b]) for a, b in zip(i, j, strict=True)]
     results.update(mean_angle=float(found.mean()), mean_overlap=float(np.mean(overlap)))
@@ -252,7 +253,7 @@ def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) ->
         Section(
             "How different the experts are",
             f"The angle between every two experts' weights (mean {found.mean():.0f} degrees; 90 is "
-            f"unrelated) and how far their {TOP} largest weights are the same columns (mean "
+            f"unrelated) and how far their {most} largest weights are the same columns (mean "
             f"{np.mean(overlap):.2f}). With many columns random directions are near 90 degrees.",
             (),
             (Grid(("experts", "angle (degrees)", "overlap of top weights"), rows[:45]),),
