@@ -28,7 +28,7 @@ from flows.faults import Fault, InputError
 from flows.ingest import variant_counts
 from flows.ingest.regions import fasta_contigs
 from flows.ingest.sample_sheet import check_samples, check_sheet, read_sheet
-from flows.partition import Part
+from flows.partition import Part, Slice
 from flows.publish.run import RunPlace
 from flows.publish.variant_report import PartCalls, report
 from flows.publish.vcf import write_vcf
@@ -48,6 +48,7 @@ class CheckedVariants(Checked):
 
     samples: tuple[str, ...] = ()
     columns: int = 1
+    named: tuple[tuple[str, str], ...] = ()  # what a sheet names: URL, fingerprint
 
 
 class Variants:
@@ -65,7 +66,9 @@ class Variants:
                 return Checked(0, tuple(faults))
             total = sum(r.length for r in regions_of(settings))
             lines = read_sheet(file.url)
-            return CheckedVariants(total, (), (), tuple({x.sample for x in lines}))
+            urls = sorted({str(settings.fasta), *(x.path for x in lines)})
+            named = tuple((url, storage.fingerprint_of(url)) for url in urls)
+            return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
         rows, samples, faults = variant_counts.check_counts(file.url)
         return CheckedVariants(rows, tuple(faults), (), tuple(sorted(samples)), 6)
 
@@ -93,7 +96,10 @@ class Variants:
             if faults:
                 raise InputError(faults)
         each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
-        return partition.cut(files, [c.rows for c in checked], each, settings.partitions)
+        parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
+        # What a sheet names is part of what a partition is made of, though no rows of it are.
+        named = [Slice(url, 0, 0, mark) for c in checked for url, mark in getattr(c, "named", ())]
+        return [Part(part.index, (*part.slices, *named)) for part in parts]
 
     def ingest(self, part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
         """Count the reads of a partition's positions, or sort its rows of counts."""

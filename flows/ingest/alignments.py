@@ -1,4 +1,4 @@
-"""Opening BAM, CRAM and FASTA files through htslib, quietly."""
+"""Opening BAM, CRAM and FASTA files through htslib, quietly, from copies where they are remote."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pysam
 
+from flows import storage
 from flows.settings import VariantSettings
 
 
@@ -22,7 +23,18 @@ def quiet() -> Iterator[None]:
 
 def open_alignment(path: str, settings: VariantSettings) -> pysam.AlignmentFile:
     """Open a BAM, or a CRAM with the FASTA of the settings."""
-    return pysam.AlignmentFile(path, reference_filename=settings.fasta)
+    reference = None if settings.fasta is None else local_fasta(settings.fasta)
+    return pysam.AlignmentFile(local_alignment(path), reference_filename=reference)
+
+
+def local_alignment(path: str) -> str:
+    """Return a local path of a BAM or CRAM, with its index beside it where there is one."""
+    return storage.as_local(path, ".bai", ".csi", ".crai")
+
+
+def local_fasta(path: str) -> str:
+    """Return a local path of a FASTA, with its index beside it where there is one."""
+    return storage.as_local(path, ".fai", ".gzi")
 
 
 def told(error: BaseException) -> str:

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from flows import storage
 from flows.faults import Fault
 from flows.ingest.nesarc import Form, read_nesarc
-from flows.ingest.slabs import slabs
+from flows.ingest.slabs import SLAB, slabs
 from vbmodels.state import IntArray
 
 ID = "id"
@@ -48,36 +47,31 @@ def read_file(url: str, start: int = 0, stop: int | None = None, form: Form = "t
 
 
 def read_slabs(url: str, form: Form = "table") -> Iterator[tuple[int, pa.Table]]:
-    """Yield (first row, rows) of a file piece by piece; other forms than Parquet tables whole."""
-    if form != "table" or url.endswith(".csv"):
-        yield 0, read_file(url, form=form)
-        return
-    for first, table in slabs(url):
-        yield first, table.combine_chunks()
+    """Yield (first row, rows) of a file piece by piece."""
+    found = _csv_slabs(url) if url.endswith(".csv") else slabs(url)
+    for first, table in found:
+        of_form = table if form == "table" else read_nesarc(table, form, url)
+        yield first, of_form.combine_chunks()
+
+
+def _csv_slabs(url: str) -> Iterator[tuple[int, pa.Table]]:
+    first, held, size = 0, [], 0
+    for batch in storage.csv_batches(url, _NULLS):
+        held.append(batch)
+        size += batch.nbytes
+        if size > SLAB:
+            table = pa.Table.from_batches(held)
+            yield first, table
+            first, held, size = first + table.num_rows, [], 0
+    if held:
+        yield first, pa.Table.from_batches(held)
 
 
 def _read_rows(url: str, start: int, stop: int | None) -> pa.Table:
     if not url.endswith(".csv"):
         table = storage.read_table(url) if stop is None else storage.read_rows(url, start, stop)
         return table.combine_chunks()
-    options = pa.csv.ConvertOptions(
-        null_values=_NULLS,
-        strings_can_be_null=True,
-        column_types=dict.fromkeys(_header(url), pa.string()),
-    )
-    try:
-        table = pa.csv.read_csv(pa.BufferReader(storage.read_bytes(url)), convert_options=options)
-    except pa.ArrowInvalid as error:
-        raise storage.StorageError(f"cannot read {url} as CSV: {error}") from error
-    return table.slice(start, None if stop is None else stop - start).combine_chunks()
-
-
-def _header(url: str) -> list[str]:
-    try:
-        table = pa.csv.open_csv(pa.BufferReader(storage.read_bytes(url)))
-    except pa.ArrowInvalid as error:
-        raise storage.StorageError(f"cannot read {url} as CSV: {error}") from error
-    return list(table.schema.names)
+    return pa.Table.from_batches(storage.csv_batches(url, _NULLS, start, stop)).combine_chunks()
 
 
 def read_pieces(

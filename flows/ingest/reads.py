@@ -6,7 +6,7 @@ import numpy as np
 import pysam
 from numpy.typing import NDArray
 
-from flows.ingest.alignments import open_alignment, quiet
+from flows.ingest.alignments import local_fasta, open_alignment, quiet
 from flows.ingest.regions import Region, in_file
 from flows.settings import VariantSettings
 from vbmodels.variants.batch import BASES
@@ -16,7 +16,7 @@ _NO_CAP = 2**31 - 1
 
 def reference(path: str, region: Region) -> NDArray[np.int8]:
     """Return the reference bases as indices in ACGT, -1 where there is none (N)."""
-    with quiet(), pysam.FastaFile(path) as fasta:
+    with quiet(), pysam.FastaFile(local_fasta(path)) as fasta:
         text = fasta.fetch(region.contig, region.start, region.stop).upper()
     codes = np.full(256, -1, np.int8)
     codes[[ord(b) for b in BASES]] = range(4)

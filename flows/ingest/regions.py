@@ -9,9 +9,10 @@ import pysam
 
 from flows import storage
 from flows.faults import Fault, InputError
-from flows.ingest.alignments import quiet, told
+from flows.ingest.alignments import local_fasta, quiet, told
 from flows.settings import VariantSettings
 
+MOST = 256 * 2**20  # bytes of a BED file
 _UNKNOWN = 2**31 - 1
 
 
@@ -48,9 +49,11 @@ def fasta_contigs(path: str) -> dict[str, int]:
         If it cannot be read, or has no index and none can be made.
     """
     try:
-        with quiet(), pysam.FastaFile(path) as fasta:
+        with quiet(), pysam.FastaFile(local_fasta(path)) as fasta:
             return dict(zip(fasta.references, fasta.lengths, strict=True))
-    except (OSError, ValueError) as error:
+    except storage.TransientStorageError:
+        raise
+    except (OSError, ValueError, storage.StorageError) as error:
         found = "no such file" if not storage.exists(path) else told(error)
         raise InputError(
             [
@@ -126,7 +129,7 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
 def _bed(path: str) -> list[tuple[str, int | None, str, int, int | None]]:
     wanted: list[tuple[str, int | None, str, int, int | None]] = []
     faults = []
-    for row, text in enumerate(storage.read_bytes(path).decode().splitlines(), start=1):
+    for row, text in enumerate(storage.read_bytes(path, MOST).decode().splitlines(), start=1):
         if not text.strip() or text.startswith(("#", "track", "browser")):
             continue
         cells = text.split()

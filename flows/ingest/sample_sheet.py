@@ -11,10 +11,11 @@ import pysam
 
 from flows import storage
 from flows.faults import Fault, InputError
-from flows.ingest.alignments import open_alignment, quiet, told
+from flows.ingest.alignments import local_alignment, open_alignment, quiet, told
 from flows.ingest.regions import fasta_contigs, in_file, other_names, regions
 from flows.settings import VariantSettings
 
+MOST = 16 * 2**20  # bytes of a sample sheet
 CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
 
 
@@ -38,7 +39,7 @@ def read_sheet(url: str) -> list[Alignment]:
     InputError
         With every fault of the sheet.
     """
-    text = storage.read_bytes(url).decode("utf-8-sig", errors="replace")
+    text = storage.read_bytes(url, MOST).decode("utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text))
     names = [name.strip() for name in reader.fieldnames or []]
     missing = [name for name in ("sample", "replicate", "path") if name not in names]
@@ -126,12 +127,15 @@ def _check_alignment(
         return [Fault(**where, expected="a BAM or CRAM file", found=f"no file {line.path}")]
     try:
         with quiet(), open_alignment(line.path, settings) as file:
+            local = local_alignment(line.path)
             if not file.has_index():
-                return [_no_index(line.path, where)] if not _make_index(line.path) else []
-            truncated = _truncated(file, line.path)
+                return [_no_index(line.path, where)] if not _make_index(local) else []
+            truncated = _truncated(file, local)
             names = list(file.references)
             lengths = dict(zip(file.references, file.lengths, strict=True))
-    except (OSError, ValueError) as error:
+    except storage.TransientStorageError:
+        raise
+    except (OSError, ValueError, storage.StorageError) as error:
         return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
     if truncated:
         return [
@@ -157,8 +161,6 @@ def _check_alignment(
 def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
     if not file.is_cram:
         return file.check_truncation() is False
-    if not storage.is_local(path):
-        return False
     # htslib looks at the end of a BAM only; a whole CRAM ends with a container that spells EOF.
     with open(path, "rb") as raw:
         raw.seek(max(os.path.getsize(path) - CRAM_END, 0))

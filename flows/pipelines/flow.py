@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from prefect import Flow, flow
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogHandler
+from prefect.states import Cancelled
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -31,7 +32,13 @@ def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow
         resume: str | None,
         since: str | None,
     ) -> Any:
-        return body(Recorded(), source, target, settings, compute, resume, since)
+        stages = Recorded()
+        try:
+            return body(stages, source, target, settings, compute, resume, since)
+        except KeyboardInterrupt as error:
+            if stages.cancelled:
+                return Cancelled(message=str(error))
+            raise
 
     pipeline.__signature__ = _signature(kind)  # type: ignore[attr-defined]
     made: Flow[..., Any] = flow(  # type: ignore[call-overload]

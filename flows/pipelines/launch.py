@@ -78,4 +78,5 @@ def _interrupts_as_failures() -> Iterator[None]:
     try:
         yield
     except Interrupted as error:
-        raise RunError(f"interrupted; {error}") from error
+        how = str(error.__cause__ or "") or "interrupted"
+        raise RunError(f"{how}; {error}") from error

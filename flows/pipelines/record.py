@@ -38,7 +38,8 @@ def record(
     The server is the one that ``PREFECT_API_URL`` (or Prefect's profile) names, else one that
     lives as long as the run. Where neither answers, `say` gets one line and the same body runs
     unrecorded. An exception of the body arrives unchanged; Ctrl-C and SIGTERM arrive as
-    ``KeyboardInterrupt``, after the end of the run is recorded.
+    ``KeyboardInterrupt``, after the end of the run is recorded; so does a Cancel on Prefect's page,
+    which is heeded between stages and sweeps.
     """
     watched = _Watched(body)
     request = (source, target, settings, compute, resume, since)
@@ -47,6 +48,8 @@ def record(
             with _quiet(), _server() as run_flow:
                 run_flow(family, type(settings), watched, request)
         except Exception as error:
+            if watched.stopped is not None:
+                raise watched.stopped from watched.stopped.__cause__
             if watched.error is not None:
                 raise watched.error from watched.error.__cause__
             if watched.finished:
@@ -67,6 +70,7 @@ class _Watched(Generic[R]):
         self._body = body
         self.begun = self.finished = False
         self.error: Exception | None = None
+        self.stopped: KeyboardInterrupt | None = None
         self.result: R
 
     def __call__(self, stages: Stages, *request: Any) -> None:
@@ -75,6 +79,9 @@ class _Watched(Generic[R]):
             self.result = self._body(stages, *request)
         except Exception as error:
             self.error = error
+            raise
+        except KeyboardInterrupt as error:
+            self.stopped = error
             raise
         self.finished = True
 

@@ -40,6 +40,10 @@ _UNANSWERED = 60.0  # seconds without another attempt after the server did not a
 _NOT_KEPT = {"persist_result": False, "cache_policy": NO_CACHE}  # large results stay out of it
 
 
+class CancelledOnPage(KeyboardInterrupt):
+    """Someone pressed Cancel on the run's page."""
+
+
 class Recorded:
     """Stages of the Prefect flow run in which this object is made."""
 
@@ -56,6 +60,7 @@ class Recorded:
         self._folder: str | None = None
         self._bar: UUID | None = None
         self._pace = Pace()
+        self.cancelled = False
         self._unanswered = -float("inf")  # when the server last did not answer
 
     def begin(self, run_id: str, folder: str) -> None:
@@ -64,7 +69,8 @@ class Recorded:
         self._show(_rename, self._run_id, run_id)
 
     def call(self, name: str, function: Callable[..., R], *args: Any) -> R:
-        """Run one stage as one task, in the calling thread."""
+        """Run one stage as one task, in the calling thread, unless the run was cancelled."""
+        self._heed_cancel()
 
         # The arguments stay outside of Prefect, which would search and copy them.
         def stage() -> R:
@@ -123,9 +129,10 @@ class Recorded:
         return results
 
     def progress(self, fraction: float, text: str) -> None:
-        """Move the run's progress bar."""
+        """Move the run's progress bar, unless the run was cancelled."""
         if not (self._pace.due() or fraction >= 1.0):
             return
+        self._heed_cancel()
         percent, description = 100.0 * min(max(fraction, 0.0), 1.0), escape(text)
         if self._bar is None:
             self._bar = self._show(create_progress_artifact, percent, "progress", description)
@@ -154,6 +161,13 @@ class Recorded:
             image = "data:image/png;base64," + base64.b64encode(image).decode()
         self._show(create_image_artifact, image, key)
 
+    def _heed_cancel(self) -> None:
+        """Stop if the run was cancelled: a run started by hand has no runner that would do it."""
+        state = self._show(_state_of, self._run_id)
+        if state is not None and (state.is_cancelling() or state.is_cancelled()):
+            self.cancelled = True
+            raise CancelledOnPage("cancelled on Prefect's page")
+
     def _show(self, create: Callable[..., R], *args: Any) -> R | None:
         """Tell the server; a server that does not answer must not end the run."""
         if time.monotonic() - self._unanswered < _UNANSWERED:
@@ -174,6 +188,11 @@ def _at_once(create: Callable[..., R], *args: Any) -> R:
 def _rename(run_id: UUID, name: str) -> None:
     with get_client(sync_client=True) as client:
         client.update_flow_run(run_id, name=name)
+
+
+def _state_of(run_id: UUID) -> State[Any] | None:
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(run_id).state
 
 
 def _cells(row: Row) -> dict[str, Any]:

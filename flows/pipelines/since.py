@@ -21,13 +21,14 @@ from flows import storage
 from flows.families.base import Checked, CutsTogether, Family, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.partition import Part
+from flows.pipelines.compute import each_of
 from flows.pipelines.running import Run
 from flows.publish.report import Section
 from flows.publish.run import PublishError, RunPlace, RunRecord, open_run, versions
 from flows.settings import RunSettings
 from flows.storage import InputFile, StorageError
 from vbmodels.cavi import CatchesUp, Continuable
-from vbmodels.state import to_bytes
+from vbmodels.state import State, StateError, from_bytes, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
 
@@ -175,8 +176,8 @@ def left_by_earlier(run: Run, model: Any, prepared: Prepared) -> dict[str, Any]:
     fields: dict[str, Any] = {"start": since.start}
     if prepared.of_parts:
         if model.keeps_locals:
-            fields["first_locals"] = _present([kept.local for kept in since.kept])
-        fields["known_stats"] = _present([kept.stats for kept in since.kept])
+            fields["first_locals"] = _whole(run, [kept.local for kept in since.kept])
+        fields["known_stats"] = _whole(run, [kept.stats for kept in since.kept])
     return fields
 
 
@@ -307,7 +308,28 @@ def _keep_state(
     return urls["local"], urls["stats"]
 
 
-def _present(urls: Sequence[str | None]) -> tuple[str | None, ...]:
-    """Keep the URLs of what is still there; empty where nothing is."""
-    found = tuple(url if url and storage.exists(url) else None for url in urls)
+def _whole(run: Run, urls: Sequence[str | None]) -> tuple[str | None, ...]:
+    """Keep the URLs of what is still there and undamaged; empty where nothing is."""
+    asked = [url for url in urls if url]
+    faults = dict(zip(asked, each_of(run.compute)(_fault_of, asked), strict=True))
+    damaged = [url for url in asked if faults[url]]
+    if damaged:
+        run.since.notes.append(
+            f"What run {run.since.earlier.run_id} kept of {len(damaged)} partitions is damaged "
+            f"({faults[damaged[0]]}); they started anew."
+        )
+    found = tuple(url if url and faults[url] is None else None for url in urls)
     return found if any(found) else ()
+
+
+def _fault_of(url: str) -> str | None:
+    """Say what is wrong with a stored state: empty where it is not there, None where nothing."""
+    try:
+        from_bytes(storage.read_bytes(url), State, url)
+    except storage.TransientStorageError:
+        raise
+    except StorageError:
+        return ""
+    except StateError as error:
+        return str(error)
+    return None

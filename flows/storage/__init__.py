@@ -7,7 +7,7 @@ stores several times faster.
 
 from flows.storage.access import using
 from flows.storage.errors import StorageError, TransientStorageError, impatient
-from flows.storage.inputs import InputFile, expand, refuse_changed
+from flows.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
 from flows.storage.objects import (
     check_writable,
     copy,
@@ -19,7 +19,9 @@ from flows.storage.objects import (
     read_bytes,
     write_bytes,
 )
+from flows.storage.staging import as_local
 from flows.storage.tables import (
+    csv_batches,
     parquet_file,
     read_batches,
     read_rows,
@@ -34,12 +36,15 @@ __all__ = [
     "StorageError",
     "TransientStorageError",
     "absolute",
+    "as_local",
     "check_writable",
     "copy",
     "create_bytes",
+    "csv_batches",
     "delete",
     "exists",
     "expand",
+    "fingerprint_of",
     "impatient",
     "is_local",
     "join",

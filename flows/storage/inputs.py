@@ -66,17 +66,23 @@ def refuse_changed(url: str, fingerprint: str) -> None:
         Its `InputFile.fingerprint`.
     """
 
+    if fingerprint_of(url) != fingerprint:
+        raise StorageError(
+            f"{url} has changed since this run first read it (another ETag, time or size); start "
+            "a new run when it is no longer being written"
+        )
+
+
+def fingerprint_of(url: str) -> str:
+    """Return what marks the version of one file that is there now."""
+
     def look() -> str:
         with told("read", url):
             fs, path = filesystem(url)
             fs.invalidate_cache()
             return _fingerprint(fs.info(path))
 
-    if persistent(is_local(url), look) != fingerprint:
-        raise StorageError(
-            f"{url} has changed since this run first read it (another ETag, time or size); start "
-            "a new run when it is no longer being written"
-        )
+    return persistent(is_local(url), look)
 
 
 def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:

@@ -15,12 +15,17 @@ from flows.storage.errors import StorageError, persistent, told
 from flows.storage.urls import absolute, is_local, join
 
 
-def read_bytes(url: str) -> bytes:
-    """Read one object."""
+def read_bytes(url: str, most: int | None = None) -> bytes:
+    """Read one object, if it has no more than ``most`` bytes."""
 
     def read() -> bytes:
         with told("read", url):
             fs, path = filesystem(url)
+            if most is not None and (size := int(fs.info(path)["size"] or 0)) > most:
+                raise StorageError(
+                    f"cannot read {url}: it has {size:,} bytes, expected at most {most:,}; is it "
+                    "the right file?"
+                )
             data: bytes = fs.cat_file(path)
             return data
 

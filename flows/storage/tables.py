@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from flows.storage.access import arrow
 from flows.storage.errors import (
     FIRST_PAUSE,
     PATIENCE,
+    StorageError,
     TransientStorageError,
     persistent,
     told,
@@ -134,6 +136,78 @@ def _group(
     wanted = None if columns is None else [name for name in columns if name in names]
     with told("read", url):
         yield from file.iter_batches(rows, row_groups=[group], columns=wanted)
+
+
+def csv_batches(
+    url: str, null_values: Sequence[str], start: int = 0, stop: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read rows ``start`` to ``stop`` of a CSV file as text, a piece of it at a time.
+
+    A file has no index of its rows, so it is read from its beginning. There is at least one
+    batch, which may be empty. When an object store stops answering, it is read again up to
+    where it was.
+    """
+    done, pause, first = start, FIRST_PAUSE, True
+    while True:
+        try:
+            for batch in _csv_from(url, null_values, done, stop):
+                if first or batch.num_rows:
+                    done, pause, first = done + batch.num_rows, FIRST_PAUSE, False
+                    yield batch
+        except TransientStorageError:
+            if is_local(url) or pause > PATIENCE / 2.0:
+                raise
+            time.sleep(pause)
+            pause *= 2.0
+        else:
+            return
+
+
+def _csv_from(
+    url: str, null_values: Sequence[str], start: int, stop: int | None
+) -> Iterator[pa.RecordBatch]:
+    at = 0
+    with _csv(url, null_values) as reader:
+        yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+        while stop is None or at < stop:
+            with told("read", url):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+                except pa.ArrowInvalid as error:
+                    raise _not_csv(url, error) from error
+            low = max(start - at, 0)
+            high = batch.num_rows if stop is None else min(stop - at, batch.num_rows)
+            at += batch.num_rows
+            if low < high:
+                yield batch.slice(low, high - low)
+
+
+def _csv(url: str, null_values: Sequence[str]) -> pc.CSVStreamingReader:
+    """Open a CSV file, every column as text."""
+    read = pc.ReadOptions(block_size=BUFFER)
+
+    def opened() -> pc.CSVStreamingReader:
+        with told("read", url):
+            fs, path = arrow(url)
+            try:
+                with fs.open_input_stream(path) as stream, pc.open_csv(stream, read) as reader:
+                    names = reader.schema.names
+                convert = pc.ConvertOptions(
+                    null_values=list(null_values),
+                    strings_can_be_null=True,
+                    column_types=dict.fromkeys(names, pa.string()),
+                )
+                return pc.open_csv(fs.open_input_stream(path), read, convert_options=convert)
+            except pa.ArrowInvalid as error:
+                raise _not_csv(url, error) from error
+
+    return persistent(is_local(url), opened)
+
+
+def _not_csv(url: str, error: pa.ArrowInvalid) -> StorageError:
+    return StorageError(f"cannot read {url} as CSV: {error}")
 
 
 def write_table(url: str, table: pa.Table) -> None:

@@ -184,6 +184,26 @@ def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):
     assert (states["score 1"], states["score 11"]) == ("Failed", "Cancelled")
 
 
+def test_cancel_on_the_page_stops_a_run_by_hand(prefect_server):
+    from prefect.context import FlowRunContext
+    from prefect.states import Cancelling
+
+    def body(stages, *_):
+        stages.begin("cancelled-by-hand", "out")
+        run_id = FlowRunContext.get().flow_run.id
+        stages.progress(0.0, "sweep 1")
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(run_id, Cancelling())
+        for sweep in range(200):
+            time.sleep(0.1)
+            stages.progress(0.1, f"sweep {sweep}")
+        raise AssertionError("it went on")
+
+    with pytest.raises(KeyboardInterrupt, match="cancelled on Prefect's page"):
+        run(body)
+    eventually(lambda: flow_run("cancelled-by-hand").state_name, "Cancelled")
+
+
 def test_wrong_input_arrives_unchanged(prefect_server):
     error = InputError([Fault("a.parquet", "a name", "null", "doc_id", 3)])
 

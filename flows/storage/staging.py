@@ -1,0 +1,148 @@
+"""Objects that a library can read only as local files: copied to this machine, once each.
+
+The copies stand in ``VBFLOWS_STAGING`` (by default a folder of this user among the temporary
+files), which all processes of the machine share. They take no more than
+``VBFLOWS_STAGING_GIB`` (by default 50): those that were used longest ago go first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.storage.access import filesystem
+from flows.storage.errors import StorageError, persistent, told
+from flows.storage.inputs import fingerprint_of
+from flows.storage.urls import absolute, is_local
+
+PIECE = 8 * 2**20  # bytes held at a time
+LIMIT = 50.0  # GiB
+
+
+def as_local(url: str, *beside: str) -> str:
+    """Return a local path of an object: its own, or that of a copy that is made where needed.
+
+    Parameters
+    ----------
+    url
+        The object.
+    beside
+        Endings of objects that a reader looks for next to it, such as ``.bai``: in place of
+        its own ending and after it; copied where they exist.
+
+    Raises
+    ------
+    StorageError
+        If it does not exist, or there is no room for it.
+    """
+    if is_local(url):
+        return absolute(url)
+    url = absolute(url)
+    name = url.rsplit("/", 1)[-1]
+    key = hashlib.sha256(f"{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
+    place = _folder() / key
+    with _alone(key):
+        if not (place / name).exists():
+            size = _size(url)
+            _make_room(size, url)
+            place.mkdir(exist_ok=True)
+            stem = url.rpartition(".")[0]
+            for other in dict.fromkeys(made for end in beside for made in (url + end, stem + end)):
+                _copy_if_there(other, place)
+            _copy(url, place / name)
+        os.utime(place)
+    return str(place / name)
+
+
+def _folder() -> Path:
+    given = os.environ.get("VBFLOWS_STAGING")
+    folder = Path(given or Path(tempfile.gettempdir()) / f"vbflows-staging-{os.getuid()}")
+    with told("write", str(folder)):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise StorageError(
+                f"cannot copy objects to {folder}: it belongs to someone else; set VBFLOWS_STAGING "
+                "to a folder of your own"
+            )
+    return folder
+
+
+@contextmanager
+def _alone(key: str) -> Iterator[None]:
+    """Let one process of this machine at a time make a copy."""
+    with open(_folder() / f"{key}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _size(url: str) -> int:
+    def look() -> int:
+        with told("read", url):
+            fs, path = filesystem(url)
+            return int(fs.info(path)["size"] or 0)
+
+    return persistent(False, look)
+
+
+def _copy_if_there(url: str, place: Path) -> None:
+    try:
+        _size(url)
+    except StorageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return
+        raise
+    _copy(url, place / url.rsplit("/", 1)[-1])
+
+
+def _copy(url: str, target: Path) -> None:
+    """Copy an object piece by piece; the file is there when it is whole."""
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+
+    def copied() -> None:
+        with told("read", url):
+            fs, path = filesystem(url)
+            size, begin = int(fs.info(path)["size"] or 0), 0
+            with open(part, "r+b" if part.exists() else "wb") as file:
+                begin = file.seek(0, os.SEEK_END)  # where an attempt before this one ended
+                while begin < size:
+                    begin += file.write(fs.cat_file(path, begin, min(begin + PIECE, size)))
+
+    try:
+        persistent(False, copied)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _make_room(size: int, url: str) -> None:
+    """Remove the copies used longest ago until one more has room.
+
+    A reader that has a removed copy open keeps it; one that comes later copies it again.
+    """
+    limit = float(os.environ.get("VBFLOWS_STAGING_GIB", LIMIT)) * 2**30
+    folder = _folder()
+    if size > limit:
+        raise StorageError(
+            f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and copies may take "
+            f"{limit / 2**30:g}; raise VBFLOWS_STAGING_GIB"
+        )
+    kept = sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
+    sizes = {p: sum(f.stat().st_size for f in p.iterdir()) for p in kept}
+    taken = sum(sizes.values())
+    while kept and taken + size > limit:
+        oldest = kept.pop(0)
+        taken -= sizes[oldest]
+        shutil.rmtree(oldest, ignore_errors=True)
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise StorageError(
+            f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and {folder} has "
+            f"{free / 2**30:.1f} free; free some or set VBFLOWS_STAGING to another disk"
+        )
