@@ -29,6 +29,7 @@ from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.ingest import bag_classes, bags_check
 from flows.ingest import bags as instances_of
+from flows.ingest.slabs import slabs
 from flows.partition import Part
 from flows.publish.bag_report import Block, report
 from flows.publish.bag_summary import BagSummary, summarise
@@ -59,10 +60,13 @@ class BagsFamily:
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
-        table = storage.read_table(file.url)
-        multi = settings.model != "vmmic" and bag_classes.has_classes(table)
-        faults, runs = bags_check.check_bags(table, file.url, settings.model != "vmmic")
-        return CheckedBags(table.num_rows, tuple(faults), (), runs, multi)
+        opened = storage.parquet_file(file.url)
+        rows, empty = opened.metadata.num_rows, opened.schema_arrow.empty_table()
+        several = settings.model != "vmmic"
+        multi = several and bag_classes.has_classes(empty)
+        pieces = slabs(file.url) if rows else None
+        faults, runs = bags_check.check_bags(empty, file.url, several, pieces)
+        return CheckedBags(rows, tuple(faults), (), runs, multi)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 
 from flows.faults import Fault
 from flows.ingest.row_faults import row_faults
+from flows.ingest.slabs import joined_faults
 from vbmodels.state import IntArray
 
 NOT_KNOWN = -1
@@ -27,6 +31,77 @@ def differs(
 ) -> Fault:
     """Make a fault of one place of a file."""
     return Fault(file, expected, found, column=column, row=row, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class Thin:
+    """Rows of a file of bags without the numbers in them, which need not be held together.
+
+    Attributes
+    ----------
+    table
+        Every column but ``features`` and ``bag_features``.
+    lengths, own
+        Numbers in these two of each row, -1 for null; ``own`` is empty where the file has none.
+    prints
+        Digest of each row's ``bag_features``.
+    faults
+        Numbers that are not finite.
+    """
+
+    table: pa.Table
+    lengths: IntArray
+    own: IntArray
+    prints: NDArray[np.int64]
+    faults: list[Fault]
+
+
+_NUMBERS = ("features", "bag_features")
+
+
+def thinned(pieces: Iterable[tuple[int, pa.Table]], file: str) -> Thin:
+    """Look at the numbers of a file piece by piece, given as (first row, rows)."""
+    tables, lengths, own, prints = [], [], [], []
+    found: dict[str, list[tuple[int, list[Fault]]]] = {name: [] for name in _NUMBERS}
+    for first, table in pieces:
+        columns = {
+            name: table[name].cast(pa.list_(pa.float64())).combine_chunks()
+            for name in _NUMBERS
+            if name in table.column_names
+        }
+        for name, column in columns.items():
+            found[name].append((first, _not_finite(column, name, file)))
+        lengths.append(_lengths_of(columns["features"]))
+        if "bag_features" in columns:
+            own.append(_lengths_of(columns["bag_features"]))
+            prints.append(_prints(columns["bag_features"]))
+        tables.append(table.drop_columns(list(columns)))
+    some = [joined_faults(each) for each in found.values() if each]
+    return Thin(
+        pa.concat_tables(tables),
+        np.concatenate(lengths),
+        np.concatenate(own) if own else np.zeros(0, np.int64),
+        np.concatenate(prints) if prints else np.zeros(0, np.int64),
+        [fault for faults in some for fault in faults],
+    )
+
+
+def _lengths_of(column: pa.ListArray) -> IntArray:
+    lengths: IntArray = pc.fill_null(pc.list_value_length(column), -1).to_numpy(
+        zero_copy_only=False
+    )
+    return lengths.astype(np.int64)
+
+
+def _prints(column: pa.ListArray) -> NDArray[np.int64]:
+    """Digest every row's numbers; 0.0 and -0.0 are the same number."""
+    values = np.nan_to_num(column.flatten().to_numpy(zero_copy_only=False)) + 0.0
+    ends = np.cumsum(np.maximum(_lengths_of(column), 0))
+    digests = (
+        hashlib.blake2b(values[a:b].tobytes(), digest_size=8).digest()
+        for a, b in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True)
+    )
+    return np.frombuffer(b"".join(digests), np.int64)
 
 
 def known_labels(table: pa.Table, file: str) -> tuple[NDArray[np.int8], list[Fault]]:
@@ -48,7 +123,7 @@ def known_labels(table: pa.Table, file: str) -> tuple[NDArray[np.int8], list[Fau
     return clean.astype(np.int8), faults
 
 
-def name_faults(plain: dict[str, Any], file: str) -> list[Fault]:
+def name_faults(plain: dict[str, Any], lengths: IntArray, file: str) -> list[Fault]:
     """List rows without the name of a bag, and instances without that of a modality."""
     names = plain["bag_id"]
     empty = pc.or_kleene(pc.is_null(names), pc.equal(pc.fill_null(names, ""), ""))
@@ -58,9 +133,7 @@ def name_faults(plain: dict[str, Any], file: str) -> list[Fault]:
                             "name the bag of every row"),
     )  # fmt: skip
     if "modality" in plain:
-        unnamed = np.asarray(pc.is_null(plain["modality"])) & np.asarray(
-            pc.is_valid(plain["features"])
-        )
+        unnamed = np.asarray(pc.is_null(plain["modality"])) & (lengths >= 0)
         if unnamed.any() and plain["modality"].null_count < len(names):
             faults += row_faults(
                 np.flatnonzero(unnamed),
@@ -70,12 +143,11 @@ def name_faults(plain: dict[str, Any], file: str) -> list[Fault]:
     return faults
 
 
-def feature_widths(plain: dict[str, Any], file: str) -> tuple[dict[str, int], list[Fault]]:
-    """Return the number of features by modality, and rows that are not finite or differ."""
-    faults = _not_finite(plain["features"], "features", file)
-    lengths = pc.fill_null(pc.list_value_length(plain["features"]), -1).to_numpy(
-        zero_copy_only=False
-    )
+def feature_widths(
+    plain: dict[str, Any], lengths: IntArray, file: str
+) -> tuple[dict[str, int], list[Fault]]:
+    """Return the number of features by modality, and rows that differ."""
+    faults: list[Fault] = []
     modality = plain.get("modality", pa.nulls(len(lengths), pa.string()))
     codes = pc.fill_null(modality, "").dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
@@ -126,16 +198,13 @@ def _shown(value: float | None) -> str:
     return "null" if value is None else "NaN" if value != value else str(value)
 
 
-def own_width(plain: dict[str, Any], file: str) -> tuple[int, list[Fault]]:
-    """Return the number of a bag's own features, and rows that are not finite or differ."""
-    if "bag_features" not in plain or plain["bag_features"].null_count == len(plain["bag_id"]):
-        return 0, []
-    column = plain["bag_features"]
-    faults = _not_finite(column, "bag_features", file)
-    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+def own_width(lengths: IntArray, file: str) -> tuple[int, list[Fault]]:
+    """Return the number of a bag's own features, and rows that differ."""
     rows = np.flatnonzero(lengths >= 0)
+    if not rows.size:
+        return 0, []
     width = int(lengths[rows[0]])
-    return width, faults + _lengths(file, "bag_features", lengths, rows, width, "")
+    return width, _lengths(file, "bag_features", lengths, rows, width, "")
 
 
 def label_of_bags(
@@ -155,17 +224,16 @@ def label_of_bags(
     return per_bag, faults
 
 
-def differing_own(plain: dict[str, Any], number: IntArray, file: str) -> list[Fault]:
+def differing_own(thin: Thin, number: IntArray, file: str) -> list[Fault]:
     """Rows whose bag_features differ from those of their bag's first row, and bags with none."""
-    if "bag_features" not in plain or plain["bag_features"].null_count == len(number):
+    given = np.flatnonzero(thin.own >= 0)
+    if not given.size:
         return []
-    column = plain["bag_features"]
-    given = np.flatnonzero(np.asarray(pc.is_valid(column)))
-    values = column.flatten().to_numpy(zero_copy_only=False).reshape(given.size, -1)
+    values = thin.prints
     bags, first = np.unique(number[given], return_index=True)
     reference = np.zeros(int(number.max()) + 1, np.int64)
     reference[bags] = first
-    differ = given[np.any(values != values[reference[number[given]]], axis=1)]
+    differ = given[values[given] != values[given[reference[number[given]]]]]
     faults = row_faults(
         differ,
         lambda row: differs(file, "bag_features", "the same numbers in all rows of a bag",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from flows.ingest.bag_columns import (
     of_modality,
     own_width,
     repeated_instances,
+    thinned,
 )
 from flows.ingest.row_faults import invalid_text
 from flows.schemas import INSTANCES_IN
@@ -59,24 +60,34 @@ class Runs:
     own: int
 
 
-def check_bags(table: pa.Table, file: str, multi: bool = False) -> tuple[list[Fault], Runs | None]:
+def check_bags(
+    table: pa.Table,
+    file: str,
+    multi: bool = False,
+    pieces: Iterable[tuple[int, pa.Table]] | None = None,
+) -> tuple[list[Fault], Runs | None]:
     """List all faults of one file, and say where its bags stand if there is none.
 
     Parameters
     ----------
     table
-        The whole file.
+        The whole file; with `pieces`, no row of it, for its columns' sake.
     file
         Its name, for messages.
     multi
         Whether the model takes bags with labels of several classes.
+    pieces
+        (first row, rows) of the file, of which no two are held at a time: of numbers only what
+        the check needs is kept.
     """
     faults = INSTANCES_IN.faults(table.schema, file)
-    if not len(table):
+    if pieces is None and not len(table):
         found = Fault(file, "at least one row", "0 rows", remedy="leave the file out or fill it")
         return [*faults, found], None
     if faults:
         return faults, None
+    thin = thinned([(0, table)] if pieces is None else pieces, file)
+    table = thin.table
     for name in ("bag_id", "instance_id", "modality"):
         if name in table.column_names and pa.types.is_string(table[name].type):
             faults += invalid_text(table[name], name, file)
@@ -95,16 +106,16 @@ def check_bags(table: pa.Table, file: str, multi: bool = False) -> tuple[list[Fa
         for name, kind in _TYPES.items()
         if name in table.column_names and name not in ("label", "labels", MASK)
     }
-    faults += name_faults(plain, file)
-    widths, more = feature_widths(plain, file)
-    own, lack = own_width(plain, file)
-    faults += more + lack
+    faults += name_faults(plain, thin.lengths, file)
+    widths, more = feature_widths(plain, thin.lengths, file)
+    own, lack = own_width(thin.own, file)
+    faults += thin.faults + more + lack
     if faults:
         return faults, None
     codes = plain["bag_id"].dictionary_encode()
     number = codes.indices.to_numpy()
     per_bag, faults = label_of_bags(number, label, plain["bag_id"], file)
-    faults += differing_own(plain, number, file) + repeated_instances(plain, number, file)
+    faults += differing_own(thin, number, file) + repeated_instances(plain, number, file)
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
     names = codes.dictionary.to_pylist()
     first = number[starts[:-1]]
