@@ -150,12 +150,13 @@ def _server(port: int) -> Iterator[str]:
             raise RunError(str(error)) from error
         return
     command = ("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port))
-    quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    # Its page would ask the usual port, whichever port it is served at.
+    own = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_UI_API_URL": "/api"}
     process = subprocess.Popen(
         [sys.executable, *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, **quiet},
+        env={**os.environ, **own},
         start_new_session=True,  # Ctrl-C must not stop it before the runner has ended
     )
     url = f"http://127.0.0.1:{port}/api"

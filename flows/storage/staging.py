@@ -112,7 +112,9 @@ def _copy(url: str, target: Path) -> None:
             with open(part, "r+b" if part.exists() else "wb") as file:
                 begin = file.seek(0, os.SEEK_END)  # where an attempt before this one ended
                 while begin < size:
-                    begin += file.write(fs.cat_file(path, begin, min(begin + PIECE, size)))
+                    begin += file.write(
+                        fs.cat_file(path, start=begin, end=min(begin + PIECE, size))
+                    )
 
     try:
         persistent(False, copied)

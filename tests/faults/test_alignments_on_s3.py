@@ -1,0 +1,209 @@
+"""BAM and FASTA on an object store: copied to the machine, bounded, the same variants."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pysam
+import pytest
+
+from flows import storage
+from flows.cli import main
+from flows.faults import RunError
+from flows.settings import ComputeSettings
+from flows.storage import StorageError, staging
+from tests.faults import pipelines, stores
+from tests.faults.proxy import Proxy
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("s3")
+    (folder / "reads").mkdir()
+    made = stores.Rclone(folder)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def store(server, monkeypatch, tmp_path):
+    """The server, with a folder for copies that is this test's own."""
+    stores.enter(monkeypatch, server.url)
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
+    return server
+
+
+def names(depth=400):
+    samples = f"case_{depth}_0.01", f"ctrl_{depth}"
+    return [f"{sample}_{i}.bam" for sample in samples for i in range(3)]
+
+
+def uploaded(server, simbam, index=True):
+    """Put reads, reference and a sheet on the store; return the sheet's URL."""
+    place = server.folder / "reads"
+    lines = ["sample,replicate,path"]
+    for name in [*names(), "ref400.fa"]:
+        for end in ("", ".bai", ".fai") if index else ("",):
+            source = simbam / f"{name}{end}"
+            if source.exists():
+                (place / source.name).write_bytes(source.read_bytes())
+            (place / f"{name}.bai").unlink(missing_ok=True) if not index else None
+        if name.endswith(".bam"):
+            sample = "case" if name.startswith("case") else "control"
+            lines.append(f"{sample},{name.split('_')[-1][0]},{name}")
+    (place / "sheet.csv").write_text("\n".join(lines) + "\n")
+    return "s3://reads/sheet.csv"
+
+
+def local_sheet(simbam, folder):
+    lines = ["sample,replicate,path"]
+    for name in names():
+        sample = "case" if name.startswith("case") else "control"
+        lines.append(f"{sample},{name.split('_')[-1][0]},{simbam / name}")
+    path = folder / "sheet.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def copies(tmp_path):
+    return {p.name for p in (tmp_path / "copies").rglob("*") if p.is_file() and p.suffix != ".lock"}
+
+
+SETTINGS = {"max_iter": 4, "partitions": 2}
+
+
+def test_reads_on_s3_are_the_same_bits(store, shared_data, tmp_path):
+    simbam = shared_data / "variants" / "simbam"
+    here = pipelines.run(
+        "variants", local_sheet(simbam, tmp_path), str(tmp_path / "local"),
+        fasta=str(simbam / "ref400.fa"), **SETTINGS,
+    )  # fmt: skip
+    sheet = uploaded(store, simbam)
+    there = pipelines.run(
+        "variants", sheet, str(tmp_path / "remote"), fasta="s3://reads/ref400.fa", **SETTINGS
+    )
+    one, two = pipelines.published(here), pipelines.published(there)
+    vcf = "variants.vcf.gz"
+    assert {k: v for k, v in one.items() if not k.startswith(vcf)} == {
+        k: v for k, v in two.items() if not k.startswith(vcf)
+    }
+    told = []
+    for outcome in (here, there):
+        with pysam.VariantFile(f"{outcome['target']}/runs/{outcome['run_id']}/{vcf}") as file:
+            told.append([str(record) for record in file])
+    assert told[0] == told[1]
+    assert told[0]
+    found = copies(tmp_path)
+    assert {*names(), "ref400.fa"} <= found
+    assert {f"{name}.bai" for name in names()} <= found
+    assert not any(name.endswith(".part") for name in found)
+
+
+def test_an_index_is_made_beside_the_copy(store, shared_data, tmp_path, capsys):
+    sheet = uploaded(store, shared_data / "variants" / "simbam", index=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "variants", sheet, "--set", "fasta=s3://reads/ref400.fa"])
+    assert ended.value.code == 0, capsys.readouterr().err
+    assert f"{names()[0]}.bai" in copies(tmp_path)
+    assert not (store.folder / "reads" / f"{names()[0]}.bai").exists()
+
+
+def test_a_missing_file_has_its_sentence(store, shared_data, tmp_path, capsys):
+    sheet = uploaded(store, shared_data / "variants" / "simbam")
+    (store.folder / "reads" / names()[1]).unlink()
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "variants", sheet, "--set", "fasta=s3://reads/ref400.fa"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert f"s3://reads/{names()[1]}" in told
+    assert "there is no such file" in told
+    with pytest.raises(SystemExit):
+        main(["check", "variants", sheet, "--set", "fasta=s3://reads/none.fa"])
+    assert "s3://reads/none.fa" in capsys.readouterr().err
+
+
+def test_copies_take_no_more_than_they_may(store, tmp_path, monkeypatch):
+    for k in range(6):
+        storage.write_bytes(f"s3://reads/many/{k}", bytes([k]) * 2**20)
+    monkeypatch.setenv("VBFLOWS_STAGING_GIB", str(3.5 / 1024))
+    for k in range(6):
+        path = Path(storage.as_local(f"s3://reads/many/{k}"))
+        assert path.read_bytes() == bytes([k]) * 2**20
+        taken = sum(p.stat().st_size for p in (tmp_path / "copies").rglob("*") if p.is_file())
+        assert taken <= 3.5 * 2**20
+        time.sleep(0.01)
+    assert copies(tmp_path) == {"3", "4", "5"}
+    monkeypatch.setenv("VBFLOWS_STAGING_GIB", str(0.5 / 1024))
+    with pytest.raises(StorageError, match="raise VBFLOWS_STAGING_GIB"):
+        storage.as_local("s3://reads/many/0")
+
+
+def test_a_copy_goes_on_where_a_dropped_connection_left_it(store, tmp_path, monkeypatch):
+    data = os.urandom(3 * 2**20 + 17)
+    storage.write_bytes("s3://reads/dropped", data)
+    monkeypatch.setattr(staging, "PIECE", 2**20)
+    proxy = Proxy(store.port, lambda n, line: "drop" if n in (3, 5) else None)
+    try:
+        stores.enter(monkeypatch, proxy.url)
+        assert Path(storage.as_local("s3://reads/dropped")).read_bytes() == data
+    finally:
+        proxy.close()
+
+
+def test_several_at_once_make_one_copy(store, monkeypatch):
+    storage.write_bytes("s3://reads/one", b"x" * 100)
+    made = []
+    copy = staging._copy
+    monkeypatch.setattr(staging, "_copy", lambda *given: (made.append(given), copy(*given)))
+    threads = [
+        threading.Thread(target=storage.as_local, args=("s3://reads/one",)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("where", ["s3", "local"])
+def test_reads_that_change_during_the_run_are_refused(
+    store, shared_data, tmp_path, monkeypatch, where
+):
+    """The sheet stays as it is; a file that it names does not."""
+    from flows.pipelines import run
+
+    simbam = shared_data / "variants" / "simbam"
+    sheet = uploaded(store, simbam)
+    changing, fasta = f"s3://reads/{names()[2]}", "s3://reads/ref400.fa"
+    if where == "local":
+        for path in (store.folder / "reads").iterdir():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        sheet, fasta = str(tmp_path / "sheet.csv"), str(tmp_path / "ref400.fa")
+        changing = str(tmp_path / names()[2])
+    other = (simbam / names(4000)[2]).read_bytes()
+    begun = run.computing
+
+    def change(compute):
+        storage.write_bytes(changing, other)
+        return begun(compute)
+
+    monkeypatch.setattr(run, "computing", change)
+    with pytest.raises(RunError, match=f"{names()[2]} has changed since this run first read it"):
+        pipelines.run("variants", sheet, str(tmp_path / "out"), fasta=fasta, **SETTINGS)
+    assert not (tmp_path / "out" / "latest.json").exists()
+
+
+@pytest.mark.slow
+def test_workers_share_the_copies(store, shared_data, tmp_path):
+    sheet = uploaded(store, shared_data / "variants" / "simbam")
+    outcome = pipelines.run(
+        "variants", sheet, str(tmp_path / "out"), ComputeSettings(workers=2),
+        fasta="s3://reads/ref400.fa", **SETTINGS,
+    )  # fmt: skip
+    assert outcome["run_id"]
+    assert len([p for p in (tmp_path / "copies").iterdir() if p.is_dir()]) == 7
