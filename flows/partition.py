@@ -20,6 +20,7 @@ class Slice:
     start: int
     stop: int
     fingerprint: str  # of the file
+    size: int = 0  # bytes of the file, where they are known
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ def cut(
         for file, n in ordered:
             start, stop = max(bounds[index], before), min(bounds[index + 1], before + n)
             if start < stop:
-                slices.append(Slice(file.url, start - before, stop - before, file.fingerprint))
+                slices.append(
+                    Slice(file.url, start - before, stop - before, file.fingerprint, file.size)
+                )
             before += n
         parts.append(Part(index, tuple(slices)))
     return parts
@@ -77,7 +80,8 @@ def cut(
 def read(part: Part, columns: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
     """Read a partition's rows, as a table of the given schema; absent columns are null."""
     tables = [
-        conform(storage.read_rows(s.url, s.start, s.stop, columns), schema) for s in part.slices
+        conform(storage.read_rows(s.url, s.start, s.stop, columns, s.size), schema)
+        for s in part.slices
     ]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 

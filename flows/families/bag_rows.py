@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,9 @@ def slices_of(
     for i, start, stop in sorted(run for rows in places for run in rows):
         before = slices[-1] if slices else None
         if before is not None and (before.url, before.stop) == (files[i].url, start):
-            slices[-1] = Slice(before.url, before.start, stop, before.fingerprint)
+            slices[-1] = replace(before, stop=stop)
         else:
-            slices.append(Slice(files[i].url, start, stop, files[i].fingerprint))
+            slices.append(Slice(files[i].url, start, stop, files[i].fingerprint, files[i].size))
     return tuple(slices)
 
 

@@ -18,11 +18,13 @@ from flows.storage.errors import (
     persistent,
     told,
 )
-from flows.storage.objects import placed, write_bytes
+from flows.storage.objects import placed, read_bytes, write_bytes
 from flows.storage.urls import is_local
 
 LARGE = 64 * 2**20  # bytes of a row group that is no longer fetched as one
 BUFFER = 4 * 2**20  # bytes of a column that are fetched at once from a large row group
+CSV_BLOCK = 2**20  # bytes of a CSV file that are parsed at once; Arrow reads some 30 ahead
+SMALL = 8 * 2**20  # bytes of a Parquet file that is fetched whole
 PIECE = 8 * 2**20  # bytes decoded at once where most of them may not be wanted
 
 
@@ -58,14 +60,28 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
     return persistent(is_local(url), read)
 
 
-def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read rows ``start`` to ``stop`` of a Parquet file; row groups outside are not touched."""
+def read_rows(
+    url: str, start: int, stop: int, columns: Sequence[str] | None = None, size: int = 0
+) -> pa.Table:
+    """Read rows ``start`` to ``stop`` of a Parquet file; row groups outside are not touched.
+
+    Parameters
+    ----------
+    size
+        Bytes of the file, where they are known: a small one comes with one request.
+    """
 
     def read() -> pa.Table:
         with told("read", url):
-            return _rows(parquet_file(url), start, stop, columns)
+            small = 0 < size <= SMALL and not is_local(url)
+            return _rows(_in_memory(url) if small else parquet_file(url), start, stop, columns)
 
     return persistent(is_local(url), read)
+
+
+def _in_memory(url: str) -> pq.ParquetFile:
+    """Fetch a small file whole: asking for its size and its footer first would cost more."""
+    return pq.ParquetFile(pa.BufferReader(read_bytes(url)))
 
 
 def _rows(file: pq.ParquetFile, start: int, stop: int, columns: Sequence[str] | None) -> pa.Table:
@@ -186,7 +202,7 @@ def _csv_from(
 
 def _csv(url: str, null_values: Sequence[str]) -> pc.CSVStreamingReader:
     """Open a CSV file, every column as text."""
-    read = pc.ReadOptions(block_size=BUFFER)
+    read = pc.ReadOptions(block_size=CSV_BLOCK)
 
     def opened() -> pc.CSVStreamingReader:
         with told("read", url):

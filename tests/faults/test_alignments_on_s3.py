@@ -43,20 +43,20 @@ def names(depth=400):
     return [f"{sample}_{i}.bam" for sample in samples for i in range(3)]
 
 
-def uploaded(server, simbam, index=True):
+def uploaded(simbam, index=True):
     """Put reads, reference and a sheet on the store; return the sheet's URL."""
-    place = server.folder / "reads"
     lines = ["sample,replicate,path"]
     for name in [*names(), "ref400.fa"]:
-        for end in ("", ".bai", ".fai") if index else ("",):
+        for end in ("", ".bai", ".fai"):
             source = simbam / f"{name}{end}"
-            if source.exists():
-                (place / source.name).write_bytes(source.read_bytes())
-            (place / f"{name}.bai").unlink(missing_ok=True) if not index else None
+            if source.exists() and (index or not end):
+                storage.write_bytes(f"s3://reads/{source.name}", source.read_bytes())
+            elif source.exists():
+                storage.delete(f"s3://reads/{source.name}")
         if name.endswith(".bam"):
             sample = "case" if name.startswith("case") else "control"
             lines.append(f"{sample},{name.split('_')[-1][0]},{name}")
-    (place / "sheet.csv").write_text("\n".join(lines) + "\n")
+    storage.write_bytes("s3://reads/sheet.csv", "\n".join([*lines, ""]).encode())
     return "s3://reads/sheet.csv"
 
 
@@ -83,7 +83,7 @@ def test_reads_on_s3_are_the_same_bits(store, shared_data, tmp_path):
         "variants", local_sheet(simbam, tmp_path), str(tmp_path / "local"),
         fasta=str(simbam / "ref400.fa"), **SETTINGS,
     )  # fmt: skip
-    sheet = uploaded(store, simbam)
+    sheet = uploaded(simbam)
     there = pipelines.run(
         "variants", sheet, str(tmp_path / "remote"), fasta="s3://reads/ref400.fa", **SETTINGS
     )
@@ -105,17 +105,17 @@ def test_reads_on_s3_are_the_same_bits(store, shared_data, tmp_path):
 
 
 def test_an_index_is_made_beside_the_copy(store, shared_data, tmp_path, capsys):
-    sheet = uploaded(store, shared_data / "variants" / "simbam", index=False)
+    sheet = uploaded(shared_data / "variants" / "simbam", index=False)
     with pytest.raises(SystemExit) as ended:
         main(["check", "variants", sheet, "--set", "fasta=s3://reads/ref400.fa"])
     assert ended.value.code == 0, capsys.readouterr().err
     assert f"{names()[0]}.bai" in copies(tmp_path)
-    assert not (store.folder / "reads" / f"{names()[0]}.bai").exists()
+    assert not storage.exists(f"s3://reads/{names()[0]}.bai")
 
 
 def test_a_missing_file_has_its_sentence(store, shared_data, tmp_path, capsys):
-    sheet = uploaded(store, shared_data / "variants" / "simbam")
-    (store.folder / "reads" / names()[1]).unlink()
+    sheet = uploaded(shared_data / "variants" / "simbam")
+    storage.delete(f"s3://reads/{names()[1]}")
     with pytest.raises(SystemExit) as ended:
         main(["check", "variants", sheet, "--set", "fasta=s3://reads/ref400.fa"])
     assert ended.value.code == 2
@@ -178,7 +178,7 @@ def test_reads_that_change_during_the_run_are_refused(
     from flows.pipelines import run
 
     simbam = shared_data / "variants" / "simbam"
-    sheet = uploaded(store, simbam)
+    sheet = uploaded(simbam)
     changing, fasta = f"s3://reads/{names()[2]}", "s3://reads/ref400.fa"
     if where == "local":
         for path in (store.folder / "reads").iterdir():
@@ -200,7 +200,7 @@ def test_reads_that_change_during_the_run_are_refused(
 
 @pytest.mark.slow
 def test_workers_share_the_copies(store, shared_data, tmp_path):
-    sheet = uploaded(store, shared_data / "variants" / "simbam")
+    sheet = uploaded(shared_data / "variants" / "simbam")
     outcome = pipelines.run(
         "variants", sheet, str(tmp_path / "out"), ComputeSettings(workers=2),
         fasta="s3://reads/ref400.fa", **SETTINGS,
