@@ -13,6 +13,7 @@ import pyarrow as pa
 from flows import storage
 from flows.families.base import Each, Ingested
 from flows.ingest import variant_counts
+from flows.ingest.alignments import told
 from flows.ingest.reads import count_region, reference
 from flows.ingest.regions import AnyContig, Region, fasta_contigs, locate, regions
 from flows.ingest.sample_sheet import read_sheet
@@ -72,16 +73,30 @@ def count_positions(
     """Count the reads of a partition: (region, [J, R, 2, 4] by strand, reference, columns)."""
     lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
     columns = replicate_columns(list(lines), settings)
-    pieces = locate(regions_of(settings), part.slices[0].start, part.slices[0].stop)
-    return [
-        (
-            piece,
-            np.stack([count_region(lines[c].path, piece, settings) for c in columns], axis=1),
-            reference(str(settings.fasta), piece),
-            columns,
-        )
-        for piece in pieces
-    ]
+    _refuse_changed(part)
+    try:
+        pieces = locate(regions_of(settings), part.slices[0].start, part.slices[0].stop)
+        return [
+            (
+                piece,
+                np.stack([count_region(lines[c].path, piece, settings) for c in columns], axis=1),
+                reference(str(settings.fasta), piece),
+                columns,
+            )
+            for piece in pieces
+        ]
+    except (OSError, ValueError) as error:
+        _refuse_changed(part)  # what changes while it is read looks damaged
+        raise storage.StorageError(
+            f"the reads of {part.slices[0].url} cannot be counted: {told(error)}; check the files "
+            "that it names with samtools quickcheck"
+        ) from error
+
+
+def _refuse_changed(part: Part) -> None:
+    """Look at what a sheet names before its reads are counted."""
+    for named in part.slices[1:]:
+        storage.refuse_changed(named.url, named.fingerprint)
 
 
 def write_part_counts(part: Part, settings: VariantSettings, target: str) -> int:

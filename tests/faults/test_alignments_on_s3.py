@@ -182,7 +182,8 @@ def test_reads_that_change_during_the_run_are_refused(
     changing, fasta = f"s3://reads/{names()[2]}", "s3://reads/ref400.fa"
     if where == "local":
         for path in (store.folder / "reads").iterdir():
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+            if path.is_file():
+                (tmp_path / path.name).write_bytes(path.read_bytes())
         sheet, fasta = str(tmp_path / "sheet.csv"), str(tmp_path / "ref400.fa")
         changing = str(tmp_path / names()[2])
     other = (simbam / names(4000)[2]).read_bytes()

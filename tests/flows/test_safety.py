@@ -17,7 +17,7 @@ import pytest
 
 from flows import storage
 from flows.cli import main
-from flows.faults import RunError
+from flows.faults import InputError, RunError
 from flows.lock import RunBusy
 from flows.pipelines import stages
 from flows.pipelines.launch import launch
@@ -147,6 +147,28 @@ class Seen(stages.Plain):
 def test_nothing_in_a_run_of_hostile_data_runs(browse, tmp_path):
     url = hostile_features(tmp_path)
     outcome = pipelines.run("features", url, str(tmp_path / "out"), n_features=2)
+    html = Path(outcome["report"]).read_text(encoding="utf-8")
+    assert "<script" not in html
+    harmless(html, tmp_path / "report.html", browse)
+
+
+def test_a_contig_named_like_a_command_does_nothing(browse, tmp_path):
+    """Whether it is taken or refused: it stays text."""
+    url = pipelines.simulate("variants", str(tmp_path / "in"))
+    table = storage.read_table(url)
+    place = table.column_names.index("chrom")
+    table = table.set_column(place, "chrom", pa.array([HOSTILE[3]] * len(table)))
+    source = str(tmp_path / "hostile.parquet")
+    storage.write_table(source, table)
+    faults, outcome = (), None
+    try:
+        outcome = pipelines.run("variants", source, str(tmp_path / "out"))
+    except InputError as error:
+        faults = error.faults
+    if outcome is None:
+        assert faults
+        assert all("<" not in str(fault) for fault in faults)
+        return
     html = Path(outcome["report"]).read_text(encoding="utf-8")
     assert "<script" not in html
     harmless(html, tmp_path / "report.html", browse)

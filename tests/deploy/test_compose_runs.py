@@ -1,0 +1,148 @@
+"""The services of compose.yaml as processes, with its commands and its environment.
+
+Docker does not run where these tests run. What takes the place of its images: Debian's
+PostgreSQL (or SQLite), `rclone serve s3` for the store, and this environment for our own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager, nullcontext
+
+import pytest
+import yaml
+
+from flows import storage
+from flows.publish.run import open_run
+from tests.deploy.conftest import DEPLOY, PATH, ROOT, postgres, postgres_folder
+from tests.faults import stores
+from tests.flows.test_deployments import PASSWORD, asked, served
+
+SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+VALUES = {
+    "STORE_ACCESS_KEY": stores.KEY, "STORE_SECRET_KEY": stores.SECRET, "STORE_BUCKET": "vbflows",
+    "PREFECT_PASSWORD": PASSWORD.partition(":")[2], "DASK_WORKER_MEMORY": "1g",
+    "VBFLOWS_SOURCE": "s3://vbflows/in", "VBFLOWS_TARGET": "s3://vbflows/out",
+}  # fmt: skip
+
+
+class Composed:
+    """Names of hosts and ports become those of this machine; ``${NAME}`` its value."""
+
+    def __init__(self, folder, store, server):
+        self.folder = folder
+        self.ports = {port: stores.free_port() for port in ("8786", "8787", "8788", "8080")}
+        self.hosts = {"http://store:7070": store, "http://server:4200/api": server}
+        commands = folder / "bin"
+        commands.mkdir()
+        script = commands / "vbflows"
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m flows.entry "$@"\n')
+        script.chmod(0o755)
+        (folder / "dask.yaml").write_text(self.here((DEPLOY / "dask.yaml").read_text()))
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "AWS_"))}
+        self.base = {
+            **kept, "PATH": f"{commands}{os.pathsep}{PATH}", "PYTHONPATH": str(ROOT),
+            "PREFECT_HOME": str(folder / "home"), "DASK_CONFIG": str(folder / "dask.yaml"),
+            "PREFECT_WORKER_WEBSERVER_PORT": str(self.ports["8080"]), "OMP_NUM_THREADS": "1",
+        }  # fmt: skip
+
+    def here(self, text):
+        text = re.sub(r"\$\{(\w+)(:[-?][^}]*)?\}", lambda match: VALUES[match[1]], text)
+        for name, address in self.hosts.items():
+            text = text.replace(name, address)
+        for name, path in (("/certs", "certs"), ("/etc/vbflows/dask.yaml", "dask.yaml")):
+            text = re.sub(rf"(?<![\w.]){name}\b", str(self.folder / path), text)
+        text = text.replace("/etc/vbflows/prefect.yaml", str(DEPLOY / "prefect.yaml"))
+        text = text.replace("tls://scheduler:", "tls://127.0.0.1:")
+        for port, own in self.ports.items():
+            text = re.sub(rf"\b{port}\b", str(own), text)
+        return text
+
+    def of(self, name, extra=()):
+        service = SERVICES[name]
+        env = {k: self.here(v) for k, v in service.get("environment", {}).items()}
+        env.update(AWS_REQUEST_CHECKSUM_CALCULATION="when_required")
+        env.update(AWS_RESPONSE_CHECKSUM_VALIDATION="when_required")
+        return [*(self.here(part) for part in service["command"]), *extra], {**self.base, **env}
+
+    def once(self, name, *command):
+        given, env = self.of(name)
+        done = subprocess.run(
+            list(command) or given, env=env, cwd=self.folder, capture_output=True, text=True,
+            timeout=240, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (name, done.stdout, done.stderr)
+
+    @contextmanager
+    def running(self, name, *extra):
+        command, env = self.of(name, extra)
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(command, env=env, cwd=self.folder, stdout=out, stderr=out)
+        try:
+            self.healthy(name, process, log)
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def healthy(self, name, process, log):
+        """Ask as the service's healthcheck does until it says yes."""
+        _, *test = [self.here(part) for part in SERVICES[name]["healthcheck"]["test"]]
+        deadline = time.monotonic() + 120
+        while subprocess.run(test, env=self.base, capture_output=True, check=False).returncode:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_a_deployment_is_run_and_published(tmp_path, monkeypatch):
+    (tmp_path / "s3").mkdir()
+    (tmp_path / "served").mkdir()
+    (tmp_path / "certs").mkdir()
+    store = stores.Rclone(tmp_path / "s3")
+    database = postgres() if postgres_folder() else nullcontext()
+    with ExitStack() as stack:
+        stack.callback(store.kill)
+        client = stack.enter_context(served(stack.enter_context(database), tmp_path / "served"))
+        composed = Composed(tmp_path, store.url, client["PREFECT_API_URL"])
+        composed.once("bucket")
+        assert (tmp_path / "s3" / "vbflows").is_dir()
+        certs = composed.here(SERVICES["certs"]["command"][2]).partition("&& chown")[0]
+        composed.once("certs", "sh", "-c", certs)
+        composed.once("certs", "sh", "-c", certs)  # as when the service starts again
+        stack.enter_context(composed.running("scheduler", "--host", "127.0.0.1"))
+        stack.enter_context(composed.running("compute", "--host", "tls://127.0.0.1"))
+        composed.once("register")
+        stack.enter_context(composed.running("worker"))
+        composed.once("worker", "vbflows", "simulate", "keywords", "s3://vbflows/in/keywords")
+        (one,) = (
+            d for d in asked(client, "deployments/filter", {})
+            if d["name"] == "nightly" and "keywords" in d["entrypoint"]
+        )  # fmt: skip
+        made = asked(
+            client, f"deployments/{one['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}}
+        )
+        deadline = time.monotonic() + 300
+        state = {"type": ""}
+        while state["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
+            assert time.monotonic() < deadline, (state, (tmp_path / "worker.log").read_text())
+            time.sleep(2)
+            state = asked(client, f"flow_runs/{made['id']}")["state"]
+        assert state["type"] == "COMPLETED", (state, (tmp_path / "worker.log").read_text())
+        stores.enter(monkeypatch, store.url)
+        _, record = open_run("s3://vbflows/out/keywords")
+        assert record.rows_kept == 500
+        assert storage.exists("s3://vbflows/out/keywords/latest.json")
+        assert "tls://" in (tmp_path / "compute.log").read_text()
