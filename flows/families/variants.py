@@ -26,7 +26,7 @@ from flows.families.variant_locations import (
 from flows.families.variant_loci import conclude_part
 from flows.faults import Fault, InputError
 from flows.ingest import variant_counts
-from flows.ingest.regions import fasta_contigs
+from flows.ingest.regions import fasta_contigs, names_a_contig
 from flows.ingest.sample_sheet import check_samples, check_sheet, read_sheet
 from flows.partition import Part, Slice
 from flows.publish.run import RunPlace
@@ -260,7 +260,8 @@ def _write_loci(
 
 def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:
     if settings.fasta is not None:
-        return dict(fasta_contigs(settings.fasta))
+        known = fasta_contigs(settings.fasta)
+        return {name: length for name, length in known.items() if names_a_contig(name)}
     return {name: None for name in sorted({c for part in found for c in part.contigs})}
 
 

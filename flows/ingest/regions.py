@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,10 @@ from flows.settings import VariantSettings
 
 MOST = 256 * 2**20  # bytes of a BED file
 _UNKNOWN = 2**31 - 1
+# What SAM and VCF 4.3 take for the name of a contig (section 1.4.7 of the latter).
+_SPECIAL = r"!#$%&+./:;?@^_|~"
+_CONTIG = re.compile(rf"[0-9A-Za-z{_SPECIAL}-][0-9A-Za-z{_SPECIAL}*=-]*")
+CONTIG_RULE = "a name that a VCF can hold: letters, digits, most signs; no = or * first, no space"
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,15 @@ def fasta_contigs(path: str) -> dict[str, int]:
         ) from error  # fmt: skip
 
 
+def names_a_contig(name: str) -> bool:
+    """Return whether a VCF can hold a contig of this name.
+
+    >>> [names_a_contig(name) for name in ("chr1", "HLA*01:01", "=cmd", "a b", "c>1,x", "")]
+    [True, True, False, False, False, False]
+    """
+    return _CONTIG.fullmatch(name) is not None
+
+
 def in_file(contig: str, names: Sequence[str], chr_names: str) -> str | None:
     """Return a contig's name in a file: its own, or with or without ``chr`` where that is set."""
     if contig in names:
@@ -102,6 +116,10 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
         contig = name if any_name else in_file(name, list(contigs), settings.chr_names)
         if contig is None:
             faults.append(other_names(file, row, name, list(contigs), str(settings.fasta)))
+            continue
+        if not names_a_contig(contig):
+            at = file or str(settings.fasta)
+            faults.append(Fault(file=at, row=row, expected=CONTIG_RULE, found=repr(contig)))
             continue
         end = contigs[contig] if stop is None else stop
         if not 0 <= start < end <= contigs[contig]:

@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 
 from flows import storage
 from flows.faults import Fault, InputError
-from flows.ingest.regions import Region
+from flows.ingest.regions import CONTIG_RULE, Region, names_a_contig
 from flows.schemas import COUNTS
 from vbmodels.state import IntArray, State
 from vbmodels.variants.batch import BASES, Counts
 
 MAX_ROWS = 20
 EVERY = 50
+MOST_POS = 2**29  # what a tabix index can hold
 _BATCH = 500_000
 Column = tuple[str, str]  # sample and replicate
 Key = tuple[str, int]  # contig and position
@@ -83,6 +84,14 @@ def _row_faults(table: pa.Table, url: str, before: int) -> list[Fault]:
         tell(pc.less(table[name], 0), name, "a count of 0 or more", "")
         tell(pc.greater(table[name], 2**31 - 1), name, "a count below 2^31", "")
     tell(pc.less(table["pos"], 1), "pos", "a position from 1", "")
+    tell(pc.greater_equal(table["pos"], MOST_POS), "pos", "a position below 2^29 (.tbi)", "")
+    chroms = table["chrom"].cast(pa.string())
+    unfit = [c for c in pc.unique(chroms).to_pylist() if c is not None and not names_a_contig(c)]
+    for name in unfit[:MAX_ROWS]:
+        row = before + int(pc.index(chroms, name).as_py()) + 1
+        faults.append(
+            Fault(file=url, column="chrom", row=row, expected=CONTIG_RULE, found=repr(name[:60]))
+        )
     length = pc.utf8_length(table["ref"].cast(pa.string()))
     tell(pc.not_equal(length, 1), "ref", "one reference base", "")
     if "depth" in table.column_names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from flows.settings.base import Probability, RunSettings
 
@@ -15,9 +15,12 @@ class VariantSettings(RunSettings):
     tol: float = Field(
         1e-6, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the objective to come."
     )
-    case: str = Field("case", min_length=1, description="Name of the sample that is tested.")
+    case: str = Field(
+        "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."
+    )
     control: str | None = Field(
         "control",
+        pattern=r"^[^\t\r\n]*$",
         description="Name of the sample it is compared with; empty: the germline test of the "
         "case alone.",
     )
@@ -90,3 +93,12 @@ class VariantSettings(RunSettings):
         description="Level of the strand-bias filter: Fisher's test over all calls (Bonferroni), "
         "together with an odds ratio beyond 3.",
     )
+
+    @model_validator(mode="after")
+    def _two_samples(self) -> VariantSettings:
+        if self.control == self.case:
+            raise ValueError(
+                f"case and control are both {self.case!r}; name two samples, or leave control "
+                "empty for the germline test"
+            )
+        return self

@@ -309,6 +309,9 @@ BAD_COUNTS = [
     ({"A": lambda v: [-1, *v[1:]]}, ["column A, row 1", "0 or more", "-1"]),
     ({"ref": lambda v: [*v[:3], "AC", *v[4:]]}, ["column ref, row 4", "'AC'"]),
     ({"pos": lambda v: [0, *v[1:]]}, ["column pos, row 1", "from 1"]),
+    ({"pos": lambda v: [2**29, *v[1:]]}, ["column pos, row 1", "below 2^29"]),
+    ({"chrom": lambda v: [*v[:2], "=cmd", *v[3:]]}, ["column chrom, row 3", "VCF", "'=cmd'"]),
+    ({"chrom": lambda v: ["a,b <i>", *v[1:]]}, ["column chrom, row 1", "VCF"]),
     ({"pos": lambda v: [v[6], *v[1:]]}, ["case 1 twice"]),
     ({"ref": lambda v: ["N" if x != "N" else "A" for x in v[:1]] + v[1:]}, ["two reference bases"]),
     ({"sample": lambda v: ["x"] * len(v)}, ["a sample named 'case'", "only x"]),
@@ -325,6 +328,12 @@ def test_bad_counts_are_one_sentence_and_exit_2(capsys, counts, tmp_path, column
     assert code == 2, err
     told = " ".join(err.split())
     assert all(word in told for word in words), told
+
+
+def test_a_sample_is_not_its_own_control(capsys, counts, tmp_path):
+    code, _, err = run(capsys, "variants", counts, tmp_path / "out", "--set", "control=case")
+    assert code == 2
+    assert "both 'case'" in " ".join(err.split())
 
 
 def test_counts_beyond_the_depth_and_missing_columns(capsys, counts, tmp_path):
