@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow docs lint lock dist clean
+.PHONY: demo test test-slow docs reproduce lint lock dist clean
 
 # Made anew when the lock changes; the stamp is written last, so a half-made one is not taken.
 # The lock is complete, so nothing is resolved anew (--no-deps): pip would otherwise look at
@@ -28,6 +28,11 @@ test-slow: $(VENV)/.installed
 # Warnings are errors; the examples are run and their pictures taken.
 docs: $(VENV)/.installed
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+
+# One table or figure of the papers, ours beside theirs: make reproduce NAME=vbss-table-1.5
+NAME ?= all
+reproduce: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(NAME) $(OPTIONS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -113,13 +113,14 @@ def load(name: str, folder: Path, n_documents: int | None) -> Corpus:
     return Corpus(name, pa.table(columns), gold, texts, [r["tokens"] for r in rows], options)
 
 
-def draw(corpus: Corpus, seed: int, complete: int = 0) -> Task:
+def draw(corpus: Corpus, seed: int, complete: int = 0, observed: int = OBSERVED) -> Task:
     """Choose the observed words, and ``complete`` documents that show all of their keywords."""
     rng = np.random.default_rng(seed)
     known = []
     for gold, words in zip(corpus.gold, corpus.words, strict=True):
         found = sorted(gold & set(words))
-        known.append([str(w) for w in rng.choice(found, min(OBSERVED, len(found)), replace=False)])
+        chosen = rng.choice(found, min(observed, len(found)), replace=False)
+        known.append([str(w) for w in chosen])
     whole = np.zeros(len(known), dtype=bool)
     if complete:
         whole[rng.choice(len(known), complete, replace=False)] = True
