@@ -12,7 +12,7 @@ from benchmarks.reproduce.page import GROUPS, figures_of, mean_se, number
 from benchmarks.reproduce.registry import MODULES, index
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproduce"
-LIGHT = {"vbss-figure-1.4", "milgp-table-4", "ibp-figure-4", "ibp-table-1", "ibp-tables-2-5"}
+LIGHT = {"milgp-table-4", "ibp-figure-4", "ibp-table-1", "ibp-tables-2-5"}
 BY_COST = [pytest.param(name, marks=() if name in LIGHT else pytest.mark.slow) for name in MODULES]
 QUOTING = [name for name in MODULES if not name.startswith(("rvd2", "bmem", "vmmic-figure-2.2"))]
 LARGEST_PICTURE = 200 * 1024
