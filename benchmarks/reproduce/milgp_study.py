@@ -56,16 +56,18 @@ CRITERIA = ("AUC", "log-likelihood", "average precision")
 SHOWN = {
     "text, 25 sweeps": "ours text, 25 sweeps",
     "recipe (direct)": "ours recipe",
+    "collapsed ascent, heuristic kernel": "ours collapsed ascent",
     "Gibbs": "ours Gibbs",
     "logistic, 25 sweeps": "rival logistic, 25 sweeps",
     "trivial baseline": "rival trivial",
 }
 MEANT = (
-    '"Text" is the model and the algorithm as published; "recipe" the direct form that the '
+    '"Text" is the model and the algorithm as published; "collapsed ascent" the tighter bound at '
+    'the same kernel value, converged; "recipe" the direct form with its kernel chosen, which the '
     'pipeline runs; "logistic" the published rival (MIL-GP-Logistic) from our own code; "trivial" '
     "the bag's label copied to each instance and a logistic regression."
 )
-CHAINS = GibbsGP(HEURISTIC, chains=2, warmup=75, draws=75, thin=1)
+CHAINS = GibbsGP(HEURISTIC, chains=2, warmup=50, draws=50, thin=1)
 COMMON = (
     "Rival: the large-margin variant MIL-GP-Logistic-LM is not built here.",
     "Convergence: 25 sweeps are far from the fixed point and act as early stopping, here as there.",
@@ -148,6 +150,7 @@ def mean_table(
         ("Gibbs", gibbs_row, None, "Gibbs", None),
         ("probit, variational", probit, same[:, :, 0].mean(0), "text, 25 sweeps", None),
         ("probit, the recipe", None, None, "recipe (direct)", None),
+        ("probit, collapsed ascent", None, None, "collapsed ascent, heuristic kernel", None),
         ("logistic", logistic, same[:, :, 1].mean(0), None, "logistic, 25 sweeps"),
         ("logistic, large margin", margin, None, None, None),
         ("trivial baseline", None, None, None, "trivial baseline"),

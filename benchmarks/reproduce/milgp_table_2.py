@@ -22,7 +22,7 @@ from benchmarks.reproduce.milgp_study import (
 from benchmarks.reproduce.page import Page
 
 NAMES = ("text, 25 sweeps", "recipe (direct)", "logistic, 25 sweeps", "trivial baseline")
-FOLDS = 5
+FOLDS = 3
 PUBLISHED = {"002": NEWSGROUP_ROWS}
 DATA = (
     "Data: the sets are rebuilt from 20news-bydate (100 bags of about 40 posts, 200 TF-IDF "

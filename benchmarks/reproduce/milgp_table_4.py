@@ -10,7 +10,6 @@ from benchmarks.milgp import folds, read
 from benchmarks.reproduce.milgp_study import (
     BIRDSONG_ROWS,
     COMMON,
-    FORMS,
     MEANT,
     Judged,
     published_pairs,
@@ -21,7 +20,12 @@ from benchmarks.reproduce.milgp_study import (
 from benchmarks.reproduce.milgp_study import judge as judge_pairs
 from benchmarks.reproduce.page import Page
 
-NAMES = ("text, 25 sweeps", "recipe (direct)", "logistic, 25 sweeps", "trivial baseline")
+NAMES = (
+    "text, 25 sweeps",
+    "collapsed ascent, heuristic kernel",
+    "logistic, 25 sweeps",
+    "trivial baseline",
+)
 PUBLISHED = {"002": BIRDSONG_ROWS}
 DATA = (
     "Data: of the 59 problems the 13 of birdsong (hja) are at hand, from another copy (548 bags, "
@@ -29,6 +33,9 @@ DATA = (
     "log-likelihoods of rare and frequent classes show. Salad, Voc12 and msrcv2 cannot be had.",
     "Preprocessing: one feature reaches 1e5, so features are brought to z-scores and cut at 3; the "
     "text does not say what it did.",
+    "The recipe is left out for its time: over all classes it has AUC .865, log-likelihood "
+    "-.170 and "
+    "average precision .610 (`benchmarks/milgp.md`).",
 )
 
 
@@ -47,8 +54,8 @@ def run(data: Path, quick: bool) -> Page:
     """Fit one half of the bags and judge the other, both ways."""
     whole = read(data / "bags", "birdsong")
     pairs = list(folds(smaller(whole, 80, 2) if quick else whole, 1))[: 1 if quick else None]
-    names = tuple(n for n in NAMES if n in FORMS and not (quick and n.startswith("recipe")))
-    found, seconds = judge_pairs(pairs, names)
+    names = NAMES
+    found, seconds = judge_pairs(pairs, NAMES)
     published = published_pairs(BIRDSONG_ROWS)
     classes = by_class(found, pairs)
     rows = {f"hja_{c}": (published[c], judged) for c, judged in classes.items()}

@@ -30,7 +30,9 @@ def run(data: Path, quick: bool) -> Page:
     """Fit one half of the bags by all methods and judge the other."""
     whole = read(data / "bags", "birdsong")
     pairs = list(folds(smaller(whole, 80, 2) if quick else whole, 1))[:1]
-    names = tuple(name for name in SHOWN if not (quick and name in ("recipe (direct)", "Gibbs")))
+    names = tuple(
+        name for name in SHOWN if name != "recipe (direct)" and not (quick and name == "Gibbs")
+    )
     found, seconds = judge(pairs, names)
     auc = {name: float(np.mean([row[0] for row in rows])) for name, rows in found.items()}
     best = max(auc, key=lambda name: auc[name])

@@ -26,6 +26,7 @@ from vbmodels.keywords.vbss import VBSS
 VBSS_MINUTES, BSS_HOURS, DOCUMENTS = 1.93, 47.2, 1459
 PUBLISHED = {"000": "1.93 minutes to complete\n47.2 hours\n1,459 abstracts"}
 ITERATIONS = 300
+DOCUMENTS_HERE = 300
 
 Scored = tuple[np.ndarray, float]
 
@@ -75,8 +76,8 @@ def picture(sizes, seconds, some, some_seconds, slopes: dict[str, float]):
 
 def run(data: Path, quick: bool) -> Page:
     """Time every document by VBSS and the first ones by BSS; F of both on the same ones."""
-    count, iterations = (3, 60) if quick else (25, ITERATIONS)
-    corpus = corpus_of("abstracts", data, 6 if quick else None)
+    count, iterations = (3, 60) if quick else (12, ITERATIONS)
+    corpus = corpus_of("abstracts", data, 6 if quick else DOCUMENTS_HERE)
     task = draw(corpus, 0)
     few = sample(task, count)
     fit_documents(take_documents(task.batch, 0, 1), VBSS())  # compiles what is to be compiled
