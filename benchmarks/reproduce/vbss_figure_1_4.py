@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from benchmarks.reproduce.vbss_table_a_1_2 import published
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.bss import BSS
-from vbmodels.keywords.bss_gibbs import bss_documents
+from vbmodels.keywords.bss_gibbs import bss
 from vbmodels.keywords.documents import fit_documents
+from vbmodels.keywords.documents_gibbs import sample_documents
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.selection import select_by_fdr
 from vbmodels.keywords.simulate import take_documents
@@ -49,7 +51,8 @@ def by_bss(iterations: int) -> Callable[[KeywordBatch], np.ndarray]:
 
     def method(batch: KeywordBatch) -> np.ndarray:
         rng = np.random.default_rng(batch.n_words)
-        return bss_documents(batch, BSS(), rng, chains=2, draws=iterations, warmup=iterations)[0]
+        sampler = partial(bss, model=BSS(), chains=2, draws=iterations, warmup=iterations)
+        return sample_documents(batch, sampler, rng)[0]
 
     return method
 
