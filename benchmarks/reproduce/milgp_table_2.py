@@ -19,7 +19,7 @@ from benchmarks.reproduce.milgp_study import (
     smaller,
     tenths,
 )
-from benchmarks.reproduce.page import Page
+from benchmarks.reproduce.page import Page, number
 
 NAMES = ("text, 25 sweeps", "recipe (direct)", "logistic, 25 sweeps", "trivial baseline")
 FOLDS = 3
@@ -31,6 +31,8 @@ DATA = (
     "rounds. AUC "
     "is much lower than published for the text's own algorithm, so the published sets were "
     "easier or their features better.",
+    "Rival: our logistic is Haussmann's model from its description; its log-likelihood is better "
+    "than published, so the published gap does not appear.",
 )
 
 
@@ -44,11 +46,12 @@ def run(data: Path, quick: bool) -> Page:
         found, seconds = judge(pairs, NAMES)
         rows[name] = (published[i], found)
         total = {key: total[key] + seconds[key] for key in NAMES}
-    wins = [
-        np.mean([r[1] for r in found["text, 25 sweeps"]])
-        > np.mean([r[1] for r in found["logistic, 25 sweeps"]])
+    pairs = ("text, 25 sweeps", "logistic, 25 sweeps")
+    gaps = [
+        np.mean([r[1] for r in found[pairs[0]]]) - np.mean([r[1] for r in found[pairs[1]]])
         for _, found in rows.values()
     ]
+    theirs = [float(figures[1, 0] - figures[1, 1]) for figures, _ in rows.values()]
     return Page(
         title="MIL-GP-Probit, table 2: the newsgroup sets",
         source=(
@@ -57,7 +60,9 @@ def run(data: Path, quick: bool) -> Page:
         ),
         says=(
             f"{MEANT}\n\nThe published claim on calibration: probit has the better log-likelihood "
-            f"on all 20 sets; here the text's algorithm has it on {sum(wins)} of {len(wins)}. "
+            f"on all 20 sets, on these {len(gaps)} by {number(np.mean(theirs))} on average; here "
+            f"the text's algorithm is ahead of the logistic on {sum(g > 0 for g in gaps)}, by "
+            f"{number(np.mean(gaps))} on average. "
             + seconds_said(total)
         ),
         tables=(
