@@ -4,9 +4,11 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import rvd2
+from benchmarks.milgp import read
 from benchmarks.reproduce.__main__ import make
 from benchmarks.reproduce.page import GROUPS, figures_of, mean_se, number
 from benchmarks.reproduce.registry import MODULES, index
@@ -137,3 +139,12 @@ def test_cells():
     assert number(float("nan")) == mean_se([]) == "–"
     assert mean_se([0.2, 0.4]) == ".300 (.100)"
     assert mean_se([0.25]) == ".250"
+
+
+def test_what_the_page_says_of_birdsongs_shares(shared_data):
+    """Published log-likelihoods are .22 to .35 of the entropy of our classes' shares."""
+    gp = import_module("benchmarks.reproduce.milgp_study")
+    share = read(shared_data / "bags", "birdsong").truth.mean(0)
+    entropy = -(share * np.log(share) + (1.0 - share) * np.log1p(-share))
+    ratio = -gp.published_pairs(gp.BIRDSONG_ROWS)[:, 1, 0] / entropy
+    assert (round(ratio.min(), 2), round(ratio.max(), 2)) == (0.22, 0.35)

@@ -30,8 +30,10 @@ PUBLISHED = {"002": BIRDSONG_ROWS}
 DATA = (
     "Data: of the 59 problems the 13 of birdsong (hja) are at hand, from another copy (548 bags, "
     "4998 instances; 533 and 4983 published). Salad, Voc12 and msrcv2 cannot be had.",
-    "Data: the published log-likelihood of every class is .22 to .35 of the entropy of its share in "
-    "this copy. That makes the numbers of the classes agree, and says that each was about five times "
+    "Data: the published log-likelihood of every class is .22 to .35 of the entropy of its "
+    "share in "
+    "this copy. That makes the numbers of the classes agree, and says that each was about five "
+    "times "
     "rarer among the published instances, which the low average precisions say too; why is not "
     "known. So AUC can be compared, log-likelihood and average precision cannot.",
     "Preprocessing: one feature reaches 1e5, so features are brought to z-scores and cut at 3; the "
