@@ -41,7 +41,8 @@ def main() -> None:
     out = asked.out or ROOT / ("build" if asked.quick else "docs") / "reproduce"
     if "index" in asked.names:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "index.md").write_text(index(), encoding="utf-8")
+        written = {page.stem for page in out.glob("*.md")}
+        (out / "index.md").write_text(index(written), encoding="utf-8")
         return
     if not asked.data.is_dir():
         parser.exit(2, f"expected the folder of the real data, found nothing at {asked.data}\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from pathlib import Path
 
@@ -43,8 +43,8 @@ def load(name: str) -> Callable[[Path, bool], Page]:
     return run
 
 
-def index() -> str:
-    """Return the page that lists all others, with their table of contents."""
+def index(written: Collection[str]) -> str:
+    """Return the page that lists those that are written, with their table of contents."""
     lines = [
         "# The papers' tables, ours beside theirs",
         "",
@@ -54,6 +54,7 @@ def index() -> str:
         "beside the repository; `make reproduce NAME=all` makes all of them.",
     ]
     for family, title in FAMILIES.items():
-        names = [name for name in MODULES if name.startswith(f"{family}-")]
-        lines += ["", f"## {title}", "", "```{toctree}", ":maxdepth: 1", "", *names, "```"]
+        names = [n for n in MODULES if n.startswith(f"{family}-") and n in written]
+        if names:
+            lines += ["", f"## {title}", "", "```{toctree}", ":maxdepth: 1", "", *names, "```"]
     return "\n".join(lines) + "\n"
