@@ -16,6 +16,9 @@ from flows.ingest.row_faults import MAX_ROWS, row_faults
 SLAB = 64 * 2**20
 """Bytes of a file, decoded, that are checked at once; a smaller file is one slab."""
 
+ROWS = 2**20  # of a slab; a cell may be a word that is stored once for all rows
+PARTS = 8  # in which a slab is read
+
 _ROW = re.compile(r"\brow (\d+)\b")
 _REST = re.compile(r"the same in (\d+) more rows")
 
@@ -24,13 +27,22 @@ def slabs(url: str) -> Iterator[tuple[int, pa.Table]]:
     """Yield (number of its first row, rows) of every slab of a file."""
     metadata = storage.parquet_file(url).metadata
     size = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
-    if size <= SLAB:
+    if size <= SLAB and metadata.num_rows <= ROWS:
         yield 0, storage.read_table(url)
         return
-    first = 0
-    for batch in storage.read_batches(url, max(1, metadata.num_rows * SLAB // size)):
-        yield first, pa.Table.from_batches([batch])
-        first += batch.num_rows
+    # What a file says of its size is before its dictionaries are spelt out, so the rows that
+    # are read are counted as they are in memory.
+    rows = max(1, min(metadata.num_rows * SLAB // max(size, 1), ROWS) // PARTS)
+    first, held, taken = 0, [], 0
+    for batch in storage.read_batches(url, rows):
+        held.append(batch)
+        taken += batch.nbytes
+        if taken > SLAB - SLAB // PARTS:
+            table = pa.Table.from_batches(held)
+            yield first, table
+            first, held, taken = first + table.num_rows, [], 0
+    if held:
+        yield first, pa.Table.from_batches(held)
 
 
 def joined_faults(found: Sequence[tuple[int, Sequence[Fault]]]) -> list[Fault]:

@@ -189,3 +189,17 @@ def test_memory_is_bounded_by_a_partition(tmp_path, name):
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
     assert found["bytes"] < bound, (found, size)
+
+
+def test_a_file_that_grows_when_it_is_read_is_checked_in_pieces(tmp_path, monkeypatch):
+    """A word that is stored once and stands in every row makes a small file a large table."""
+    url = str(tmp_path / "x.parquet")
+    word = "a" * 20_000
+    pq.write_table(pa.table({"id": pa.array(range(3000)), "w": [word] * 3000}), url)
+    assert Path(url).stat().st_size < 100_000
+    monkeypatch.setattr(slabs, "SLAB", 2**20)
+    monkeypatch.setattr(slabs, "ROWS", 1000)
+    found = list(slabs.slabs(url))
+    assert max(table.nbytes for _, table in found) < 4 * 2**20
+    assert [first for first, _ in found[:2]] == [0, found[0][1].num_rows]
+    assert sum(table.num_rows for _, table in found) == 3000
