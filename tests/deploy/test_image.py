@@ -68,7 +68,7 @@ def test_the_environment_of_the_image_is_complete(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     done = subprocess.run(
-        [str(binaries / "vbflows"), "bags", f"{tmp_path}/in/instances.parquet", "out",
+        [str(binaries / "vbflows"), "bags", f"{tmp_path}/in/bags.parquet", "out",
          "--no-record", "--set", "max_iter=5"],
         env=clean, cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
