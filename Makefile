@@ -19,8 +19,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/vbflows demo
 
+# Two at a time; a worker that has done its half takes tests from the other.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow --timeout 3600 -o faulthandler_timeout=4000
