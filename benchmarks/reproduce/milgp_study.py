@@ -169,7 +169,8 @@ def mean_table(
         ("AUC / log-likelihood / average precision", f"published, all {kind}",
          "published, the same sets", "ours", "rival"),
         tuple((label, figures(all_), figures(mine), means(ours), means(rival))
-              for label, all_, mine, ours, rival in rows),
+              for label, all_, mine, ours, rival in rows
+              if all_ is not None or ours in found or rival in found),
     )  # fmt: skip
 
 

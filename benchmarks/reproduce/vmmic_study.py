@@ -181,14 +181,19 @@ def picture(found: Study, measure: str, names: tuple[str, ...], label: str, log:
     factors = list(dict.fromkeys(factor for factor, _ in found))
     figure = canvas(len(factors), 1, 2.9, 3.2)
     for axes, factor in zip(figure.axes, factors, strict=True):
-        for name in names:
+        for place, name in enumerate(names):
             points = [
                 (value, np.mean(getattr(cells[name], measure)))
                 for (f, value), cells in found.items()
                 if f == factor and getattr(cells[name], measure)
             ]
+            if not points:
+                continue
             style = "-" if SHOWN[name].startswith("ours") else ":"
-            axes.plot(*zip(*points, strict=True), style, marker="o", ms=4, label=SHOWN[name])
+            axes.plot(
+                *zip(*points, strict=True), style, marker="o", ms=4, color=f"C{place}",
+                label=SHOWN[name],
+            )  # fmt: skip
         axes.set_xlabel(factor)
         if factor == "n":
             axes.set_xscale("log")
