@@ -56,7 +56,7 @@ def run(data: Path, quick: bool) -> Page:
         accuracy, loss, spent = cells(truth, p, seconds)
         rows.append((peer, *[NOT_SAID] * 4, accuracy, loss, spent))
         best = max(best, float(np.mean((p > 0.5) == truth)))
-    for k in (2,) if quick else (5,):
+    for k in (2,) if quick else (5, 10):
         for label, model in forms(k, train.size).items():
             limit = (5 if quick else SWEEPS) if isinstance(model, BoundedExperts) else 10_000
             begin = time.process_time()
