@@ -19,6 +19,7 @@ from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import choose
 from vbmodels.experts.diversity import angles, log_angles, omega
 from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.posterior import Component, Posterior
 from vbmodels.experts.simulate import simulate
 
 
@@ -354,3 +355,9 @@ def test_a9a_reaches_its_goal(shared_data):
     done = fit(model, [batch], max_iter=5000)
     p = model.posterior(done.q).predict(new).probability
     assert log_loss(truth, p) <= 0.3205
+
+
+def test_shares_are_numbers_where_every_expert_is_sure_of_the_other_label():
+    one = Component(np.full((2, 2, 2), [[[0.0, 1.0]], [[900.0, 0.0]]]), np.zeros((2, 2, 2)))
+    batch = Rows.of(np.ones((2, 1)), np.array([-1.0, 1.0]), np.arange(2))
+    assert_allclose(Posterior((one,)).predict(batch).responsibility, 0.5)

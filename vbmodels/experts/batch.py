@@ -13,13 +13,14 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from vbmodels.linalg import pack
 from vbmodels.state import FloatArray, IntArray, State, Stats
 
 _CHUNK = 256
+_PAIR_CHUNK = 4096
 _TOGETHER = 10
 """Matrices whose forms are computed at once."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -151,8 +152,10 @@ class Rows(State):
         return csr_array((values, columns, first.astype(np.int32)), shape=shape)
 
     @cached_property
-    def _pair_columns(self) -> csc_array:
-        return csr_array(self._pairs.T)
+    def _pair_columns(self) -> tuple[csr_array, ...]:
+        """The same transposed, some rows at a time, so that their weights stay in cache."""
+        starts = range(0, self.size, _PAIR_CHUNK)
+        return tuple(csr_array(self._pairs[start : start + _PAIR_CHUNK].T) for start in starts)
 
     def quadratic(self, matrices: FloatArray) -> FloatArray:
         """Return x' M x of every row for symmetric matrices [M, p, p]: [M, N].
@@ -199,9 +202,13 @@ class Rows(State):
 
     def gram(self, weights: FloatArray) -> FloatArray:
         """Return sum_n weights[m, n] x_n x_n', packed: [M, p (p + 1) / 2]."""
-        if self.dense is None:
-            return np.ascontiguousarray((self._pair_columns @ weights.T).T)
         size = self.n_columns
+        if self.dense is None:
+            found = np.zeros((size * (size + 1) // 2, len(weights)))
+            for i, pairs in enumerate(self._pair_columns):
+                rows = slice(i * _PAIR_CHUNK, (i + 1) * _PAIR_CHUNK)
+                found += pairs @ np.ascontiguousarray(weights[:, rows].T)
+            return np.ascontiguousarray(found.T)
         totals = [np.zeros((size, size), order="F") for _ in weights]
         root = np.sqrt(weights)
         for rows in self._slices():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, log_expit, softmax
 
 from vbmodels.experts.batch import Rows
 from vbmodels.state import FloatArray, State
@@ -124,7 +124,7 @@ def _mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return probabilities [N] and shares [K, N], the means over sums [draws, 2, K, N]."""
     gates, one = softmax(at[:, 0], axis=1), expit(at[:, 1])
     probability = np.einsum("dkn,dkn->n", gates, one) / len(at)
-    right = np.where(t > 0, one, np.where(t < 0, 1.0 - one, 1.0))
-    share = gates * right
-    share /= share.sum(1, keepdims=True)
+    # In logarithms: where all experts are sure of the other label, products underflow.
+    right = log_expit(t * at[:, 1]) * (t != 0.0)
+    share = softmax(at[:, 0] + right, axis=1)
     return probability, share.mean(0)

@@ -30,7 +30,7 @@ from vbmodels.special import jaakkola_lambda
 from vbmodels.state import FloatArray, State, Stats
 
 GateBound = Literal["bohning", "bouchard"]
-_TIGHT = 1e-6  # the step of Newton's that is the last
+_TIGHT = 1e-5  # the step of Newton's that is the last
 _FARTHEST = 4.0
 _MOST_TURNS = 200
 
@@ -122,7 +122,7 @@ def _bouchard(g: FloatArray, r: FloatArray, c: FloatArray | None) -> tuple[Float
     """
     c = logsumexp(g, axis=0) if c is None else c.copy()
     going = np.arange(c.size)
-    part, spread, at = g, r, c
+    part, spread, at = g, r - g * g, c
     low, high = np.full(c.size, -np.inf), np.full(c.size, np.inf)
     for _ in range(_MOST_TURNS):
         slope, curvature = _slope(part, spread, at)
@@ -143,19 +143,24 @@ def _bouchard(g: FloatArray, r: FloatArray, c: FloatArray | None) -> tuple[Float
     return np.sqrt(np.maximum(r - 2.0 * c * g + c * c, 0.0)), c
 
 
-def _slope(g: FloatArray, r: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the bound's slope in c at the best d, and minus its curvature."""
+def _slope(g: FloatArray, spread: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the bound's slope in c at the best d, and minus its curvature; spread = R - G^2."""
     away = c - g
-    square = np.maximum(r - g * g + away * away, 0.0)
-    safe = np.sqrt(np.maximum(square, 1e-4))
+    along = away * away
+    exact = spread + along
+    square = np.maximum(exact, 1e-4)
+    safe = np.sqrt(square)
     tanh = np.tanh(0.5 * safe)
-    # Below 1e-2, where square is not safe^2, the series of lambda; its next term is rounding.
-    near = 0.125 - square / 96.0 + square * square / 960.0
-    weight = np.where(square < 1e-4, near, tanh / (4.0 * safe))
-    # lambda'(d) / d, whose limit at 0 is -1/48.
-    bend = (0.5 * safe * (1.0 - tanh * tanh) - tanh) / (4.0 * safe**3)
+    weight = tanh / (4.0 * safe)
+    # lambda'(d) / d = ((1 - tanh^2) / 8 - lambda) / d^2, whose limit at 0 is -1/48.
+    bend = (0.125 * (1.0 - tanh * tanh) - weight) / square
+    if exact.min(initial=1.0) < 1e-4:
+        # There the series of lambda; its next term is rounding.
+        exact = np.maximum(exact, 0.0)
+        near = 0.125 - exact / 96.0 + exact * exact / 960.0
+        weight = np.where(exact < 1e-4, near, weight)
     slope = 0.5 * len(g) - 1.0 - 2.0 * np.einsum("kn,kn->n", weight, away)
-    return slope, 2.0 * (weight + bend * away * away).sum(0)
+    return slope, 2.0 * (weight.sum(0) + np.einsum("kn,kn->n", bend, along))
 
 
 def row_sums(batch: Rows, local: Local) -> RowSums:
