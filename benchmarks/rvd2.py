@@ -82,7 +82,9 @@ def keys(location, alt) -> set[tuple[int, int]]:
     return set(zip(np.asarray(location).tolist(), np.asarray(alt).tolist(), strict=True))
 
 
-def one_run(vaf: float, depth: int, replicates: int, dispersion: float, seed: int) -> dict:
+def one_run(
+    vaf: float, depth: int, replicates: int, dispersion: float, seed: int, others: bool = True
+) -> dict:
     rng = np.random.default_rng([seed, depth, replicates, int(dispersion), int(vaf * 1e6)])
     counts, truth = simulate(
         rng,
@@ -101,13 +103,13 @@ def one_run(vaf: float, depth: int, replicates: int, dispersion: float, seed: in
     }  # fmt: skip
     sets = [("two_groups", found["called"]), ("strict", strict)]
     # The other tests cost more than the rest, so they run on the first seeds only.
-    if seed < 2:
+    if others and seed < 2:
         sets.append(("broad", two_groups(counts, TwoGroups())["called"]))
     for name, chosen in sets:
         got = keys(of.location[chosen], of.alt[chosen])
         row[name] = [len(got & true), len(got - true)]
     row["coverage"] = coverage(found, truth)
-    for tau, sites in (papers(counts) if seed == 0 and replicates == 3 else {}).items():
+    for tau, sites in (papers(counts) if others and seed == 0 and replicates == 3 else {}).items():
         hit = int(np.isin(sites, truth.location).sum())
         row[f"papers_{tau:g}"] = [hit, len(sites) - hit]
     return row
@@ -128,7 +130,7 @@ def coverage(found: dict, truth: Truth) -> list[int]:
     return [len(at), int(inside.sum())]
 
 
-def run_simulation(out: str, seeds: int) -> None:
+def run_simulation(out: str, seeds: int, others: bool) -> None:
     done = set()
     if Path(out).exists():
         rows = [json.loads(line) for line in Path(out).read_text().splitlines()]
@@ -143,7 +145,7 @@ def run_simulation(out: str, seeds: int) -> None:
     with open(out, "a", encoding="utf-8") as file:
         for cell in plan:
             if cell not in done:
-                file.write(json.dumps(one_run(*cell)) + "\n")
+                file.write(json.dumps(one_run(*cell, others)) + "\n")
                 file.flush()
 
 
@@ -470,10 +472,11 @@ def main() -> None:
     parser.add_argument("what", choices=["simulate", "summary", "data", "bams", "speed", "large"])
     parser.add_argument("path", nargs="?")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--default-only", action="store_true", help="leave the other tests out")
     parser.add_argument("--locations", type=int, default=100_000)
     chosen = parser.parse_args()
     if chosen.what == "simulate":
-        run_simulation(chosen.path, chosen.seeds)
+        run_simulation(chosen.path, chosen.seeds, not chosen.default_only)
         return
     text = {
         "summary": lambda: summary(chosen.path),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -180,13 +181,26 @@ def _assemble(
     storage.write_bytes(work_url(place, "loci", index, "npz"), to_bytes(loci))
 
 
+def drawn(loci: Loci, seed: int, share: float) -> np.ndarray:
+    """Return which locations are in a random share, [J], by hashes of their names and the seed.
+
+    So the draw is the same however the locations are cut into partitions. The hash is
+    SplitMix64's finaliser (Steele, Lea, Flood 2014).
+    """
+    names, code = np.unique(loci.chrom, return_inverse=True)
+    contig = np.array([zlib.crc32(str(name).encode()) for name in names], np.uint64)[code.ravel()]
+    x = loci.pos.astype(np.uint64) + (contig << np.uint64(31))
+    x = (x + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    x ^= x >> np.uint64(31)
+    return np.asarray((x >> np.uint64(11)).astype(float) < share * 2.0**53)
+
+
 def finish_partition(index: int, settings: VariantSettings, place: RunPlace, share: float) -> str:
     """Mark the locations that hyperparameters are fitted on, at random where there are many."""
     counts = read_counts(place, index, "counts")
-    marks = None
-    if share < 1.0:
-        rng = np.random.default_rng([settings.seed, index])
-        marks = rng.random(len(counts)) < share
+    marks = drawn(read_loci(place, index), settings.seed, share) if share < 1.0 else None
     url = work_url(place, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(Counts(counts.counts, counts.ref, counts.case, marks)))
     return url

@@ -78,10 +78,17 @@ def trace_figure(
     return figure
 
 
-def histogram(values: ArrayLike, x_label: str, y_label: str, title: str, bins: int = 40) -> str:
-    """Plot how values in [0, 1] are spread, counts on a log scale."""
+def histogram(
+    values: ArrayLike,
+    x_label: str,
+    y_label: str,
+    title: str,
+    bins: int = 40,
+    counts: ArrayLike | None = None,
+) -> str:
+    """Plot how values in [0, 1] are spread, each as often as ``counts`` says, on a log scale."""
     figure, axes = _canvas(x_label, y_label)
-    axes.hist(np.asarray(values), bins=bins, range=(0.0, 1.0), color=_ACCENT)
+    axes.hist(np.asarray(values), bins=bins, range=(0.0, 1.0), weights=counts, color=_ACCENT)
     axes.set_yscale("log")
     return _svg(figure, title)
 

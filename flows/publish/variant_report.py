@@ -49,7 +49,9 @@ def report(
     sections = [_calls(calls, settings)]
     if calls:
         sections.append(_rates(calls, settings))
-    sections += [_depth(parts), _q_values(parts), _hyperparameters(hyperparameters)]
+    sections += [_depth(parts), _q_values(parts)]
+    units = sum(p.units for p in parts)
+    sections.append(_hyperparameters(hyperparameters, units, settings))
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
     if settings.test == "posterior_difference" and settings.tau == 0.0 and settings.control:
         warnings.append(
@@ -59,7 +61,7 @@ def report(
         )
     results = {
         "locations": locations,
-        "units": sum(p.units for p in parts),
+        "units": units,
         "calls": len(calls),
         "passed": len(passed),
     }
@@ -145,14 +147,24 @@ def _depth(parts: Sequence[PartCalls]) -> Section:
 
 def _q_values(parts: Sequence[PartCalls]) -> Section:
     counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
-    centres = np.repeat((np.arange(40) + 0.5) / 40, np.minimum(counts, 10**6))
+    centres = (np.arange(40) + 0.5) / 40
     text = (
         "Of every location the allele that speaks most for a variant, and every called one; the "
         "count has a logarithmic scale."
     )
-    return Section("q-values", text, (plots.histogram(centres, "q-value", "alleles", "q-values"),))
+    plot = plots.histogram(centres, "q-value", "alleles", "q-values", counts=counts)
+    return Section("q-values", text, (plot,))
 
 
-def _hyperparameters(rows: Sequence[tuple[Any, ...]]) -> Section:
+def _hyperparameters(
+    rows: Sequence[tuple[Any, ...]], units: int, settings: VariantSettings
+) -> Section:
     grid = Grid(("name", "of", "value"), [(n, i or "", m) for n, i, m, _ in rows])
-    return Section("Hyperparameters", "Estimated from the data of both samples.", (), (grid,))
+    text = "Estimated from the data of both samples."
+    if settings.test == "two_groups" and units > settings.fit_units:
+        text = (
+            f"Estimated from both samples' data at about {settings.fit_units:,} of {units:,} units "
+            "(location and allele), drawn at random by their positions and the seed (fit_units); "
+            "pi again from all units."
+        )
+    return Section("Hyperparameters", text, (), (grid,))

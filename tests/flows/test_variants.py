@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 from flows.cli import main
 from flows.families.variant_calls import Decision
+from flows.families.variant_locations import drawn
 from flows.families.variant_loci import _filters
 from flows.families.variants import FAMILY
 from flows.ingest.reads import count_region, reference
@@ -260,6 +261,22 @@ def test_a_sample_of_the_units_is_enough(capsys, counts, tmp_path):
     called = found.filter(found["called"])["pos"].to_pylist()
     assert len(set(called) & set(known)) >= len(known) - 1
     assert len(set(called) - set(known)) <= 1
+
+
+def test_the_sample_of_locations_does_not_depend_on_how_they_are_cut():
+    chrom = np.repeat(np.array(["1", "2", "X"]), 20_000)
+    loci = Loci(chrom, np.tile(np.arange(1, 20_001), 3), None)
+    whole = drawn(loci, 0, 0.1)
+    cuts = [slice(0, 777), slice(777, 31_000), slice(31_000, 60_000)]
+    parts = [drawn(Loci(loci.chrom[c], loci.pos[c], None), 0, 0.1) for c in cuts]
+    assert_array_equal(np.concatenate(parts), whole)
+    # 60,000 draws: sd of the share .0012; seeds and contigs are independent.
+    for share in (whole.mean(), *whole.reshape(3, -1).mean(axis=1)):
+        assert abs(share - 0.1) < 0.01
+    assert abs((drawn(loci, 1, 0.1) & whole).mean() - 0.01) < 0.003
+    assert abs((whole[:20_000] & whole[20_000:40_000]).mean() - 0.01) < 0.003
+    assert abs((whole[1:] & whole[:-1]).mean() - 0.01) < 0.003
+    assert drawn(loci, 0, 1.0).all()
 
 
 def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path):
