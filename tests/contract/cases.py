@@ -176,7 +176,10 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One model's row. A sentence in place of an item is the reason why it has none."""
+    """One model's row. A sentence in place of an item is the reason why it has none.
+
+    ``undivided`` is the reason why a model takes one partition only, if it does.
+    """
 
     name: str
     model: Callable[[], Any]
@@ -189,6 +192,7 @@ class Case:
     sampler: Sampler | str
     recovery: Recovery | str
     objective: Objective | None = None
+    undivided: str | None = None
     sweeps: int = 30
     resume_sweeps: int = 8
     seeds: Sequence[int] = (0, 1, 2)
