@@ -153,7 +153,7 @@ def run(data: Path, quick: bool) -> Page:
             "258 of the text version, in words: the pictures are not in it"
         ),
         says=(
-            f"One cold annealed start of the variational form ends with exactly four features in "
+            "One cold annealed start of the variational form ends with exactly four features in "
             f"{four} of {len(ours)} data sets, F1 {mean_se(f.f1 for f in ours)}. The text's own "
             f"sampler ends with {counts[-1]} features after {iterations} iterations (F1 of its "
             f"larger ones {number(f1[-1])})."
@@ -163,8 +163,8 @@ def run(data: Path, quick: bool) -> Page:
             "Data: the published base images stand in no table, so ours are drawings after them; "
             "presence .3, whiteness .5 and N = 200 are the text's, but the sampler here sees "
             f"{SAMPLED_ROWS} rows, for the sake of time.",
-            "Erratum: the text says 350 iterations, its figure's caption 200; the sampler here is "
-            f"stopped after {iterations}.",
+            "Erratum: the text says 350 iterations, its figure's caption 200; the sampler here "
+            f"is stopped after {iterations}.",
             "A feature may be the complement of an image, which is the same fit; F1 counts either.",
         ),
         seeds=f"data and starts of seeds {list(seeds)}; the sampler seed 0 alone.",

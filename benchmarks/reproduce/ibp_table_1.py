@@ -85,9 +85,9 @@ def run(data: Path, quick: bool) -> Page:
             ),
         ),
         differences=(
-            "Data: the subjects' rows are restricted, and neither the codebook's marginals nor the "
-            "synthetic set can stand for them: the table is about features jointly, not about "
-            "the marginals of disorders.",
+            "Data: the subjects' rows are restricted, and neither the codebook's marginals nor "
+            "the synthetic set can stand for them: the table is about features jointly, not "
+            "about the marginals of disorders.",
             "The text calls the three differences not significant without a test; the binomial "
             "test here takes the subjects as independent and the features as known.",
         ),

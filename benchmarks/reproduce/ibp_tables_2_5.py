@@ -208,31 +208,31 @@ def run(data: Path, quick: bool) -> Page:
             "text version"
         ),
         says=(
-            "**These tables cannot be made again: the rows of NESARC cannot be had.** What can be "
-            "done: (a) what follows from the other tables is recomputed; (b) the same summaries "
-            f"are made of {len(found):,} rows of a SYNTHETIC set, whose truth is known. Its "
-            "figures "
-            "say nothing about NESARC and stand beside the published ones only to show the form.\n"
-            f"\nPublished figures that do not follow within rounding: {disagree}."
+            "**These tables cannot be made again: the rows of NESARC cannot be had.** What can "
+            "be done: (a) what follows from the other tables is recomputed; (b) the same "
+            f"summaries are made of {len(found):,} rows of a SYNTHETIC set, whose truth is known. "
+            "Its figures say nothing about NESARC and stand beside the published ones only to "
+            f"show the form.\n\nPublished figures that do not follow within rounding: {disagree}."
         ),
         tables=(
             checks,
             Table(
-                "Table 2: per cent of rows with at least that feature / with it alone, by falling "
-                "share. The columns are of different data and are not to be compared across.",
+                "Table 2: per cent of rows with at least that feature / with it alone, by "
+                "falling share. The columns are of different data and are not to be compared "
+                "across.",
                 ("feature", *names[1:]), feature_rows(found, true),
             ),
             Table("Tables 3 to 5 in one: pairs and patterns.", names, tuple(summaries)),
         ),
         differences=(
-            "Data: NESARC's rows are restricted; the codebook's marginals are known, but no table "
-            "here is about marginals of criteria (figure 7's baseline is); the synthetic set was "
-            "simulated, and its features' shares resemble the published ones by design.",
+            "Data: NESARC's rows are restricted; the codebook's marginals are known, but no "
+            "table here is about marginals of criteria (figure 7's baseline is); the synthetic "
+            "set was simulated, and its features' shares resemble the published ones by design.",
             f"Convergence: one plain start of at most 80 sweeps (it ended after {sweeps}), K = "
             f"{TRUNCATION}, alpha and the variance held, where the text starts from six Gibbs "
             "samplers; the fitted features need not be the true ones (`benchmarks/ibp.md` says "
-            "what a converged fit of all rows finds). Of the ten true ones "
-            f"{met} have a fitted one that correlates above .5.",
+            f"what a converged fit of all rows finds). Of the ten true ones {met} have a fitted "
+            "one that correlates above .5.",
         ),
         seeds="one start, seed 0; no standard errors.",
         packages=("numpy", "scipy", "numba"),

@@ -28,9 +28,8 @@ DATA = (
     "Data: the sets are rebuilt from 20news-bydate (100 bags of about 40 posts, 200 TF-IDF "
     "features), not the original files, and their folds are ours; the text reduces the features "
     "to 100 by kernel PCA, which is not done here, and some folds of one round stand for ten "
-    "rounds. AUC "
-    "is much lower than published for the text's own algorithm, so the published sets were "
-    "easier or their features better.",
+    "rounds. AUC is much lower than published for the text's own algorithm, so the published "
+    "sets were easier or their features better.",
     "Rival: our logistic is Haussmann's model from its description; its log-likelihood is better "
     "than published, so the published gap does not appear.",
 )

@@ -52,9 +52,8 @@ def run(data: Path, quick: bool) -> Page:
             *DATA,
             "Erratum: the published Gibbs sampler gives the instances' latent values variance 1 "
             "where the model, with f integrated out, has 1 + k; ours is exact. It has two chains "
-            f"here ({CHAINS.warmup} + {CHAINS.draws} sweeps; 1000 + 5000 published) and "
-            "averages probabilities; the text lays its sampler's low AUC to the noise of its "
-            "averages.",
+            f"here ({CHAINS.warmup} + {CHAINS.draws} sweeps; 1000 + 5000 published) and averages "
+            "probabilities; the text lays its sampler's low AUC to the noise of its averages.",
             *COMMON,
         ),
         seeds=(

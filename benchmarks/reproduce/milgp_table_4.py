@@ -30,17 +30,14 @@ PUBLISHED = {"002": BIRDSONG_ROWS}
 DATA = (
     "Data: of the 59 problems the 13 of birdsong (hja) are at hand, from another copy (548 bags, "
     "4998 instances; 533 and 4983 published). Salad, Voc12 and msrcv2 cannot be had.",
-    "Data: the published log-likelihood of every class is .22 to .35 of the entropy of its "
-    "share in "
-    "this copy. That makes the numbers of the classes agree, and says that each was about five "
-    "times "
-    "rarer among the published instances, which the low average precisions say too; why is not "
-    "known. So AUC can be compared, log-likelihood and average precision cannot.",
-    "Preprocessing: one feature reaches 1e5, so features are brought to z-scores and cut at 3; the "
-    "text does not say what it did.",
-    "The recipe is left out for its time: over all classes it has AUC .865, log-likelihood "
-    "-.170 and "
-    "average precision .610 (`benchmarks/milgp.md`).",
+    "Data: the published log-likelihood of every class is .22 to .35 of the entropy of its share "
+    "in this copy. That makes the numbers of the classes agree, and says that each was about "
+    "five times rarer among the published instances, which the low average precisions say too; "
+    "why is not known. So AUC can be compared, log-likelihood and average precision cannot.",
+    "Preprocessing: one feature reaches 1e5, so features are brought to z-scores and cut at 3; "
+    "the text does not say what it did.",
+    "The recipe is left out for its time: over all classes it has AUC .865, log-likelihood -.170 "
+    "and average precision .610 (`benchmarks/milgp.md`).",
 )
 
 
@@ -75,9 +72,9 @@ def run(data: Path, quick: bool) -> Page:
             "which are run together)"
         ),
         says=(
-            f"{MEANT}\n\nOf {len(classes)} classes the probit wins over the logistic in "
-            f"{wins[0]} (AUC), {wins[1]} (log-likelihood) and {wins[2]} (average precision); "
-            f"published are {their_wins[0]}, {their_wins[1]} and {their_wins[2]}. "
+            f"{MEANT}\n\nOf {len(classes)} classes the probit wins over the logistic in {wins[0]} "
+            f"(AUC), {wins[1]} (log-likelihood) and {wins[2]} (average precision); published are "
+            f"{their_wins[0]}, {their_wins[1]} and {their_wins[2]}. "
             + seconds_said(seconds)
         ),
         tables=(

@@ -39,8 +39,8 @@ def run(data: Path, quick: bool) -> Page:
     return Page(
         title="MIL-GP-Probit, table 5: means over birdsong's classes",
         source=(
-            "Wang and Pinar (2021), table 5, lines 396 to 404 of the text version, and table 4 for "
-            "the means over birdsong's 13 classes"
+            "Wang and Pinar (2021), table 5, lines 396 to 404 of the text version, and table 4 "
+            "for the means over birdsong's 13 classes"
         ),
         says=(
             f"{MEANT}\n\nThe best AUC has {SHOWN[best]}, {number(auc[best])}. "
@@ -55,9 +55,9 @@ def run(data: Path, quick: bool) -> Page:
         ),
         differences=(
             *DATA,
-            "Sampler: two chains of "
-            f"{CHAINS.warmup} + {CHAINS.draws} sweeps at a heuristic kernel value, exact where the "
-            "published one lacks a variance (see [table 3](milgp-table-3.md)).",
+            f"Sampler: two chains of {CHAINS.warmup} + {CHAINS.draws} sweeps at a heuristic "
+            "kernel value, exact where the published one lacks a variance (see [table "
+            "3](milgp-table-3.md)).",
             *COMMON,
         ),
         seeds=(

@@ -94,9 +94,8 @@ class Clock:
         """Return one sentence on what the run took."""
         spent = time.process_time() - self.begin if seconds is None else seconds
         return (
-            f"{spent:.0f} CPU seconds of one thread; the load of the machine "
-            f"({os.cpu_count()} cores) was {self.load:.1f} at the start and "
-            f"{os.getloadavg()[0]:.1f} at the end"
+            f"{spent:.0f} CPU seconds of one thread; the load of the machine ({os.cpu_count()} "
+            f"cores) was {self.load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end"
         )
 
 

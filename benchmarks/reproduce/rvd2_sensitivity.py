@@ -113,25 +113,24 @@ def run(data: Path, quick: bool) -> Page:
         ),
         tables=(
             Table(
-                "Sensitivity / specificity over 400 locations with 14 variants, N = 6 replicates; "
-                "ours and the rival's are means (standard errors).",
+                "Sensitivity / specificity over 400 locations with 14 variants, N = 6 "
+                "replicates; ours and the rival's are means (standard errors).",
                 ("VAF", "depth", "published MCMC", "published VI", *METHODS.values()),
                 tuple(lines),
             ),
         ),
         differences=(
-            "Data: published is real synthetic DNA, whose reads cannot be had; ours are simulated "
-            "with over-dispersed errors (mean 2e-4, M = 1e4) at the same allele frequencies and "
-            "median depths.",
+            "Data: published is real synthetic DNA, whose reads cannot be had; ours are "
+            "simulated with over-dispersed errors (mean 2e-4, M = 1e4) at the same allele "
+            "frequencies and median depths.",
             "Erratum: with M free at every location the model degenerates (true variants are "
-            "explained by a small M), so ours has one M; and the published bound on M is none, as "
-            "its tangent lies above a concave function.",
-            "Low depth: the published fits miss variants that ours find (1 % at 535 reads, 10 % at "
-            "22). M free at every location does the same on simulated counts, as it explains a "
-            "variant away; real errors may add to it.",
-            "Approximation: mean field understates the spread of the local rates by sqrt(1 + M "
-            "/ n); "
-            "the collapsed form does not.",
+            "explained by a small M), so ours has one M; and the published bound on M is none, "
+            "as its tangent lies above a concave function.",
+            "Low depth: the published fits miss variants that ours find (1 % at 535 reads, 10 % "
+            "at 22). M free at every location does the same on simulated counts, as it explains "
+            "a variant away; real errors may add to it.",
+            "Approximation: mean field understates the spread of the local rates by sqrt(1 + M / "
+            "n); the collapsed form does not.",
             "Rival: Fisher's exact test on reads pooled over replicates, with Benjamini-Hochberg "
             "at .05, knows nothing of over-dispersion; freebayes and bcftools on simulated BAMs "
             "stand in `benchmarks/rvd2.md`.",

@@ -87,8 +87,8 @@ def run(data: Path, quick: bool) -> Page:
         differences=(
             f"Data: the first {DOCUMENTS} of the 239 papers, for the sake of time.",
             "The reasons are those of [table 1.5](vbss-table-1.5.md): the erratum of the printed "
-            "algorithm, the authors' unknown choice of observed words, and rivals at the share of "
-            "words that the pooled form selects.",
+            "algorithm, the authors' unknown choice of observed words, and rivals at the share "
+            "of words that the pooled form selects.",
             "With more observed words F also rises because more words are given: observed ones "
             "count as found, here as there.",
         ),

@@ -76,8 +76,8 @@ def run(data: Path, quick: bool) -> Page:
         title="VBSS, figure 1.3: the share of keywords (SemEval2010)",
         source=(
             "Hu (2024), figure 1.3, line 492 of the text version, which holds no figure: lines "
-            "479 to 485 say that F falls as the share of keywords rises, less so at larger levels, "
-            "and that VBSS is best at larger levels"
+            "479 to 485 say that F falls as the share of keywords rises, less so at larger "
+            "levels, and that VBSS is best at larger levels"
         ),
         says=(
             f"F falls from each group to the next in {sum(falls)} of {len(falls)} curves. From "

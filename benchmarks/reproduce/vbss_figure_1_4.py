@@ -104,13 +104,13 @@ def run(data: Path, quick: bool) -> Page:
     return Page(
         title="VBSS, figure 1.4: time a document (Hulth)",
         source=(
-            "Hu (2024), figure 1.4 and line 487 of the text version: 1.93 minutes by VBSS and 47.2 "
-            "hours by BSS for 1,459 abstracts, both rising about as the square of the number of "
-            "words (a Core i5-7400 at 3 GHz)"
+            "Hu (2024), figure 1.4 and line 487 of the text version: 1.93 minutes by VBSS and "
+            "47.2 hours by BSS for 1,459 abstracts, both rising about as the square of the "
+            "number of words (a Core i5-7400 at 3 GHz)"
         ),
         says=(
-            f"On the first {count} documents BSS takes {ratio:.0f} times as long as VBSS (2 chains "
-            f"of {iterations} + {iterations} iterations, which is few); published are "
+            f"On the first {count} documents BSS takes {ratio:.0f} times as long as VBSS (2 "
+            f"chains of {iterations} + {iterations} iterations, which is few); published are "
             f"{60 * BSS_HOURS / VBSS_MINUTES:.0f} times. Seconds rise as n to the power "
             f"{slopes['VBSS']:.1f} (VBSS) and {slopes['BSS']:.1f} (BSS). All "
             f"{task.batch.n_documents} documents fitted together take {together:.1f} s, and the "

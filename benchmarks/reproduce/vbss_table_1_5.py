@@ -68,13 +68,15 @@ def run(data: Path, quick: bool) -> Page:
         title="VBSS, table 1.5: full papers (SemEval2010)",
         source=(
             "Hu (2024), table 1.5, lines 452 to 475 of the text version; TopicRank, "
-            "MultipartiteRank and PositionRank are left out of the tables, in which they come last"
+            "MultipartiteRank and PositionRank are left out of the tables, in which they come "
+            "last"
         ),
         says=(
             f"At the largest published size the pooled form has F {pooled:.3f}, SS {ss:.3f}, the "
-            f"published VBSS {f[at]:.3f}. By its own level the pooled form selects more words than "
-            "any per-document form, and its false discovery rate follows the level; `as_printed`, "
-            "the algorithm as the text prints it, collapses and selects the observed words "
+            f"published VBSS {f[at]:.3f}. By its own level the pooled form selects more words "
+            "than any per-document form, and its false discovery rate follows the level; "
+            "`as_printed`, the algorithm as the text prints it, collapses and selects the "
+            "observed words "
             "only.\n\n" + seconds_said(found)
         ),
         tables=(
@@ -93,15 +95,15 @@ def run(data: Path, quick: bool) -> Page:
             "words is selected; the published figures lie near the authors' released code, which "
             "differs from the printed algorithm.",
             "Input: the pooled form is given the true share of keywords in the set "
-            "(`keyword_rate`), "
-            "which no published method has; its ranking, and so the second table, hardly needs it.",
+            "(`keyword_rate`), which no published method has; its ranking, and so the second "
+            "table, hardly needs it.",
             "Data: these are the authors' own stems of the 239 papers, but the choice of the "
             "observed words is random and theirs is not known; the stems come without text, so "
             "13 of the pooled form's 25 features are constant, and YAKE sees stems in place of "
             "sentences.",
-            "Selection: rivals get the share of words that our pooled form selects, the published "
-            "ones that of the published VBSS, so rivals' rows compare within a column group only; "
-            "the second table has all at one size.",
+            "Selection: rivals get the share of words that our pooled form selects, the "
+            "published ones that of the published VBSS, so rivals' rows compare within a column "
+            "group only; the second table has all at one size.",
             "Model: the per-document forms follow the corrected equations; their bound is better "
             "than that of the printed form, and their F by level is still lower than published, "
             "since they select few words below level .2.",

@@ -54,9 +54,9 @@ def run(data: Path, quick: bool) -> Page:
             "labels are garbled: precision, recall, F of VBSS and BSS each)"
         ),
         says=(
-            f"The pooled form's best F over the levels is {best:.3f}; published are "
-            f"{max(f):.3f} for VBSS and {max(published(2)['BSS']):.3f} for BSS. With as many words "
-            f"as the published VBSS it has {number_range(at)} against {number_range(f)}.\n\n"
+            f"The pooled form's best F over the levels is {best:.3f}; published are {max(f):.3f} "
+            f"for VBSS and {max(published(2)['BSS']):.3f} for BSS. With as many words as the "
+            f"published VBSS it has {number_range(at)} against {number_range(f)}.\n\n"
             + seconds_said(found)
         ),
         tables=(
@@ -67,23 +67,21 @@ def run(data: Path, quick: bool) -> Page:
         ),
         differences=(
             "Erratum: the printed algorithm keeps only the diagonal of the inverse covariance in "
-            "one factor, and collapses to the observed words; the published figures lie "
-            "near the authors' released code, which forces them and freezes parts of the "
-            "iteration.",
+            "one factor, and collapses to the observed words; the published figures lie near the "
+            "authors' released code, which forces them and freezes parts of the iteration.",
             "Input: the pooled form is given the true share of keywords in the set "
-            "(`keyword_rate`), "
-            "which no published method has; its ranking, and so the second table, hardly needs it.",
+            "(`keyword_rate`), which no published method has; its ranking, and so the second "
+            "table, hardly needs it.",
             f"Data: the first {DOCUMENTS} of 1463 abstracts here, for the sake of time (all of "
-            "them by level "
-            "stand in `benchmarks/keywords.md`), 1459 there, by a preprocessing that the text "
-            "describes but "
-            "does not give; the choice of the observed words is random.",
-            "Model: the pooled form shares one regression over all documents, which the published "
-            "ones do not; that is where its F comes from, and ordinary logistic regression on the "
-            "same features ranks as well.",
-            "Convergence: the per-document forms run to their fixed point, at which few words are "
-            "selected below level .2; published ones select more, with the false discovery rate "
-            "far from its level (1 - precision is .55 at level .3).",
+            "them by level stand in `benchmarks/keywords.md`), 1459 there, by a preprocessing "
+            "that the text describes but does not give; the choice of the observed words is "
+            "random.",
+            "Model: the pooled form shares one regression over all documents, which the "
+            "published ones do not; that is where its F comes from, and ordinary logistic "
+            "regression on the same features ranks as well.",
+            "Convergence: the per-document forms run to their fixed point, at which few words "
+            "are selected below level .2; published ones select more, with the false discovery "
+            "rate far from its level (1 - precision is .55 at level .3).",
             "BSS is not in these tables: a sampler a document; figure 1.4 has it on a part.",
         ),
         seeds=(

@@ -33,9 +33,9 @@ def run(data: Path, quick: bool) -> Page:
     return Page(
         title="vMMIC, figure 2.2: classification of bags",
         source=(
-            "Hu (2024), figure 2.2, line 637 of the text version, which holds no figure; in words "
-            "(lines 633 to 637): vMMIC is best in most settings, AUROC rises with n, rises with m "
-            "for vMMIC, and hardly depends on r and on PPI1"
+            "Hu (2024), figure 2.2, line 637 of the text version, which holds no figure; in "
+            "words (lines 633 to 637): vMMIC is best in most settings, AUROC rises with n, rises "
+            "with m for vMMIC, and hardly depends on r and on PPI1"
         ),
         says=(
             f"AUROC of bags in the base setting: {told}. With n the collapsed form goes from "
@@ -51,9 +51,9 @@ def run(data: Path, quick: bool) -> Page:
         ),
         differences=(
             *DIFFERENCES,
-            "With larger bags AUROC does not rise here, as the text says it does: alpha is held at "
-            "-2.65, which balances the labels at m = 20 and r = 4 only, and what the text did is "
-            "not said.",
+            "With larger bags AUROC does not rise here, as the text says it does: alpha is held "
+            "at -2.65, which balances the labels at m = 20 and r = 4 only, and what the text did "
+            "is not said.",
         ),
         seeds=seeds_said(found),
         seconds=seconds_of(found),

@@ -36,17 +36,16 @@ def run(data: Path, quick: bool) -> Page:
     return Page(
         title="vMMIC, figure 2.3: time of a fit",
         source=(
-            "Hu (2024), figure 2.3, line 651 of the text version, which holds no figure; in words "
-            f"(line 637): {LARGEST_BAGS:,} bags within about {LARGEST_MINUTES} minutes, and in the "
-            f"base setting about {TIMES_FASTER} times faster than MICProB and NSK-SVM (R, a Core "
-            "i5-7400 at 3 GHz)"
+            "Hu (2024), figure 2.3, line 651 of the text version, which holds no figure; in "
+            f"words (line 637): {LARGEST_BAGS:,} bags within about {LARGEST_MINUTES} minutes, and "
+            f"in the base setting about {TIMES_FASTER} times faster than MICProB and NSK-SVM (R, "
+            "a Core i5-7400 at 3 GHz)"
         ),
         says=(
-            f"The collapsed form takes {np.mean(seconds):.1f} CPU seconds for "
-            f"{largest[0]} = {largest[1]:g} ({max(seconds):.1f} at most). Against the "
-            f"{LARGEST_MINUTES} minutes published for {LARGEST_BAGS:,} bags that is another "
-            "algorithm on another machine: it says that the job is small, not how much faster the "
-            "code is."
+            f"The collapsed form takes {np.mean(seconds):.1f} CPU seconds for {largest[0]} = "
+            f"{largest[1]:g} ({max(seconds):.1f} at most). Against the {LARGEST_MINUTES} minutes "
+            f"published for {LARGEST_BAGS:,} bags that is another algorithm on another machine: "
+            "it says that the job is small, not how much faster the code is."
         ),
         tables=(
             table(

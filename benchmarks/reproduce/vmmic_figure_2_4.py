@@ -37,9 +37,9 @@ def run(data: Path, quick: bool) -> Page:
     return Page(
         title="vMMIC, figure 2.4: primary instances",
         source=(
-            "Hu (2024), figure 2.4, line 655 of the text version, which holds no figure; in words "
-            "(line 643): vMMIC typically above .8, MICProB between .55 and .6, worse as r falls "
-            "to 1 and as PPI1 rises"
+            "Hu (2024), figure 2.4, line 655 of the text version, which holds no figure; in "
+            "words (line 643): vMMIC typically above .8, MICProB between .55 and .6, worse as r "
+            "falls to 1 and as PPI1 rises"
         ),
         says=(
             f"The collapsed form has {min(means):.3f} to {max(means):.3f} over the settings, the "
@@ -56,8 +56,8 @@ def run(data: Path, quick: bool) -> Page:
         differences=(
             *DIFFERENCES,
             "MICProB finds primary instances far better here (.86 to .91) than published (.55 to "
-            ".6): our sampler standardises features and starts near 0, the text's starts at random "
-            "and may not have mixed.",
+            ".6): our sampler standardises features and starts near 0, the text's starts at "
+            "random and may not have mixed.",
         ),
         seeds=seeds_said(found),
         seconds=seconds_of(found),

@@ -81,12 +81,13 @@ DIFFERENCES = (
     "given; instances and bags are drawn by the probit here, a and c meet the stated shares, and "
     "alpha = -2.65 leaves half of the bags positive.",
     "Convergence: mean field and the printed form stop after 200 sweeps, far from a fixed point, "
-    "and run for n up to 1000 only, for the sake of time; the collapsed form has no indicators to "
-    "wait for.",
+    "and run for n up to 1000 only, for the sake of time; the collapsed form has no indicators "
+    "to wait for.",
     "Rivals: MICProB is our own sampler of its model with both modalities in one matrix beside "
     f"zeros, as in the text, with 2 chains of 300 sweeps (the text has 100,000) on {SAMPLED} "
-    "replicates of two settings; the text's eight methods of a MATLAB toolbox cannot be run here, "
-    "and torchmil's attention is not installed (its figures stand in `benchmarks/vmmic.md`).",
+    "replicates of two settings; the text's eight methods of a MATLAB toolbox cannot be run "
+    "here, and torchmil's attention is not installed (its figures stand in "
+    "`benchmarks/vmmic.md`).",
 )
 
 
@@ -213,9 +214,8 @@ def seeds_said(found: Study) -> str:
     """Return one sentence on the seeds."""
     most = max(len(next(iter(cells.values())).bag) for cells in found.values())
     return (
-        f"replicate s is drawn with seeds (s, 0) for fitting and (s, 1) for judging, s from 0 to "
+        "replicate s is drawn with seeds (s, 0) for fitting and (s, 1) for judging, s from 0 to "
         f"{most - 1} at most; errors are over replicates (the text has 50). One study for figures "
         "2.2, 2.3 and 2.4, run anew by each unless they are made in one go (`NAME=all`); the "
-        "seconds "
-        "below are those of its fits."
+        "seconds below are those of its fits."
     )
