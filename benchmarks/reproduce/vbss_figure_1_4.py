@@ -141,9 +141,9 @@ def run(data: Path, quick: bool) -> Page:
             "Convergence: the sampler's time is that of its iterations, which the text does not "
             "give for this figure; ours are chosen, so the ratio of the two methods says more "
             "about that choice than about the models.",
-            "Data and machine: other hardware, and code in NumPy that shares one "
-            "eigendecomposition a document and leaps over slow sweeps, where the text inverts a "
-            "matrix a sweep; documents of similar size are fitted together in the product.",
+            "Data and machine: other hardware, and code in NumPy that takes one "
+            "eigendecomposition a document and leaps over slow sweeps; documents of similar size "
+            "are fitted together in the product.",
             "At some sixty words the fixed cost of a call weighs as much as the arithmetic, so "
             "the power of n stays below 2.",
         ),
