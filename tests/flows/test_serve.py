@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,8 @@ def test_a_schedule_fires(tmp_path):
             assert process.poll() is None, log.read_text()
             time.sleep(0.5)
         assert latest.exists(), log.read_text()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ui-settings") as answer:
+            assert json.loads(answer.read())["api_url"] == "/api"  # not at the usual port
     finally:
         process.send_signal(signal.SIGINT)
         try:
