@@ -41,7 +41,7 @@ def table(run, name):
     return pq.read_table(run / name)
 
 
-@pytest.mark.parametrize("bound", ["bohning", "bouchard"])
+@pytest.mark.parametrize("bound", ["bohning", pytest.param("bouchard", marks=pytest.mark.slow)])
 def test_experts(bound, tmp_path):
     x, y = data.crossed()
     x = 5.0 + 2.0 * x
@@ -60,6 +60,7 @@ def test_experts(bound, tmp_path):
     assert_allclose(found.predict_proba(x)[:, 1], table(run, "rows")["probability"], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_features(tmp_path):
     x, _ = data.categories()
     columns = {"id": [f"r{i}" for i in range(len(x))]}

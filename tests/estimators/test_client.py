@@ -48,6 +48,7 @@ def test_experts_have_the_same_bits(client, installed):
     assert here.trace_.tolist() == there.trace_.tolist()
 
 
+@pytest.mark.slow
 def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
     x, _ = data.categories()
     asked = LatentFeatures(3, anneal=3, starts=1, tol=1e-4, n_partitions=4, random_state=0)

@@ -174,7 +174,9 @@ def test_keywords_of_texts_and_of_tables(words):
     assert found.score_words(table)["rank"].to_pylist()[:1] != [None]
 
 
-@pytest.mark.parametrize("inference", ["marginal", "cavi", "mh"])
+@pytest.mark.parametrize(
+    "inference", ["marginal", "cavi", pytest.param("mh", marks=pytest.mark.slow)]
+)
 def test_experts_in_arviz(inference):
     x, y = data.crossed(rows=60)
     options = {"inference": inference, "warmup": 20, "draws": 10, "thin": 1}
@@ -247,3 +249,29 @@ def test_columns_of_zero_and_one_stay_as_they_are():
     found = clone(EXPERTS).fit(hot, y)
     assert_array_equal(found.centre_, 0.0)
     assert_array_equal(found.scale_, 1.0)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table])
+def test_columns_in_another_order_are_refused(kind):
+    x, y = data.crossed(rows=40)
+    named = {f"x{d}": x[:, d] for d in range(3)}
+    found = clone(EXPERTS).fit(kind(named), y)
+    assert found.feature_names_in_.tolist() == list(named)
+    with pytest.raises(ValueError, match="feature names"):
+        found.predict(kind(dict(reversed(named.items()))))
+
+
+def test_bags_take_their_columns_by_name():
+    x, y = data.bags()
+    table = data.long_table(x, y)
+    found = clone(BAGS[0]).fit(pa.table(table))
+    turned = pa.table(dict(reversed(table.items())))
+    assert_array_equal(found.predict_proba(turned), found.predict_proba(pa.table(table)))
+    with pytest.raises(ValueError, match="columns f1"):
+        found.predict(turned.drop_columns("f1"))
+
+
+def test_draws_of_a_row_do_not_depend_on_its_place():
+    x, y = data.crossed()
+    found = clone(EXPERTS).set_params(predict_by="monte_carlo").fit(x, y)
+    assert_allclose(found.predict_proba(x[::-1])[::-1], found.predict_proba(x), rtol=1e-12)

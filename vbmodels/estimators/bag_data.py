@@ -32,6 +32,8 @@ class GivenBags:
         What the table's column ``label`` says, None where there is none.
     rows
         Rows of the table that each modality's instances stand in; None for a list.
+    columns
+        The table's columns of features, where they are not in one of lists.
     """
 
     instances: tuple[Instances, ...]
@@ -39,6 +41,7 @@ class GivenBags:
     ids: tuple[Any, ...]
     labels: tuple[Any, ...] | None
     rows: tuple[IntArray, ...] | None
+    columns: tuple[str, ...] = ()
 
     def bags(self, label: Any = None) -> Bags:
         """Return the bags with these labels, or without any."""
@@ -81,7 +84,8 @@ def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
     ValueError
         Says what was expected, what was found, and in which bag.
     """
-    found = _from_table(X) if is_frame(X) else _from_list(X)
+    wanted = () if like is None else like.columns
+    found = _from_table(X, wanted) if is_frame(X) else _from_list(X)
     for k, of in enumerate(found.instances):
         if not np.isfinite(of.features).all():
             n, d = np.argwhere(~np.isfinite(of.features))[0]
@@ -131,7 +135,7 @@ def _stacked(arrays: Sequence[Any]) -> Instances:
     return Instances(features, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def _from_table(table: Any) -> GivenBags:
+def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     names = names_of(table)
     if BAG not in names:
         raise ValueError(f"expected a column {BAG!r}, found {', '.join(names[:20])}")
@@ -143,7 +147,10 @@ def _from_table(table: Any) -> GivenBags:
     bag = np.array([place[name] for name in given], np.int64)
     of = [str(m) for m in cells_of(table, MODALITY)] if MODALITY in names else None
     kinds = tuple(sorted(set(of))) if of else None
-    columns = [name for name in names if name not in _RESERVED]
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise ValueError(f"expected the columns {', '.join(absent)}, found none of that name")
+    columns = wanted or tuple(name for name in names if name not in _RESERVED)
     lists = cells_of(table, FEATURES) if FEATURES in names else None
     numbers = None if lists is not None else numbers_of(table, columns)
     instances, rows = [], []
@@ -157,7 +164,8 @@ def _from_table(table: Any) -> GivenBags:
         instances.append(Instances.from_rows(bag[here], features, len(ids)))
         rows.append(here)
     labels = _labels(cells_of(table, LABEL), bag, ids) if LABEL in names else None
-    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows))
+    own = () if numbers is None else columns
+    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows), own)
 
 
 def _of_lists(lists: Sequence[Any], rows: IntArray) -> FloatArray:

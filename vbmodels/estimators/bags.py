@@ -7,18 +7,14 @@ of parameters, cloning, storing and tags does.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from vbmodels.estimators.bag_data import GivenBags, read_bags
-from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
-from vbmodels.mil.batch import UNLABELLED, split
+from vbmodels.estimators.bag_classifier import BagClassifier
+from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, positive
 from vbmodels.mil.choice import LENGTHS, ChosenVMMIC
 from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.gp_direct import DirectGP
@@ -33,88 +29,7 @@ from vbmodels.state import FloatArray
 HEURISTIC_AMPLITUDE = 3.0
 
 
-class _BagClassifier(ClassifierMixin, LoopEstimator):
-    """What both classifiers of bags share."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.no_validation = True
-        return tags
-
-    def _model(self) -> Any:
-        raise NotImplementedError
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X
-            A list with an array [instances, features] for each bag (a tuple or dict of arrays
-            where there are several modalities), or a long table; see
-            `vbmodels.estimators.bag_data.read_bags`.
-        y
-            The bags' labels, two classes, [bags]; None or NaN: unlabelled. A table may have
-            them in its column ``label`` instead.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its range, a bag cannot be read, or there are not two
-            classes.
-        """
-        self._validate_params()
-        self._given = read_bags(X)
-        labels = self._given.labels if y is None else list(y)
-        if labels is None or len(labels) != len(self._given.ids):
-            raise ValueError(
-                f"expected a label for each of the {len(self._given.ids)} bags, found "
-                f"{'none' if labels is None else len(labels)}"
-            )
-        known = [label for label in labels if label is not None and label == label]
-        self.classes_ = np.unique(known)
-        if len(self.classes_) != 2:
-            raise ValueError(f"expected bags of two classes, found {len(self.classes_)}")
-        code = [
-            int(label == self.classes_[1]) if label is not None and label == label else UNLABELLED
-            for label in labels
-        ]
-        self._run(self._model(), split(self._given.bags(code), self.n_partitions))
-        self._given = _form_of(self._given)
-        return self
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of both classes of every bag, [bags, 2]."""
-        one = self._predicted(X)[1]
-        return np.column_stack([1.0 - one, one])
-
-    def predict(self, X: Any) -> Any:
-        """Return the more probable class of every bag, [bags]."""
-        second = self.predict_proba(X)[:, 1] > 0.5
-        return self.classes_[second.astype(int)]
-
-    def predict_instance_proba(self, X: Any) -> Any:
-        """Return the probability that an instance makes its bag positive.
-
-        One value a row for a table; for a list one array a bag, or a tuple of arrays.
-        """
-        given, _, instances = self._predicted(X)
-        return given.give_back(instances)
-
-    def _predicted(self, X: Any) -> tuple[Any, FloatArray, tuple[FloatArray, ...]]:
-        check_is_fitted(self)
-        given = read_bags(X, self._given)
-        bag, instances = self._apply(given.bags())
-        return given, bag, instances
-
-    def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-        raise NotImplementedError
-
-
-class MultimodalMIC(_BagClassifier):
+class MultimodalMIC(BagClassifier):
     """Multimodal multiple-instance classification: two probit regressions (vMMIC).
 
     Parameters
@@ -203,7 +118,7 @@ class MultimodalMIC(_BagClassifier):
         self.client = client
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model; see `_BagClassifier.fit`."""
+        """Fit the model; see `BagClassifier.fit`."""
         super().fit(X, y)
         self.posterior_ = self.model_.posterior(self.q_)
         self.coef_means_, self.coef_sds_ = self.posterior_.moments()
@@ -243,7 +158,7 @@ class MultimodalMIC(_BagClassifier):
         return {"coef": drawn[None]}, {"coef": ["coefficient"]}
 
 
-class MILGPClassifier(_BagClassifier):
+class MILGPClassifier(BagClassifier):
     """A probit Gaussian process of instances; a bag is positive when one of them is (MIL-GP).
 
     Parameters
@@ -325,7 +240,7 @@ class MILGPClassifier(_BagClassifier):
         self.client = client
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model; see `_BagClassifier.fit`."""
+        """Fit the model; see `BagClassifier.fit`."""
         super().fit(X, y)
         self.posterior_ = self.model_.posterior(self.q_)
         self.weight_means_ = self.posterior_.mean[0]
@@ -356,9 +271,3 @@ class MILGPClassifier(_BagClassifier):
         noise = rng.standard_normal((count, len(self.weight_means_)))
         away = np.linalg.solve(self.posterior_.factor[0].T, noise.T).T
         return {"weight": (self.weight_means_ + away)[None]}, {"weight": ["point"]}
-
-
-def _form_of(given: GivenBags) -> GivenBags:
-    """Return bags without their instances: what new ones are compared with."""
-    empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
-    return replace(given, instances=empty, ids=(), labels=None, rows=None)

@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from vbmodels.cavi import Staged, drive
 from vbmodels.estimators.executors import reduce_over
+from vbmodels.estimators.tables import as_matrix, is_arrow
 from vbmodels.state import FloatArray
 
 LOOP_CONSTRAINTS: dict[str, list[Any]] = {
@@ -27,6 +28,9 @@ LOOP_CONSTRAINTS: dict[str, list[Any]] = {
     "client": "no_validation",  # type: ignore[dict-item]
 }
 """Ranges of the parameters that every estimator has."""
+
+NO_TARGET = "no_validation"
+"""What scikit-learn takes for y where there is none to check; None is a target forgotten."""
 
 Draws = tuple[dict[str, FloatArray], dict[str, list[str]]]
 """Draws [chain, draw, ...] of each parameter, and the names of its further axes."""
@@ -88,6 +92,19 @@ class LoopEstimator(BaseEstimator):
         self.elbo_, self.trace_ = float(done.trace[-1]), np.array(done.trace)
         self.n_iter_, self.converged_ = done.iterations, done.converged
         return done.q
+
+    def _table(self, X: Any, y: Any = NO_TARGET, *, reset: bool, **options: Any) -> Any:
+        """Return a table's cells as an array (with ``y``: both), its columns checked.
+
+        New tables must have the columns of the fit, in their order. ``options`` are those of
+        scikit-learn's ``check_array``.
+        """
+        if not is_arrow(X):
+            return validate_data(self, X, y, reset=reset, **options)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(y, str) and y == NO_TARGET:
+            return check_array(as_matrix(X), estimator=self, **options)
+        return check_X_y(as_matrix(X), y, estimator=self, **options)
 
     def _seed(self) -> int:
         """Return the seed: an integer as it is, as the pipelines take it."""

@@ -11,10 +11,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
-from vbmodels.estimators.tables import as_matrix, like
+from vbmodels.estimators.tables import like
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import SPARSE, ColumnSums
 from vbmodels.experts.forms import make
@@ -212,9 +212,7 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
         wrong = refusal(self)
         if wrong:
             raise ValueError(wrong)
-        X, y = validate_data(
-            self, as_matrix(X), y, dtype=np.float64, order="C", ensure_min_samples=2
-        )
+        X, y = self._table(X, y, reset=True, dtype=np.float64, order="C", ensure_min_samples=2)
         self.classes_, code = self._coded(y)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         sums = ColumnSums.of(X, t)
@@ -256,9 +254,8 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
 
     def _predicted(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, as_matrix(X), dtype=np.float64, order="C", reset=False)
-        unknown = np.zeros(len(X))
-        batch = self._rows(X, unknown, np.arange(len(X)), np.ones(len(X)))
+        X = self._table(X, reset=False, dtype=np.float64, order="C")
+        batch = self._rows(X, np.zeros(len(X)), _keys(X), np.ones(len(X)))
         return self.posterior_.predict(batch, self.predict_by)
 
     def _rows(self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray) -> Rows:
@@ -293,3 +290,18 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
             noise = rng.standard_normal((count, *one.mean.shape))
             drawn = one.mean + np.einsum("rkij,srkj->srki", factor, noise)
         return {name: drawn[None, :, r] for r, name in enumerate(("gate", "expert"))}, dims
+
+
+def _keys(X: FloatArray) -> IntArray:
+    """Return a number from each row's cells, on which its draws hang wherever it stands; [N].
+
+    >>> one, two = _keys(np.array([[1.0, 2.0], [2.0, 1.0]])), _keys(np.array([[2.0, 1.0]]))
+    >>> bool(one[1] == two[0]), bool(one[0] == one[1])
+    (True, False)
+    """
+    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+    odd = 2 * np.arange(X.shape[1], dtype=np.uint64) + np.uint64(1)
+    with np.errstate(over="ignore"):
+        mixed = (bits ^ (bits >> np.uint64(29))) * (odd * np.uint64(0x9E3779B97F4A7C15))
+        total = np.sum(mixed ^ (mixed >> np.uint64(32)), axis=1, dtype=np.uint64)
+    return np.asarray(total).astype(np.int64)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
-from vbmodels.estimators.tables import as_matrix, is_frame, is_missing, like, names_of
+from vbmodels.estimators.tables import is_frame, is_missing, like, names_of
 from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
@@ -241,11 +241,10 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
         return apply(self.model_, self.q_, batch, None, self._options), cells
 
     def _cells(self, X: Any, reset: bool) -> Any:
-        found = validate_data(
-            self,
-            as_matrix(X),
-            dtype=None,
+        found = self._table(
+            X,
             reset=reset,
+            dtype=None,
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
