@@ -34,13 +34,13 @@ from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.softmax_cells import cells_of, indicators, log_totals, normalised
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
+from vbmodels.features.text_newton import newton_step
 from vbmodels.state import BoolArray, FloatArray, IntArray, State, Stats, aligned
 
 BLOCK = 256
 LARGEST_LOGIT = 35.0
 LARGEST_U = 30.0
 """|phi + sigma^2 / 2| stays within."""
-LARGEST_STEP = 2.0
 HALVINGS = 12
 
 
@@ -245,28 +245,20 @@ class TextIBP:
 
     def global_step(self, q: TextGlobal, stats: TextStats) -> TextGlobal:
         """Take ``q.size`` of the joint Newton step of every category, and set the sticks."""
-        size, variance = self.n_features + 1, np.exp(q.log_variance)
-        precision = 1.0 / self.prior_variance(q)
-        pull = stats.slope + precision
-        gradient = np.concatenate(
-            [stats.linear - stats.slope - precision * q.phi, 0.5 - 0.5 * variance * pull], axis=1
+        phi, log_variance = newton_step(
+            q.phi,
+            q.log_variance,
+            stats.linear,
+            stats.slope,
+            stats.curvature,
+            1.0 / self.prior_variance(q),
         )
-        h, half = linalg.unpack(stats.curvature), 0.5 * variance
-        curvature = np.empty((len(h), 2 * size, 2 * size))
-        curvature[:, :size, :size] = h + precision * np.eye(size)
-        curvature[:, :size, size:] = h * half[:, None, :]
-        curvature[:, size:, :size] = h * half[:, :, None]
-        curvature[:, size:, size:] = h * half[:, None, :] * half[:, :, None]
-        place = size + np.arange(size)
-        curvature[:, place, place] += half * pull
-        factor = linalg.cholesky(curvature, "the curvature of a category", jitter=1e-12)
-        step = np.clip(linalg.solve(factor, gradient), -LARGEST_STEP, LARGEST_STEP) * q.size
-        step[~self.free(q.levels)] = 0.0
+        size = np.where(self.free(q.levels), q.size, 0.0)[:, None]
         tau, _ = fit_sticks(stats.on, stats.n_rows, q.alpha, q.tau, learn_alpha=False)
         return replace(
             q,
-            phi=q.phi + step[:, :size],
-            log_variance=q.log_variance + step[:, size:],
+            phi=q.phi + size * phi,
+            log_variance=q.log_variance + size * log_variance,
             tau=tau,
             share=stats.likely / stats.n_rows,
             n_rows=stats.n_rows,
