@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from flows import storage
 from flows.families.base import Concluding, Ingested, NamesParameters, Prepared
 from flows.fit import FitResult
@@ -111,11 +113,10 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
         text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
         return report.Section(f"The {objective}'s trace", text, [plot])
     state = "The bound converged" if fitted.converged else "The bound had not converged"
-    return report.Section(
-        "The bound's trace",
-        f"{state} {took} Sweeps of accelerated steps that were not taken are left out.",
-        [plot],
-    )
+    text = f"{state} {took} Sweeps of accelerated steps that were not taken are left out."
+    if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
+        text += " Where it falls, the fit went on to its next stage, which has a bound of its own."
+    return report.Section("The bound's trace", text, [plot])
 
 
 def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResult | None) -> None:

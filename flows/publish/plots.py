@@ -70,7 +70,7 @@ def trace_figure(
     axes.plot(iterations, elbo, color=_ACCENT, marker="o", markersize=3, linewidth=1.5)
     values = np.asarray(elbo, float)
     if len(values) > 10:
-        low = values[len(values) // 10]
+        low = values[len(values) // 10 :].min()
         margin = 0.05 * (values.max() - low) or 1.0
         axes.set_ylim(low - margin, values.max() + margin)
     axes.ticklabel_format(axis="y", useOffset=False)
