@@ -54,6 +54,7 @@ def read_sheet(url: str) -> list[Alignment]:
         )  # fmt: skip
     folder, lines, faults = os.path.dirname(url), [], []
     seen: dict[tuple[str, str], int] = {}
+    read: dict[str, int] = {}
     for row, line in enumerate(reader, start=2):
         cells = {str(k).strip(): str(v or "").strip() for k, v in line.items()}
         for name in ("sample", "replicate", "path"):
@@ -71,6 +72,14 @@ def read_sheet(url: str) -> list[Alignment]:
         path = cells["path"]
         if "://" not in path and not os.path.isabs(path):
             path = storage.join(folder, path) if ".." not in path else os.path.join(folder, path)
+        # The same reads twice look like two replicates that agree, or like no difference.
+        if cells["path"] and path in read:
+            found = f"{cells['path']} again, first in row {read[path]}"
+            faults.append(
+                Fault(file=url, column="path", row=row, expected="a file of its own for each "
+                      "replicate", found=found)
+            )  # fmt: skip
+        read.setdefault(path, row)
         lines.append(Alignment(*key, path, row))
     if not lines:
         faults.append(Fault(file=url, expected="at least one line", found="none"))

@@ -398,6 +398,9 @@ def test_bad_sheets_and_files(capsys, simbam, tmp_path):
     assert "column path: expected this column" in told([], fasta, header="sample,replicate\n")[1]
     assert "expected at least one line" in told([], fasta)[1]
     assert "case 0 again" in told([good[0], *good], fasta)[1]
+    code, text = told([*good, ("control", 9, bam)], fasta)
+    assert code == 2
+    assert "a file of its own for each replicate" in text
     assert "no file" in told([("case", 9, tmp_path / "no.bam"), *good], fasta)[1]
     assert "amp:1-400" in told(good, fasta, "region=amp:300-900")[1]
     code, text = told(good, fasta, "region=chrX:1-10")
