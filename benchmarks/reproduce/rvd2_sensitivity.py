@@ -25,7 +25,7 @@ ROWS = """
 10 22 0 1 .57 1
 """
 
-SEEDS = 2
+SEEDS = 6
 LOCATIONS, VARIANTS, REPLICATES = 400, 14, 6
 METHODS = {
     "two groups": "ours two groups",
