@@ -46,8 +46,10 @@ def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[
     if settings.model == "pooled":
         found = pooled_gibbs(corpus_model(settings), batch, rng, **size)
         return found.keyword, float(np.nanmax(found.diagnose().r_hat))
-    sampler: Sampler = partial(gibbs, model=document_model(settings), **size)
+    sampler: Sampler
     if settings.model == "bss":
         sampler = partial(bss, model=BSS(damping=settings.damping), **size)
+    else:
+        sampler = partial(gibbs, model=document_model(settings), **size)
     r, r_hat = sample_documents(batch, sampler, rng)
     return r, float(r_hat.max(initial=1.0))

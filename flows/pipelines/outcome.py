@@ -24,6 +24,7 @@ from flows.publish.run import (
     RunPlace,
     RunRecord,
     finish,
+    fit_in_words,
     peak_memory,
     versions,
     write_posterior,
@@ -57,9 +58,8 @@ def publish(
     warnings = [*prepared.warnings, *findings.warnings]
     warnings += [] if run.since is None else run.since.notes
     if fitted is not None and not fitted.converged:
-        warnings.append(
-            f"The bound had not converged after {fitted.iterations} sweeps; raise max_iter or tol."
-        )
+        what = "The bound had not converged" if objective_of(model) == "bound" else "It was stopped"
+        warnings.append(f"{what} after {fitted.iterations} sweeps; raise max_iter or tol.")
     record = RunRecord(
         run_id=run.place.run_id,
         pipeline=run.family.name,
@@ -81,6 +81,7 @@ def publish(
         iterations=0 if fitted is None else fitted.iterations,
         converged=fitted is None or fitted.converged,
         elbo=None if fitted is None else float(fitted.trace.elbo[-1]),
+        objective=objective_of(model),
         warnings=warnings,
         since=run.since.earlier.run_id if run.since and run.since.earlier else None,
         results=findings.results,
@@ -96,8 +97,8 @@ def publish(
     if fitted is not None:
         trace = fitted.trace
         write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)
-        sections.append(_trace_section(fitted, objective_of(model)))
-    html = report.render(record, findings.headline, sections, objective_of(model))
+        sections.append(_trace_section(fitted, record.objective))
+    html = report.render(record, findings.headline, sections)
     storage.write_bytes(run.place.file("report.html"), html.encode())
     finish(run.place, record)
     _tell_page(run, record, findings, fitted)
@@ -126,8 +127,7 @@ def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResul
     facts = {
         "run": record.run_id,
         "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
-        "bound": "none" if record.elbo is None else f"{record.elbo:,.4f}",
-        "sweeps": f"{record.iterations}, {'' if record.converged else 'not '}converged",
+        "fit": fit_in_words(record),
         "seconds": f"{record.seconds:.1f}",
         **{f"setting {name}": str(value) for name, value in record.settings.items()},
     }
@@ -138,15 +138,14 @@ def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResul
     run.stages.link("report", run.place.file("report.html"), "the report")
     if fitted is not None:
         trace = fitted.trace
-        figure = plots.trace_figure(trace.iteration.tolist(), trace.elbo.tolist())
-        run.stages.image("bound", plots.png(figure))
+        figure = plots.trace_figure(trace.iteration.tolist(), trace.elbo.tolist(), record.objective)
+        run.stages.image("trace", plots.png(figure))
 
 
 def _outcome(place: RunPlace, record: RunRecord, findings: Findings) -> dict[str, Any]:
     lines = [findings.headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
-        state = "converged" if record.converged else "NOT converged"
-        lines.append(f"bound {record.elbo:,.4f} after {record.iterations} sweeps, {state}")
+        lines.append(fit_in_words(record))
     lines += [f"warning: {warning}" for warning in record.warnings]
     lines.append(f"report {place.file('report.html')}")
     return {

@@ -63,9 +63,7 @@ class Findings:
     top: Sequence[dict[str, Any]] = ()
 
 
-def render(
-    record: RunRecord, headline: str, sections: Sequence[Section], objective: str = "bound"
-) -> str:
+def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str:
     """Return the report as HTML.
 
     Parameters
@@ -76,17 +74,13 @@ def render(
         The main finding in one sentence.
     sections
         The parts that are the pipeline's own, in order.
-    objective
-        What the loop's value is called: a bound, or a sampler's log density.
     """
     page = _PAGES.get_template("report.html")
     safe = [
         {"title": s.title, "text": s.text, "plots": [Markup(p) for p in s.plots], "grids": s.grids}
         for s in sections
     ]
-    return page.render(
-        record=record, headline=headline, sections=safe, objective=objective, cell=_cell
-    )
+    return page.render(record=record, headline=headline, sections=safe, cell=_cell)
 
 
 def _cell(value: object) -> str:

@@ -104,9 +104,21 @@ class RunRecord(BaseModel):
     iterations: int
     converged: bool
     elbo: float | None
+    objective: str = "bound"  # what elbo is; a sampler's is a log density
     warnings: list[str]
     since: str | None = None  # the run that this one went on from
     results: dict[str, Any] = Field(default_factory=dict)
+
+
+def fit_in_words(record: RunRecord) -> str:
+    """Say how the fit ended, in a line."""
+    if record.elbo is None:
+        return "no fit: scores only"
+    if record.objective != "bound":
+        state = "" if record.converged else ", stopped before the last"
+        return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"
+    state = "converged" if record.converged else "NOT converged"
+    return f"bound {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
 
 
 def new_run_id(now: datetime | None = None) -> str:

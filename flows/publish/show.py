@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows import storage
-from flows.publish.run import RunPlace, RunRecord
+from flows.publish.run import RunPlace, RunRecord, fit_in_words
 
 _ROWS = 30
 
@@ -20,7 +20,7 @@ def show_run(console: Console, place: RunPlace, record: RunRecord) -> None:
         ("pipeline", record.pipeline),
         ("source", record.source),
         ("rows", f"{record.rows_kept:,} of {record.rows_read:,} used"),
-        ("fit", _fit(record)),
+        ("fit", fit_in_words(record)),
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
         ("report", place.file("report.html")),
     ):
@@ -41,10 +41,3 @@ def show_run(console: Console, place: RunPlace, record: RunRecord) -> None:
     console.print(table)
     if len(rows) > _ROWS:
         console.print(f"and {len(rows) - _ROWS} more in {url}", markup=False, soft_wrap=True)
-
-
-def _fit(record: RunRecord) -> str:
-    if record.elbo is None:
-        return "no fit: scores only"
-    state = "converged" if record.converged else "NOT converged"
-    return f"{record.iterations} sweeps, {state}, bound {record.elbo:,.4f}"
