@@ -140,6 +140,18 @@ def test_remaining_rise_of_a_geometric_series_is_exact():
     assert remaining_rise(trace) == pytest.approx(1 - trace[-2])
 
 
+def test_the_tolerance_is_relative_to_the_bound_but_never_below_that_of_one():
+    """The least tolerance that the same rises meet, near 0, near -0.5 and near -1000."""
+
+    def least(level):
+        grid = np.geomspace(1e-13, 1e-3, 1001)
+        values = level + 1e-4 * np.cumsum(0.5 ** np.arange(8))
+        return next(tol for tol in grid if follow(values, tol=tol)[1].converged)
+
+    assert least(-0.5) == pytest.approx(least(0.0), rel=0.05)
+    assert least(-1000.0) == pytest.approx(least(0.0) / 1000.0, rel=0.05)
+
+
 def test_a_loop_that_judges_by_itself_decides():
     steps = UntilConverged(iter([at(0.0, 0, False), at(1.0, 1, True), at(2.0, 2)]), 1e-6, 100)
     assert [step.elbo for step in steps] == [0.0, 1.0]

@@ -39,6 +39,11 @@ def test_chains_that_disagree_are_seen_each_by_itself():
     assert seen.ess_bulk[1] < 20 < seen.ess_bulk[0]
 
 
+def test_few_draws_have_the_unbiased_variance():
+    draws = np.arange(10.0).reshape(2, 5, 1)
+    assert diagnose(draws).sd[0] ** 2 == pytest.approx(82.5 / 9)
+
+
 @pytest.mark.parametrize("shape", [(4, 100), (1, 100, 2), (4, 3, 2)])
 def test_too_little_is_refused(shape):
     with pytest.raises(ValueError, match=r"at least 2 chains of 4 draws, got the shape"):

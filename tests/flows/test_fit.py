@@ -14,11 +14,18 @@ from flows import block, storage
 from flows.block import Order, run_block
 from flows.cache import Cache
 from flows.executor import InProcess
-from flows.fit import run_fit
-from tests.contract.toy import Groups, Local
+from flows.fit import FitError, run_fit
+from tests.contract.toy import Groups, Local, Toy
 from tests.flows.jobs import Killed, Overshooting, kill_at, rates, toy_job
 from vbmodels.cavi import NotConverged, cavi, fit, squarem, tree_sum
 from vbmodels.state import State, from_bytes, same_bits, to_bytes
+
+
+class Unready(Toy):
+    """A toy whose parameters are never a posterior."""
+
+    def unfinished(self, q):
+        return "it warms up"
 
 
 def plain(job):
@@ -55,6 +62,8 @@ def test_the_fit_equals_the_plain_loop(tmp_path, loop):
     assert result.iterations == expected.iterations
     assert [p.elbo for p in seen] == expected.trace
     assert seen[0].rise is None
+    assert [p.rise for p in seen[1:]] == np.diff(expected.trace).tolist()
+    assert [p.seconds for p in seen] == result.trace.seconds.tolist()
     assert np.all(np.diff(result.trace.seconds) >= 0)
 
 
@@ -94,6 +103,13 @@ def test_resume_at_the_largest_iteration_adds_no_step(tmp_path, caplog):
     assert same_bits(again.q, first.q)
     assert again.iterations == 7
     assert again.trace.elbo.tolist() == first.trace.elbo.tolist()
+
+
+def test_a_fit_that_stops_before_its_posterior_says_when(tmp_path):
+    job = toy_job(tmp_path, max_iter=3)
+    unready = replace(job, model=Unready(**vars(job.model)))
+    with pytest.raises(FitError, match="after 3 evaluations while it warms up, so there is no"):
+        run_fit(unready, InProcess(unready))
 
 
 def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
