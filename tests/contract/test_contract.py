@@ -23,7 +23,7 @@ def by_loop(item):
 def record(record_property):
     def keep(figures):
         for name, value in figures.items():
-            record_property(name, value)
+            record_property(name, float(value))  # plain, to go between processes
 
     return keep
 
