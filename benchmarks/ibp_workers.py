@@ -3,7 +3,8 @@
     python -m benchmarks.ibp_workers [--sweeps 20] [--converge]
 
 Sweeps of both clusters alternate, so other load meets both alike. Beside the wall clock stands the
-CPU time of each sweep's longest chain: the driver's, and that of its busiest worker.
+CPU time of each sweep's longest chain: the driver's, and that of its busiest worker. "No engine"
+is what the machine itself gives: the same local steps in one process, and by halves in two at once.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import argparse
 import os
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+from threadpoolctl import threadpool_limits
 
 from benchmarks.ibp import say, table
 from flows import storage
@@ -106,6 +110,30 @@ def compare(sweeps: int) -> None:
             f"{np.quantile(times[1], 0.1) / np.quantile(times[2], 0.1):.2f}) |")  # fmt: skip
 
 
+def bare_sweeps(which: slice, sweeps: int) -> list[float]:
+    """Time the local steps of some partitions in this process, no engine about them."""
+    codes, levels = table(NAME)
+    model, batches = PolyaGammaIBP(K), split_rows(codes, levels, PARTITIONS)
+    reduce = InProcess(model, batches[which])
+    q, seconds = model.init(InProcess(model, batches).observe(), np.random.default_rng(0)), []
+    with threadpool_limits(1):
+        for number in range(sweeps + 2):
+            began = time.perf_counter()
+            reduce(q, number=number, warm=number - 1 if number else None)
+            seconds.append(time.perf_counter() - began)
+    return seconds[2:]
+
+
+def bare(sweeps: int) -> None:
+    """What two cores can give: all partitions in one process, halves in two at once."""
+    half = PARTITIONS // 2
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        (one,) = pool.map(bare_sweeps, [slice(None)], [sweeps])
+        two = list(pool.map(bare_sweeps, [slice(half), slice(half, None)], [2 * sweeps] * 2))
+    alone, together = np.median(one), np.median(np.concatenate(two))
+    say(f"| no engine | one {alone:.3f} s | two {together:.3f} s | ratio {alone / together:.2f} |")
+
+
 def converge() -> None:
     """Fit to convergence in this process and compare with the features behind the data."""
     codes, levels = table(NAME)
@@ -136,6 +164,7 @@ def main() -> None:
         converge()
     else:
         compare(given.sweeps)
+        bare(given.sweeps)
 
 
 if __name__ == "__main__":
