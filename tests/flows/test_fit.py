@@ -150,6 +150,25 @@ def test_a_full_cache_keeps_what_it_has_in_a_circle():
     assert all(cache.get_data("b", i) is not None for i in range(10))
 
 
+def test_local_states_come_before_data_and_before_those_of_another_fit():
+    cache, eighty = Cache(memory=200), Groups(np.zeros((10, 1)))
+    cache.begin_sweep("a", 0, None)
+    cache.put_data("a", 0, eighty)
+    cache.put_data("a", 1, eighty)
+    cache.put_local("a", 0, 0, eighty)
+    assert cache.counts.spilled == 0
+    assert cache.get_data("a", 0) is None
+    assert cache.get_data("a", 1) is not None
+    for number in (0, 1):
+        cache.put_local("b", number, 0, eighty)
+    assert cache.counts.spilled == 0
+    assert cache.get_local("a", 0, 0) == (False, None)
+    assert all(cache.get_local("b", number, 0)[0] for number in (0, 1))
+    cache.put_local("b", 2, 0, eighty)
+    assert cache.counts.spilled == 1
+    assert same_bits(cache.get_local("b", 2, 0)[1], eighty)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 13, 16, 21])
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 32])
 def test_sums_of_blocks_finish_to_the_same_bits(tmp_path, n, size):
