@@ -124,7 +124,7 @@ def report(
     fitted, told = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
     warnings += told
-    headline = f"{n} features in {rows:,} rows and {len(columns)} columns" + (
+    headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} rows and {len(columns)} columns" + (
         f"; {imputed:,} missing cells filled" if imputed else ""
     )
     top = [
