@@ -17,6 +17,12 @@ def test_the_python_example_runs(capsys):
     assert capsys.readouterr().out.rstrip().endswith("True")
 
 
+def test_the_estimators_example_runs(capsys):
+    (block,) = [b for b in BLOCKS if "vbmodels.estimators" in b]
+    exec(compile(block, "README.md", "exec"), {})
+    assert capsys.readouterr().out.rstrip() == "[['cat'], ['dog']]"
+
+
 def test_the_prefect_example_names_what_is_there():
     (block,) = [b for b in BLOCKS if "flows.pipelines" in b]
     names: dict[str, object] = {}

@@ -132,7 +132,8 @@ class Recorded:
         """Move the run's progress bar, unless the run was cancelled."""
         if not (self._pace.due() or fraction >= 1.0):
             return
-        self._heed_cancel()
+        if fraction < 1.0:  # then all is published, and it is too late
+            self._heed_cancel()
         percent, description = 100.0 * min(max(fraction, 0.0), 1.0), escape(text)
         if self._bar is None:
             self._bar = self._show(create_progress_artifact, percent, "progress", description)

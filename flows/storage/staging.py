@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -128,19 +129,19 @@ def _make_room(size: int, url: str) -> None:
 
     A reader that has a removed copy open keeps it; one that comes later copies it again.
     """
-    limit = float(os.environ.get("VBFLOWS_STAGING_GIB", LIMIT)) * 2**30
+    limit = _limit()
     folder = _folder()
     if size > limit:
         raise StorageError(
             f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and copies may take "
             f"{limit / 2**30:g}; raise VBFLOWS_STAGING_GIB"
         )
-    kept = sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
-    sizes = {p: sum(f.stat().st_size for f in p.iterdir()) for p in kept}
-    taken = sum(sizes.values())
-    while kept and taken + size > limit:
-        oldest = kept.pop(0)
-        taken -= sizes[oldest]
+    kept = sorted(copy for p in folder.iterdir() if p.is_dir() and (copy := _measured(p)))
+    taken = sum(held for _, held, _ in kept)
+    for _, held, oldest in kept:
+        if taken + size <= limit:
+            break
+        taken -= held
         shutil.rmtree(oldest, ignore_errors=True)
     free = shutil.disk_usage(folder).free
     if size > free:
@@ -148,3 +149,25 @@ def _make_room(size: int, url: str) -> None:
             f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and {folder} has "
             f"{free / 2**30:.1f} free; free some or set VBFLOWS_STAGING to another disk"
         )
+
+
+def _limit() -> float:
+    given = os.environ.get("VBFLOWS_STAGING_GIB", str(LIMIT))
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not limit > 0.0:
+        raise StorageError(
+            f"cannot copy objects to this machine: expected a number of GiB above 0 in "
+            f"VBFLOWS_STAGING_GIB, found {given!r}"
+        )
+    return limit * 2**30
+
+
+def _measured(copy: Path) -> tuple[float, int, Path] | None:
+    """Return when a copy was last used and its bytes; None if another process removed it."""
+    try:
+        return copy.stat().st_mtime, sum(f.stat().st_size for f in copy.iterdir()), copy
+    except FileNotFoundError:
+        return None

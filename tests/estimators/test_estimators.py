@@ -215,6 +215,21 @@ def test_a_fit_that_stops_too_early_says_so():
         MixtureOfExperts(2, max_iter=3, random_state=0).fit(x, y)
 
 
+def test_counts_that_contradict_one_another_are_refused():
+    counts, _, case = data.reads()
+    frame = pd.DataFrame(data.counts_table(counts, case))
+    doubled = pd.concat([frame, frame.iloc[[3]]])
+    with pytest.raises(ValueError, match=f"found rows 3 and {len(frame)} for"):
+        VariantTester().fit(doubled)
+    other = frame.assign(ref=np.where(np.arange(len(frame)) == 3, "T", frame.ref))
+    with pytest.raises(ValueError, match="expected one reference base at"):
+        VariantTester().fit(other)
+    with pytest.raises(ValueError, match="column C, found 3000000000"):
+        VariantTester().fit(frame.assign(C=3e9))
+    with pytest.raises(ValueError, match="reads of a base, got 3000000000"):
+        VariantTester().fit(np.full((1, 2, 4), 3 * 10**9), ref=[0], case=[True, False])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -159,6 +159,10 @@ def test_copies_take_no_more_than_they_may(store, tmp_path, monkeypatch):
     monkeypatch.setenv("VBFLOWS_STAGING_GIB", str(0.5 / 1024))
     with pytest.raises(StorageError, match="raise VBFLOWS_STAGING_GIB"):
         storage.as_local("s3://reads/many/0")
+    for wrong in ("fifty", "0", "nan"):
+        monkeypatch.setenv("VBFLOWS_STAGING_GIB", wrong)
+        with pytest.raises(StorageError, match=f"a number of GiB above 0 in .* found '{wrong}'"):
+            storage.as_local("s3://reads/many/1")
 
 
 def test_a_copy_goes_on_where_a_dropped_connection_left_it(store, tmp_path, monkeypatch):

@@ -187,7 +187,7 @@ class Logged(InProcess):
 
     def __init__(self, job, forget=()):
         super().__init__(job)
-        self._log = job.store + "/work/log"
+        self._log = storage.join(job.store, "work", "log")
         self.forget = forget
         self.notes = []
 

@@ -97,16 +97,6 @@ class ReadDocuments:
     tokens: DocumentTokens
     kept: IntArray
 
-    def count(self) -> Corpus:
-        """Count the terms of these documents."""
-        documents: dict[str, IntArray] = {}
-        labels: dict[str, IntArray] = {}
-        folds = self.tokens.fold[self.tokens.document_of_word]
-        for stem, fold, observed in zip(self.stems, folds, self.tokens.y, strict=True):
-            for counts, one in ((documents, 1), (labels, int(observed))):
-                counts.setdefault(stem, np.zeros(N_FOLDS, np.int64))[fold] += one
-        return Corpus(documents, labels, len(self.kept))
-
     def batch(self, corpus: Corpus, window: int, damping: float) -> KeywordBatch:
         """Make graphs and features with a corpus's counts."""
         vocabulary = sorted(set(self.stems))
@@ -124,6 +114,18 @@ class ReadDocuments:
             window=window,
             damping=damping,
         )
+
+
+def count_terms(parts: Sequence[ReadDocuments]) -> Corpus:
+    """Count the terms of all documents, whatever parts they were read in."""
+    documents: dict[str, IntArray] = {}
+    labels: dict[str, IntArray] = {}
+    for part in parts:
+        folds = part.tokens.fold[part.tokens.document_of_word]
+        for stem, fold, observed in zip(part.stems, folds, part.tokens.y, strict=True):
+            for counts, one in ((documents, 1), (labels, int(observed))):
+                counts.setdefault(stem, np.zeros(N_FOLDS, np.int64))[fold] += one
+    return Corpus(documents, labels, sum(len(part.kept) for part in parts))
 
 
 def read_documents(

@@ -17,7 +17,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
-from vbmodels.estimators.documents import ReadDocuments, WordRules, read_documents
+from vbmodels.estimators.documents import (
+    ReadDocuments,
+    WordRules,
+    count_terms,
+    read_documents,
+)
 from vbmodels.estimators.tables import cells_of, is_frame, like, names_of
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import DAMPING, WINDOW
@@ -147,12 +152,14 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
             If a parameter is out of its range, no word is known, or lengths differ.
         """
         self._validate_params()
-        read = self._read(X, y, complete, ids, new=False)
-        if not read.tokens.y.any():
+        parts = self._parts(*self._columns(X, y, complete, ids))
+        if not any(part.tokens.y.any() for part in parts):
             raise ValueError("expected a known keyword among the documents' words, found none")
-        self._corpus = read.count()
+        self._corpus = count_terms(parts)
         model = PooledVBSS(self.keyword_rate, document_precision=self.document_precision)
-        q = self._run(model, list(self._parts(X, y, complete, ids)))
+        q = self._run(
+            model, [part.batch(self._corpus, self.window, self.damping) for part in parts]
+        )
         self.feature_names_ = FEATURE_NAMES
         self.coef_means_ = q.mean
         self._covariance = model.posterior_covariance(q)
@@ -193,7 +200,8 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
 
     def _scored(self, X: Any, keywords: Any) -> dict[str, Any]:
         check_is_fitted(self)
-        read = self._read(X, keywords, None, None, new=True)
+        documents, known, whole, _ = self._columns(X, keywords, None, None)
+        read = read_documents(documents, known, whole, None, self._rules())
         batch = read.batch(self._corpus, self.window, self.damping)
         probability = self.model_.predict(self.q_, batch)
         selected = select_by_fdr(probability, batch.y, batch.offsets, self.fdr)
@@ -208,18 +216,17 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
             "rank": word_ranks(probability, batch.offsets),
         }
 
-    def _parts(self, X: Any, y: Any, complete: Any, ids: Any) -> Any:
-        """Yield the partitions' batches, with the counts of the whole corpus."""
-        given = self._columns(X, y, complete, ids)
-        size = len(given[0])
-        for part in np.array_split(np.arange(size), min(self.n_partitions, size)):
-            documents, known, whole, names = ([column[i] for i in part] for column in given)
-            read = read_documents(documents, known, whole, names, self._rules())
-            yield read.batch(self._corpus, self.window, self.damping)
-
-    def _read(self, X: Any, y: Any, complete: Any, ids: Any, new: bool) -> ReadDocuments:
-        documents, known, whole, names = self._columns(X, y, complete, ids)
-        return read_documents(documents, known, whole, None if new else names, self._rules())
+    def _parts(
+        self, documents: list[Any], known: list[Any], whole: list[Any], names: list[str]
+    ) -> list[ReadDocuments]:
+        """Read the documents of each partition."""
+        size = len(documents)
+        parts = np.array_split(np.arange(size), min(self.n_partitions, size))
+        cuts = [slice(part[0], part[-1] + 1) for part in parts]
+        return [
+            read_documents(documents[cut], known[cut], whole[cut], names[cut], self._rules())
+            for cut in cuts
+        ]
 
     def _columns(
         self, X: Any, y: Any, complete: Any, ids: Any

@@ -31,6 +31,7 @@ from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 _CHUNK = 1000
+_MOST_READS = int(np.iinfo(np.int32).max)
 _KEYS = ("chrom", "pos", "ref", "sample", "replicate")
 
 
@@ -229,6 +230,8 @@ class VariantTester(LoopEstimator):
             )
         if ref is None or case is None:
             raise ValueError("expected ref and case beside an array of counts, got None")
+        if counts.size and counts.max() > _MOST_READS:
+            raise ValueError(f"expected at most {_MOST_READS} reads of a base, got {counts.max()}")
         names = range(len(counts))
         of = Counts(counts.astype(np.int32), _references(ref), np.asarray(case, bool))
         return GivenCounts(of, ("",) * len(counts), tuple(names), None)
@@ -239,7 +242,7 @@ class VariantTester(LoopEstimator):
             raise ValueError(f"expected the columns {', '.join(missing)}, found none of that name")
         cells = {name: cells_of(table, name) for name in _KEYS}
         reads = numbers_of(table, list(BASES))
-        wrong = ~((reads >= 0) & (reads == np.floor(reads)))
+        wrong = ~((reads >= 0) & (reads <= _MOST_READS) & (reads == np.floor(reads)))
         if wrong.any():
             n, b = np.argwhere(wrong)[0]
             raise ValueError(
@@ -258,11 +261,23 @@ class VariantTester(LoopEstimator):
         at = {place: j for j, place in enumerate(places)}
         column = {name: r for r, name in enumerate(columns)}
         counts = np.zeros((len(places), len(columns), 4), np.int32)
-        ref = [""] * len(places)
+        ref: list[Any] = [None] * len(places)
+        seen: dict[tuple[int, int], int] = {}
         for i in kept:
             j = at[cells["chrom"][i], cells["pos"][i]]
-            counts[j, column[cells["sample"][i], cells["replicate"][i]]] = reads[i]
-            ref[j] = cells["ref"][i]
+            r = column[cells["sample"][i], cells["replicate"][i]]
+            place = f"{cells['chrom'][i]}:{cells['pos'][i]}"
+            if seen.setdefault((j, r), i) != i:
+                raise ValueError(
+                    f"expected one row a location and replicate, found rows {seen[j, r]} and {i} "
+                    f"for {place}, {' '.join(map(str, columns[r]))}"
+                )
+            if ref[j] is not None and ref[j] != cells["ref"][i]:
+                raise ValueError(
+                    f"expected one reference base at {place}, found {ref[j]!r} and "
+                    f"{cells['ref'][i]!r} (row {i})"
+                )
+            counts[j, r], ref[j] = reads[i], cells["ref"][i]
         case = np.array([sample == self.case for sample, _ in columns])
         chrom, pos = zip(*places, strict=True)
         return GivenCounts(Counts(counts, _references(ref), case), chrom, pos, table)
