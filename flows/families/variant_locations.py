@@ -190,7 +190,7 @@ def drawn(loci: Loci, seed: int, share: float) -> np.ndarray:
     names, code = np.unique(loci.chrom, return_inverse=True)
     contig = np.array([zlib.crc32(str(name).encode()) for name in names], np.uint64)[code.ravel()]
     x = loci.pos.astype(np.uint64) + (contig << np.uint64(31))
-    x = (x + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x + np.uint64((seed + 1) % 2**64)) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
     x ^= x >> np.uint64(31)

@@ -277,6 +277,7 @@ def test_the_sample_of_locations_does_not_depend_on_how_they_are_cut():
     assert abs((whole[:20_000] & whole[20_000:40_000]).mean() - 0.01) < 0.003
     assert abs((whole[1:] & whole[:-1]).mean() - 0.01) < 0.003
     assert drawn(loci, 0, 1.0).all()
+    assert abs(drawn(loci, 2**64 + 5, 0.1).mean() - 0.1) < 0.01
 
 
 def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path):
