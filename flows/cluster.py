@@ -358,6 +358,10 @@ class OnDask(Executor):
         """Return one to four blocks a worker, the fewest that are best balanced."""
         return self.placement.blocks(len(self.job.partitions))
 
+    def pieces(self) -> list[tuple[int, int]]:
+        """Return many small blocks a worker."""
+        return self.placement.pieces(len(self.job.partitions))
+
     def run(self, orders: Sequence[Order]) -> list[Any]:
         """Submit the orders, ask again for what is late or lost, and collect the results."""
         self._serial += 1

@@ -50,6 +50,10 @@ class Executor(ABC):
         """Return the blocks as (start, stop) of partition ids: complete aligned subtrees."""
 
     @abstractmethod
+    def pieces(self) -> list[tuple[int, int]]:
+        """Return the blocks for work that is done once, not in every sweep; aligned likewise."""
+
+    @abstractmethod
     def run(self, orders: Sequence[Order]) -> list[Any]:
         """Carry out the orders of one evaluation; results in their order."""
 
@@ -89,7 +93,8 @@ class Executor(ABC):
             The evaluation whose local states are meant; None for none.
         """
         where = self._place(q, None, None)
-        results: list[Any] = self._each(block.apply, number=number, function=function, **where)
+        order = self._order(block.apply, number=number, function=function, **where)
+        results: list[Any] = self._all(order, self.pieces())
         return results
 
     def checkpoint_locals(self, number: int) -> dict[str, str]:
@@ -110,8 +115,11 @@ class Executor(ABC):
                 self._logged.remove(old)
 
     def _each(self, action: Callable[..., Any], **fields: Any) -> Any:
+        return self._all(self._order(action, **fields), self.blocks())
+
+    def _order(self, action: Callable[..., Any], **fields: Any) -> Order:
         self.prepare()
-        order = Order(
+        return Order(
             action=action,
             start=0,
             stop=0,
@@ -121,7 +129,9 @@ class Executor(ABC):
             carries=self._carries,
             **fields,
         )
-        return joined(self.run([replace(order, start=a, stop=b) for a, b in self.blocks()]))
+
+    def _all(self, order: Order, blocks: Sequence[tuple[int, int]]) -> Any:
+        return joined(self.run([replace(order, start=a, stop=b) for a, b in blocks]))
 
     def _place(self, q: Any, number: int | None, warm: int | None) -> dict[str, Any]:
         """Say where an order finds the global parameters: in itself, or stored by this."""
@@ -160,6 +170,10 @@ class InProcess(Executor):
     def blocks(self) -> list[tuple[int, int]]:
         """Return one block of all partitions."""
         return [(0, len(self.job.partitions))]
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """Return one block of all partitions."""
+        return self.blocks()
 
     def run(self, orders: Sequence[Order]) -> list[Any]:
         """Carry out the orders here, one after the other."""

@@ -9,6 +9,7 @@ from typing import Any
 from flows.block import Order
 
 BLOCKS_PER_WORKER = 4
+PIECES_PER_WORKER = 64
 LATE_FACTOR = 4.0  # a block is late after so many times the longest of its kind,
 LATE_FLOOR = 4.0  # and so many seconds more;
 # Or so many seconds when none of its kind was finished yet: a worker that is gone or stopped
@@ -61,6 +62,18 @@ class Placement:
                 break
             size *= 2
         size = best[2]
+        return [(start, min(start + size, partitions)) for start in range(0, partitions, size)]
+
+    def pieces(self, partitions: int) -> list[tuple[int, int]]:
+        """Return many small blocks a worker, for work done once, which takes longer than a sweep.
+
+        So a worker that dies or is late takes little with it, and the first block is soon
+        done, which says how long the others may take. Their sizes are powers of two: each lies
+        within one block of a sweep, whose worker has its data.
+        """
+        most, size = PIECES_PER_WORKER * max(1, sum(self.slots().values())), 1
+        while size * most < partitions:
+            size *= 2
         return [(start, min(start + size, partitions)) for start in range(0, partitions, size)]
 
     def placed(self, orders: Sequence[Order]) -> list[str | None]:

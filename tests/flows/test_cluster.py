@@ -103,6 +103,23 @@ def test_blocks_are_few_and_balanced(cluster, tmp_path, partitions, slots, expec
     assert blocks[-1][1] == partitions
 
 
+@pytest.mark.parametrize(
+    ("partitions", "slots", "expected"),
+    [(64, 2, 64), (128, 2, 128), (129, 2, 65), (4096, 2, 128), (400, 2, 100), (3, 8, 3)],
+)
+def test_pieces_are_many_and_lie_within_blocks(
+    cluster, tmp_path, partitions, slots, expected, monkeypatch
+):
+    job = replace(toy_job(tmp_path, partitions=1), partitions=("x",) * partitions)
+    executor = cluster.executor(job)
+    monkeypatch.setattr(executor.placement, "slots", lambda: {str(i): 1 for i in range(slots)})
+    pieces, blocks = executor.pieces(), executor.blocks()
+    assert len(pieces) == expected
+    assert [i for a, b in pieces for i in range(a, b)] == list(range(partitions))
+    for start, stop in pieces:
+        assert any(a <= start and stop <= b for a, b in blocks) or len(blocks) == partitions
+
+
 @dataclass(frozen=True)
 class Talkative(Toy):
     def observe(self, batch):
