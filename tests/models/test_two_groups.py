@@ -189,6 +189,15 @@ def test_without_reads_nothing_is_learnt():
         assert np.isfinite(bf).all()
 
 
+def test_partitions_without_a_location_to_be_fitted_on_change_nothing():
+    counts, _ = simulate(np.random.default_rng(3), n_locations=40, n_variants=2)
+    marked = replace(counts, fitted=np.ones(40, bool))
+    left_out = replace(counts, fitted=np.zeros(40, bool))
+    alone = fit(MODEL, [marked], tol=1e-5)
+    beside = fit(MODEL, [left_out, marked, left_out], tol=1e-5)
+    assert_allclose(MODEL.to_vector(beside.q), MODEL.to_vector(alone.q), rtol=1e-9)
+
+
 def test_germline_finds_a_heterozygous_site_without_control():
     batch, truth = simulate(np.random.default_rng(2), n_locations=60, n_variants=5, vaf=0.5)
     alone = Counts(batch.counts[:, :3], batch.ref, np.ones(3, bool))

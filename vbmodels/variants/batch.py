@@ -116,7 +116,7 @@ def units(batch: Counts) -> Units:
     rank = np.arange(3)[None, :]
     alt = rank + (rank >= ref)
     location = np.repeat(known, 3)
-    alt_reads = batch.counts[known[:, None], :, alt].reshape(len(location), -1)
+    alt_reads = batch.counts[known[:, None], :, alt].reshape(len(location), len(batch.case))
     depth = batch.counts.sum(axis=2, dtype=np.int64)[location]
     return Units(
         alt_reads=alt_reads.astype(np.int64),
