@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import matplotlib.pyplot as plt
 import pytest
@@ -73,6 +75,16 @@ def test_every_language_is_known():
         for match in _FENCE.finditer(page.read_text(encoding="utf-8")):
             language = match["kind"].partition(" ")[0]
             assert language in known or language.startswith("{"), f"{page}: {language}"
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "pipelines").glob("*.md")), ids=lambda p: p.stem)
+def test_settings_that_a_page_names_exist(page):
+    family = import_module(f"flows.families.{page.stem}").FAMILY
+    named = re.findall(r"`([a-z_0-9]+)=([^`]*)`", page.read_text(encoding="utf-8"))
+    for name, value in named:
+        field = family.settings.model_fields[name]
+        if get_origin(field.annotation) is Literal:
+            assert value in get_args(field.annotation), name
 
 
 def test_the_walk_through_is_short():

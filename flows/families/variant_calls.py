@@ -20,15 +20,16 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
     q_values,
 )
-from vbmodels.variants.rvd2.pair import Pair
+from vbmodels.variants.rvd2.pair import Pair, samples
 from vbmodels.variants.rvd2.posterior_difference import compare, germline
+from vbmodels.variants.rvd2.sampled import LEVELS as QUANTILES
+from vbmodels.variants.rvd2.sampled import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import TwoGroups
 
 CHUNK = 200  # locations whose tables are held at once: 8 MiB, near the processor
 LOW = -30.0
 BINS = 600
-QUANTILES = (0.025, 0.05, 0.95, 0.975)
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,14 @@ class Evidence(State):
         [U] or [J]; larger speaks for a variant.
     rate_case, rate_control
         [J, 6] mean, sd and four quantiles, for the papers' test; None for two groups.
+    mixing
+        [J, 2] the worse R-hat and effective number of draws of both samples; None without draws.
     """
 
     score: FloatArray
     rate_case: FloatArray | None = None
     rate_control: FloatArray | None = None
+    mixing: FloatArray | None = None
 
     def rates(self) -> tuple[FloatArray, FloatArray]:
         """Return both samples' rates of the papers' test."""
@@ -113,6 +117,45 @@ def differences(
     tiny = np.finfo(float).eps
     p = np.clip(p, tiny, 1.0 - tiny)
     return Evidence(np.log(p) - np.log1p(-p), _beta_rate(local.case), _beta_rate(local.control))
+
+
+def drawn_differences(
+    model: Pair, q: Any, batch: Counts, settings: VariantSettings, index: int
+) -> Evidence:
+    """Return what `differences` does, by draws at the fit's hyperparameters.
+
+    Some locations at a time, each lot by a stream of its own, from the seed, the partition and
+    the lot: where partitions are cut anew, other numbers are drawn.
+    """
+    sampler = Sampler(
+        settings.chains, settings.burn_in, settings.draws, settings.thin,
+        0.0 if model.model.shared else model.model.log_m_sd,
+    )  # fmt: skip
+    lots = []
+    for start in range(0, len(batch), CHUNK):
+        rng = np.random.default_rng([settings.seed, index, start])
+        lot = batch.take(slice(start, start + CHUNK))
+        lots.append(_drawn_lot(model, q, lot, settings, sampler, rng))
+    return Evidence(*(np.concatenate(column) for column in zip(*lots, strict=True)))
+
+
+def _drawn_lot(
+    model: Pair, q: Any, lot: Counts, settings: VariantSettings, sampler: Sampler,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    of_case, of_control = samples(lot)
+    case = sample_rates(of_case, q.case, rng, sampler)
+    mixing = np.stack([case.r_hat, case.ess], axis=1)
+    if not settings.control:
+        p = (case.draws > settings.tau).mean(axis=0)
+        control_rate = _beta_rate(model.local_step(q, lot, None).control)
+        return log_odds(p, len(case.draws)), case.moments, control_rate, mixing
+    control = sample_rates(of_control, q.control, rng, sampler)
+    p = exceedance(case.draws, control.draws, settings.tau)
+    if settings.two_sided:
+        p = np.maximum(p, exceedance(control.draws, case.draws, settings.tau))
+    worse = (np.maximum(case.r_hat, control.r_hat), np.minimum(case.ess, control.ess))
+    return log_odds(p, len(case.draws)), case.moments, control.moments, np.stack(worse, axis=1)
 
 
 def _beta_rate(local: Any) -> FloatArray:

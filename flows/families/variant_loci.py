@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flows.families.variant_calls import CHUNK, Decision, Evidence
 from flows.ingest.variant_counts import Loci
-from flows.publish.variant_report import PartCalls
+from flows.publish.variant_report import Mixing, PartCalls
 from flows.schemas import LOCI
 from flows.settings import VariantSettings
 from vbmodels.state import BoolArray, FloatArray, IntArray
@@ -51,8 +51,9 @@ def conclude_part(
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
-        len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci)
-    )
+        len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci),
+        None if evidence.mixing is None else Mixing.of(evidence.mixing),
+    )  # fmt: skip
 
 
 def _shown(of: Units, score: FloatArray, decision: Decision) -> IntArray:

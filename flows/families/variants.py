@@ -145,7 +145,8 @@ class Variants:
         if settings.test == "two_groups":
             shares = MIXTURE if settings.alternative == "mixture" else (BROAD,)
             return TwoGroups(sense=_sense(settings), alternatives=shares)
-        return Pair(RVD2(inference=settings.inference, dispersion=settings.dispersion))
+        form = "collapsed" if settings.inference == "gibbs" else settings.inference
+        return Pair(RVD2(inference=form, dispersion=settings.dispersion))
 
     def score(
         self, model: Any, q: Any, batch: Counts, local: Any, index: int, *,
@@ -154,6 +155,8 @@ class Variants:
         """Compute every unit's evidence and keep it for the decision over all partitions."""
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, batch)
+        elif settings.inference == "gibbs":
+            evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
         else:
             evidence = variant_calls.differences(model, q, batch, local, settings)
         storage.write_bytes(work_url(place, "evidence", index, "npz"), to_bytes(evidence))

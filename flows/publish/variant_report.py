@@ -12,10 +12,26 @@ from flows.publish import plots
 from flows.publish.report import Findings, Grid, Section
 from flows.publish.vcf import FILTERS
 from flows.settings import VariantSettings
-from vbmodels.state import IntArray
+from vbmodels.state import FloatArray, IntArray
 
 MOST_CALLS = 200
 MOST_PLOTTED = 30
+GOOD_R_HAT = 1.05
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How far one partition's draws can be trusted."""
+
+    largest_r_hat: float
+    smallest_effective_draws: float
+    above: int  # locations whose R-hat is above `GOOD_R_HAT`
+
+    @classmethod
+    def of(cls, mixing: FloatArray) -> Mixing:
+        """Summarise R-hat and effective number of draws by location, [J, 2]."""
+        r_hat, ess = mixing.T
+        return cls(float(r_hat.max()), float(ess.min()), int((r_hat > GOOD_R_HAT).sum()))
 
 
 @dataclass(frozen=True)
@@ -28,6 +44,7 @@ class PartCalls:
     calls: tuple[dict[str, Any], ...]
     q_histogram: IntArray
     depth: tuple[tuple[str, int, float, float], ...] = field(default=())
+    mixing: Mixing | None = None
 
 
 def report(
@@ -40,12 +57,7 @@ def report(
     calls = sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
     passed = [c for c in calls if not c["filters"]]
     locations = sum(p.locations for p in parts)
-    level = (
-        f"at a false discovery rate of {settings.fdr:g}"
-        if settings.test == "two_groups"
-        else f"by P(difference > {settings.tau:g}) > {1 - settings.alpha:g}"
-    )
-    headline = f"{len(passed):,} variants in {locations:,} locations {level}"
+    headline = f"{len(passed):,} variants in {locations:,} locations {_level(settings)}"
     sections = [_calls(calls, settings)]
     if calls:
         sections.append(_rates(calls, settings))
@@ -59,18 +71,36 @@ def report(
             f"{1 - settings.alpha:g}, so among few variants many calls are false; set tau=5e-4, "
             "or go by q_value."
         )
-    results = {
+    results: dict[str, Any] = {
         "locations": locations,
         "units": units,
         "calls": len(calls),
         "passed": len(passed),
     }
+    mixing = [p.mixing for p in parts if p.mixing is not None]
+    if mixing:
+        sections.append(_sampler(mixing, locations, settings))
+        results |= _trust(mixing)
+        bad = sum(m.above for m in mixing)
+        if bad:
+            warnings.append(
+                f"The chains disagree at {bad:,} of {locations:,} locations (R-hat above "
+                f"{GOOD_R_HAT}, the largest {results['largest_r_hat']:.2f}); draw more, or thin."
+            )
     top = [
         {"variant": _name(c), "P": round(c["P"], 4), "q": float(f"{c['QV']:.2g}"),
          "rate": float(f"{c['MU']:.3g}")}
         for c in calls[:20]
     ]  # fmt: skip
     return Findings(headline, sections, results, tuple(warnings), top)
+
+
+def _level(settings: VariantSettings) -> str:
+    """Return by what a call is made."""
+    if settings.test == "two_groups":
+        return f"at a false discovery rate of {settings.fdr:g}"
+    what = "difference" if settings.control else "rate"
+    return f"by P({what} > {settings.tau:g}) > {1 - settings.alpha:g}"
 
 
 def _question(settings: VariantSettings) -> str:
@@ -168,3 +198,26 @@ def _hyperparameters(
             "pi again from all units."
         )
     return Section("Hyperparameters", text, (), (grid,))
+
+
+def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:
+    return {
+        "largest_r_hat": max(m.largest_r_hat for m in mixing),
+        "smallest_effective_draws": min(m.smallest_effective_draws for m in mixing),
+    }
+
+
+def _sampler(mixing: Sequence[Mixing], locations: int, settings: VariantSettings) -> Section:
+    worst = _trust(mixing)
+    rows = [
+        ("draws of a location", settings.chains * settings.draws),
+        ("largest R-hat", round(worst["largest_r_hat"], 3)),
+        (f"locations with R-hat above {GOOD_R_HAT}", sum(m.above for m in mixing)),
+        ("smallest effective number of draws", round(worst["smallest_effective_draws"])),
+    ]
+    text = (
+        f"Metropolis within Gibbs: {settings.chains} chains of {settings.draws:,} kept draws after "
+        f"{settings.burn_in:,} sweeps, at every one of {locations:,} locations, at the "
+        "hyperparameters below. P, QUAL and q-values are no finer than so many draws can tell."
+    )
+    return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

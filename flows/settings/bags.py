@@ -134,27 +134,33 @@ class BagSettings(RunSettings):
     def _possible(self) -> BagSettings:
         known = _BAG_FORMS[self.model]
         if self.form not in known:
-            raise ValueError(f"inference {' or '.join(known)} with model={self.model}")
+            raise ValueError(
+                f"model {self.model} has inference {' or '.join(known)}, not {self.form}"
+            )
         if self.model != "vmmic":
             KernelOptions(kernel=self.kernel)
         if self.baseline_feature and self.form != "direct":
-            raise ValueError(f"inference=direct with baseline_feature, not {self.form}")
+            raise ValueError(f"baseline_feature goes with inference direct, not {self.form}")
         return self
 
     @model_validator(mode="after")
     def _possible_scale(self) -> BagSettings:
         if min(self.slope_lengths) <= 0.0:
-            raise ValueError(f"slope_lengths above 0, not {min(self.slope_lengths)}")
+            raise ValueError(f"slope_lengths must lie above 0, not at {min(self.slope_lengths)}")
         collapsed = self.model == "vmmic" and self.form == "collapsed"
         if not collapsed and self.prior_scale in ("evidence", "cross_validation"):
-            raise ValueError(f"inference=collapsed of vmmic with prior_scale={self.prior_scale}")
+            raise ValueError(
+                f"prior_scale {self.prior_scale} goes with inference collapsed of model vmmic, "
+                f"not {self.form} of {self.model}"
+            )
         return self
 
     @model_validator(mode="after")
     def _enough_sweeps(self) -> BagSettings:
         if self.inference == "gibbs" and self.burn_in + self.draws * self.thin >= self.max_iter:
             raise ValueError(
-                f"max_iter above burn_in + draws * thin = {self.burn_in + self.draws * self.thin}"
-                f" with inference=gibbs, not {self.max_iter}"
+                f"max_iter must lie above burn_in + draws * thin = "
+                f"{self.burn_in + self.draws * self.thin} with inference gibbs, not at "
+                f"{self.max_iter}"
             )
         return self

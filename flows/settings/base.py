@@ -60,10 +60,10 @@ class ComputeSettings(BaseModel):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if self.workers is not None and self.scheduler is not None:
-            raise ValueError("both workers and a scheduler; give one of them")
+            raise ValueError("both workers and a scheduler are given; give one of them")
         if self.scheduler is not None and not _ADDRESS.fullmatch(self.scheduler):
             raise ValueError(
-                f"the scheduler {self.scheduler!r}; write an address such as tcp://host:8786 or "
-                "tls://host:8786"
+                f"the scheduler {self.scheduler!r} is no address; write one such as "
+                "tcp://host:8786 or tls://host:8786"
             )
         return self

@@ -94,5 +94,7 @@ class FeatureSettings(RunSettings):
     def _enough_sweeps(self) -> FeatureSettings:
         least = self.warmup + self.draws + (10 if self.inference == "laplace" else 0)
         if self.inference != "variational" and self.max_iter < least:
-            raise ValueError(f"max_iter of at least {least}, for warmup and draws")
+            raise ValueError(
+                f"max_iter must be at least {least}, for warmup and draws, not {self.max_iter}"
+            )
         return self

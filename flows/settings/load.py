@@ -93,7 +93,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
         return Fault(
             file="settings",
             expected="settings that go together",
-            found=problem["msg"].removeprefix("Value error, "),
+            found="that " + problem["msg"].removeprefix("Value error, "),
         )
     return Fault(
         file="settings",

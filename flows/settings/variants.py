@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from flows.settings.base import Probability, RunSettings
+
+_LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 
 
 class VariantSettings(RunSettings):
@@ -72,16 +75,21 @@ class VariantSettings(RunSettings):
     alpha: Probability = Field(
         0.05, description="posterior_difference: a call needs P(difference > tau) > 1 - alpha."
     )
-    inference: Literal["collapsed", "mean_field"] = Field(
+    inference: Literal["collapsed", "mean_field", "gibbs"] = Field(
         "collapsed",
         description="posterior_difference: collapsed integrates theta out; mean_field is the "
-        "text's, whose sd is too small by about sqrt(1 + M/n).",
+        "text's, whose sd is too small by about sqrt(1 + M/n); gibbs draws the rates of every "
+        "location at collapsed's hyperparameters, some hundred times slower.",
     )
     dispersion: Literal["shared", "per_location"] = Field(
         "shared",
         description="posterior_difference: one M for all locations, or log M_j with a normal "
         "prior, which strong variants can drive into a useless optimum.",
     )
+    chains: int = Field(4, ge=2, le=100, description="gibbs: independent chains of a location.")
+    burn_in: int = Field(500, ge=0, description="gibbs: sweeps left out at first.")
+    draws: int = Field(1000, ge=10, description="gibbs: draws kept of each chain.")
+    thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
     fit_units: int = Field(
         6000,
         ge=300,
@@ -100,5 +108,21 @@ class VariantSettings(RunSettings):
             raise ValueError(
                 f"case and control are both {self.case!r}; name two samples, or leave control "
                 "empty for the germline test"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _draws_that_can_call(self) -> VariantSettings:
+        if self.inference != "gibbs":
+            return self
+        if self.test != "posterior_difference":
+            raise ValueError(
+                f"inference gibbs goes with test posterior_difference, not {self.test}"
+            )
+        least = math.ceil(_LEAST_TAIL_DRAWS / self.alpha)
+        if self.chains * self.draws < least:
+            raise ValueError(
+                f"chains * draws must be at least {least} with alpha = {self.alpha:g}, not "
+                f"{self.chains * self.draws}: fewer draws cannot tell P above {1 - self.alpha:g}"
             )
         return self

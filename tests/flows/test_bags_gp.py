@@ -58,9 +58,9 @@ def test_the_gaussian_process_scores_new_bags_as_in_the_fit(tmp_path, capsys):
         (("model=gp_probit", "inference=mean_field"), "direct or collapsed or as_printed or gibbs"),
         (
             ("inference=gibbs", "prior_scale=evidence"),
-            "inference=collapsed of vmmic with prior_scale=evidence",
+            "prior_scale evidence goes with inference collapsed of model vmmic",
         ),
-        (("slope_lengths=[1, -2]",), "slope_lengths above 0"),
+        (("slope_lengths=[1, -2]",), "slope_lengths must lie above 0"),
         (("inference=direct",), "collapsed or mean_field or as_printed or gibbs"),
         (("model=gp_probit", "kernel=cubic"), "expected a kernel out of linear"),
     ],
@@ -267,4 +267,4 @@ def test_the_baseline_is_for_the_direct_form(tmp_path, capsys):
                 for p in ("--set", o)]  # fmt: skip
     code, _, err = run(capsys, "bags", path, tmp_path / "t", *settings, *PLAIN)
     assert code == 2
-    assert "inference=direct with baseline_feature" in err
+    assert "baseline_feature goes with inference direct" in err

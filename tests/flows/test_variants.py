@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -295,6 +296,47 @@ def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path)
         place, _ = open_run(str(tmp_path / str(i)))
         with pysam.VariantFile(place.file("variants.vcf.gz")) as file:
             assert list(file.header.samples) == (["case"] if i == 1 else ["case", "control"])
+
+
+PAPERS = ("--set", "test=posterior_difference", "--set", "tau=0.0005")
+
+
+@pytest.mark.parametrize("dispersion", ["shared", "per_location"])
+def test_the_sampler_agrees_with_the_collapsed_form(capsys, counts, tmp_path, dispersion):
+    papers = (*FAST, *PAPERS, "--set", f"dispersion={dispersion}")
+    gibbs = ("inference=gibbs", "chains=2", "draws=300", "burn_in=150")
+    options = [x for e in gibbs for x in ("--set", e)]
+    code, out, _ = run(capsys, "variants", counts, tmp_path / "drawn", *papers, *options, "--json")
+    assert code == 0
+    results = json.loads(out)["results"]
+    assert 1.0 < results["largest_r_hat"] < 1.3
+    assert 20 < results["smallest_effective_draws"] < 600
+    assert run(capsys, "variants", counts, tmp_path / "collapsed", *papers)[0] == 0
+    drawn, collapsed = answers(tmp_path / "drawn"), answers(tmp_path / "collapsed")
+    for name in ("case_mean", "control_mean"):
+        a, b = drawn[name].to_numpy(), collapsed[name].to_numpy()
+        sd = collapsed[name.replace("mean", "sd")].to_numpy()
+        assert np.median(np.abs(a - b) / sd) < 0.2
+    a, b = drawn["prob"].to_numpy(), collapsed["prob"].to_numpy()
+    assert np.abs(a - b).mean() < 0.03
+    assert a.max() <= 600 / 601
+    page = open_run(str(tmp_path / "drawn"))[0].file("report.html")
+    assert "Metropolis within Gibbs: 2 chains of 300 kept draws" in Path(page).read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("inference=gibbs",), "inference gibbs goes with test posterior_difference"),
+        (("test=posterior_difference", "inference=gibbs", "draws=20"),
+         "chains * draws must be at least 200 with alpha = 0.05, not 80"),
+    ],
+)  # fmt: skip
+def test_draws_that_can_call_nothing_are_refused(capsys, counts, tmp_path, options, words):
+    sets = [x for e in options for x in ("--set", e)]
+    code, _, err = run(capsys, "variants", counts, tmp_path / "out", *sets)
+    assert code == 2
+    assert words in err
 
 
 def test_one_replicate_is_allowed_and_warned_of(capsys, counts, tmp_path):

@@ -16,10 +16,11 @@ from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_obje
 from vbmodels.variants.quadrature import exact_posterior
 from vbmodels.variants.rvd2 import kernels
 from vbmodels.variants.rvd2.gibbs import gibbs
-from vbmodels.variants.rvd2.model import RVD2, Errors, Local
+from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
 from vbmodels.variants.rvd2.objective import derivatives
 from vbmodels.variants.rvd2.posterior_difference import compare, germline, interval
 from vbmodels.variants.rvd2.reference import sums_reference
+from vbmodels.variants.rvd2.sampled import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.spectrum import (
     control_spectrum,
     cressie_read,
@@ -200,6 +201,33 @@ def test_the_sampler_draws_its_prior_without_reads():
     assert_allclose(log_mu.mean(), digamma(2) - digamma(52), atol=0.05)
     assert_allclose(log_mu.std(), np.sqrt(polygamma(1, 2) - polygamma(1, 52)), rtol=0.1)
     assert_allclose([found.log_m.mean(), found.log_m.std()], [q.log_m, 0.5], atol=0.05)
+
+
+@pytest.mark.parametrize("tau", [0.0, 2e-3])
+def test_the_sampled_difference_is_that_of_the_exact_posteriors(tau):
+    m, q = 500.0, Global(a0=1.5, b0=300.0, log_m=np.log(500.0))
+    both = [reads(locations=8, depth=400, m=m, seed=seed) for seed in (1, 2)]
+    rng = np.random.default_rng(5)
+    case, control = (sample_rates(data, q, rng, Sampler(draws=2500)) for data in both)
+    of_case, of_control = (
+        exact_posterior(data.r, data.n, np.full(8, m), q.a0, q.b0) for data in both
+    )
+    above = expit(of_case.x)[:, :, None] - expit(of_control.x)[:, None, :] > tau
+    exact = np.einsum("jk,jl,jkl->j", of_case.mass, of_control.mass, above)
+    found = exceedance(case.draws, control.draws, tau)
+    # The smallest effective number of draws bounds the error of a share; the grid's is below .01.
+    assert np.all(np.abs(found - exact) < 0.01 + 4.5 * np.sqrt(0.25 / min(case.ess)))
+    assert min(case.ess.min(), control.ess.min()) > 500
+    assert max(case.r_hat.max(), control.r_hat.max()) < 1.03
+    mean, sd = of_case.moments()
+    assert_allclose(case.moments[:, 0], mean, atol=0.15 * sd.max())
+    assert_allclose(case.moments[:, 1], sd, rtol=0.15)
+    inside = (case.draws >= case.moments[:, 2]) & (case.draws <= case.moments[:, 5])
+    assert_allclose(inside.mean(axis=0), 0.95, atol=0.01)
+
+
+def test_draws_that_all_agree_are_not_certain():
+    assert_allclose(log_odds(np.array([0.0, 0.5, 1.0]), 99), [-np.log(99), 0.0, np.log(99)])
 
 
 def test_the_difference_equals_draws_and_a_null_is_uniform():
