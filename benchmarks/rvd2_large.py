@@ -1,6 +1,6 @@
 """The variants pipeline from Parquet on two workers that have little memory.
 
-    python benchmarks/rvd2_large.py [--locations 10000000] [--memory "2 GiB"] [--rows 25000]
+    python -m benchmarks.rvd2_large [--locations 10000000] [--memory "2 GiB"] [--rows 25000]
         [--test two_groups] [--counts FILE]
 
 Writes counts of the papers' simulation (3 + 3 replicates at 1000 reads, one row a location

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import false_discovery_control, hypergeom
 
 from benchmarks.reproduce.page import Page, Table, figures_of, mean_se, number
-from benchmarks.rvd2 import papers, two_groups
+from benchmarks.rvd2_calls import papers, two_groups
 from vbmodels.variants.batch import Counts, totals
 from vbmodels.variants.calls import e_bh
 from vbmodels.variants.simulate import simulate
