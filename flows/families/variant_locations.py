@@ -69,11 +69,14 @@ def replicate_columns(lines: Sequence[Column], settings: VariantSettings) -> lis
 
 
 def count_positions(
-    part: Part, settings: VariantSettings
+    part: Part, settings: VariantSettings, compared: bool = True
 ) -> list[tuple[Region, np.ndarray, np.ndarray, list[Column]]]:
-    """Count the reads of a partition: (region, [J, R, 2, 4] by strand, reference, columns)."""
+    """Count the reads of a partition: (region, [J, R, 2, 4] by strand, reference, columns).
+
+    Of the case and the control, or of every sample of the sheet.
+    """
     lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
-    columns = replicate_columns(list(lines), settings)
+    columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
     _refuse_changed(part)
     try:
         pieces = locate(regions_of(settings), part.slices[0].start, part.slices[0].stop)
@@ -101,12 +104,12 @@ def _refuse_changed(part: Part) -> None:
 
 
 def write_part_counts(part: Part, settings: VariantSettings, target: str) -> int:
-    """Count the reads of a partition and write them as rows of the counts table."""
+    """Count the reads of all samples at a partition's positions; write rows of the counts table."""
     tables = [
         variant_counts.to_table(
             by_strand.sum(axis=2, dtype=np.int32), ref, region.contig, region.start, columns
         )
-        for region, by_strand, ref, columns in count_positions(part, settings)
+        for region, by_strand, ref, columns in count_positions(part, settings, compared=False)
     ]
     table = pa.concat_tables(tables)
     storage.write_table(storage.join(target, f"part-{part.index:05d}.parquet"), table)

@@ -55,22 +55,26 @@ class Variants:
     """The variants family; see `flows.families.base.Family`."""
 
     name = "variants"
-    suffixes = (".parquet", ".csv")
+    suffixes: tuple[str, ...] = (".parquet", ".csv")
     settings = VariantSettings
+    compares = True  # whether a sheet must have the case and the control
 
     def check(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
         if file.url.endswith(".csv"):
-            faults = check_sheet(file.url, settings)
-            if faults:
-                return Checked(0, tuple(faults))
-            total = sum(r.length for r in regions_of(settings))
-            lines = read_sheet(file.url)
-            urls = sorted({str(settings.fasta), *(x.path for x in lines)})
-            named = tuple((url, storage.fingerprint_of(url)) for url in urls)
-            return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
+            return self._check_reads(file.url, settings)
         rows, samples, faults = variant_counts.check_counts(file.url)
         return CheckedVariants(rows, tuple(faults), (), tuple(sorted(samples)), 6)
+
+    def _check_reads(self, url: str, settings: VariantSettings) -> Checked:
+        faults = check_sheet(url, settings, self.compares)
+        if faults:
+            return Checked(0, tuple(faults))
+        total = sum(r.length for r in regions_of(settings))
+        lines = read_sheet(url)
+        urls = sorted({str(settings.fasta), *(x.path for x in lines)})
+        named = tuple((named, storage.fingerprint_of(named)) for named in urls)
+        return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List sample sheets beside other files: a sheet stands alone."""
@@ -107,7 +111,8 @@ class Variants:
             return count_part(part, settings, place)
         table = partition.read(part, None, COUNTS.arrow)
         wanted = named_regions(settings)
-        table, keys, columns = variant_counts.read_sorted(table, wanted)
+        names = [name for name in (settings.case, settings.control) if name]
+        table, keys, columns = variant_counts.read_sorted(table, wanted, names)
         storage.write_table(work_url(place, "slices", part.index), table)
         about = {"keys": keys, "columns": sorted(columns), "rows": len(table)}
         url = work_url(place, "slices", part.index, "json")

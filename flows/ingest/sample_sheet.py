@@ -88,14 +88,24 @@ def read_sheet(url: str) -> list[Alignment]:
     return lines
 
 
-def check_sheet(url: str, settings: VariantSettings) -> list[Fault]:
-    """List every fault of a sample sheet and of the files that it names."""
+def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> list[Fault]:
+    """List every fault of a sample sheet and of the files that it names.
+
+    Parameters
+    ----------
+    url
+        The sheet.
+    settings
+        How its files are read.
+    compared
+        Whether the settings' case and control must be among its samples.
+    """
     try:
         lines = read_sheet(url)
     except InputError as error:
         return list(error.faults)
     samples = {line.sample for line in lines}
-    faults = check_samples(url, samples, settings)
+    faults = check_samples(url, samples, settings) if compared else []
     if settings.fasta is None:
         faults.append(
             Fault(

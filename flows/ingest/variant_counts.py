@@ -103,9 +103,19 @@ def _row_faults(table: pa.Table, url: str, before: int) -> list[Fault]:
 
 
 def read_sorted(
-    table: pa.Table, wanted: Sequence[Region] | None
+    table: pa.Table, wanted: Sequence[Region] | None, samples: Sequence[str]
 ) -> tuple[pa.Table, list[Key], set[Column]]:
-    """Return a slice sorted by location, every 50th location and the last, and its replicates."""
+    """Return these samples' rows sorted by location, every 50th location and the last, replicates.
+
+    Parameters
+    ----------
+    table
+        A slice of rows.
+    wanted
+        Regions outside of which rows are left out; None for none.
+    samples
+        Names of the samples whose rows are kept.
+    """
     table = table.select([c.name for c in COUNTS.columns if c.name != "depth"])
     columns = [
         table[c.name].cast(pa.string() if c.type == pa.string() else pa.int64())
@@ -113,6 +123,7 @@ def read_sorted(
         if c.name != "depth"
     ]
     table = pa.table(columns, names=table.column_names)
+    table = table.filter(pc.is_in(table["sample"], value_set=pa.array(samples, pa.string())))
     if wanted is not None:
         mask = np.zeros(len(table), bool)
         chrom, pos = table["chrom"].to_numpy(), table["pos"].to_numpy()

@@ -6,30 +6,66 @@ from typing import Any
 
 from flows import storage, watch
 from flows.families.variant_locations import write_part_counts
-from flows.families.variants import FAMILY
+from flows.families.variants import Variants
+from flows.faults import Fault, InputError
+from flows.ingest.sample_sheet import read_sheet
 from flows.pipelines.compute import computing, each_of
 from flows.pipelines.run import check_files
 from flows.pipelines.stages import Plain
 from flows.settings import ComputeSettings, VariantSettings
 
+USUAL = 6  # replicates of a case and a control, for which the size of a partition is meant
+
+
+class Counted(Variants):
+    """The variants family where every sample of a sheet is counted, and none is compared."""
+
+    suffixes = (".csv",)
+    compares = False
+
 
 def count(
     source: str, target: str, settings: VariantSettings, compute: ComputeSettings
 ) -> dict[str, Any]:
-    """Write base counts of a sample sheet's files as Parquet; return what was written.
+    """Write base counts of all samples of a sample sheet as Parquet; return what was written.
+
+    A count that fails leaves no file behind.
 
     Raises
     ------
     InputError
-        If the sheet or what it names is wrong: every fault.
+        If the sheet or what it names is wrong, or the target has counts: every fault.
     """
     watch.current.get().stage("check")
-    files, checked = check_files(FAMILY, Plain(), source, settings)
+    family = Counted()
+    files, checked = check_files(family, Plain(), source, settings)
     target = storage.absolute(target)
     storage.check_writable(target)
-    parts = FAMILY.plan(files, checked, settings)
+    _refuse_counts(target)
+    replicates = len(read_sheet(files[0].url))
+    rows = max(1, settings.rows_per_partition * USUAL // max(replicates, USUAL))
+    parts = family.plan(files, checked, settings.model_copy(update={"rows_per_partition": rows}))
     watch.current.get().stage("count")
-    with computing(compute) as found:
-        rows = each_of(found)(write_part_counts, parts, settings, target)
-    line = f"{sum(rows):,} rows of counts in {len(rows)} files below {target}"
-    return {"target": target, "files": len(rows), "rows": sum(rows), "lines": [line]}
+    try:
+        with computing(compute) as found:
+            written = each_of(found)(write_part_counts, parts, settings, target)
+    except BaseException:
+        for name in _counts(target):
+            storage.delete(storage.join(target, name))
+        raise
+    line = f"{sum(written):,} rows of counts in {len(written)} files below {target}"
+    return {"target": target, "files": len(written), "rows": sum(written), "lines": [line]}
+
+
+def _counts(target: str) -> list[str]:
+    return [name for name in storage.names(target) if name.endswith(".parquet")]
+
+
+def _refuse_counts(target: str) -> None:
+    """Refuse a folder with counts: those of another sheet would be taken for this one's."""
+    there = _counts(target)
+    if there:
+        raise InputError(
+            [Fault(file=target, expected="a folder without counts", found=f"{there[0]}",
+                   remedy="name another folder, or empty this one")]
+        )  # fmt: skip

@@ -12,6 +12,7 @@ import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
+from flows import storage
 from flows.cli import main
 from flows.families.variant_calls import Decision
 from flows.families.variant_locations import drawn
@@ -20,6 +21,7 @@ from flows.families.variants import FAMILY
 from flows.ingest.reads import count_region, reference
 from flows.ingest.regions import Region, locate, regions
 from flows.ingest.variant_counts import Loci
+from flows.pipelines import count as count_pipeline
 from flows.publish.run import open_run
 from flows.publish.vcf import genotype
 from flows.settings import VariantSettings
@@ -251,6 +253,57 @@ def test_count_once_then_fit_equals_fitting_the_reads(capsys, published, simbam,
     again = answers(tmp_path / "out")
     assert_array_equal(direct["case_reads"].to_numpy(), again["case_reads"].to_numpy())
     assert_array_equal(direct["called"].to_pylist(), again["called"].to_pylist())
+
+
+def test_all_samples_are_counted_once_and_any_two_compared(capsys, published, simbam, tmp_path):
+    cases = [("weak", i, simbam / f"case_400_0.01_{i}.bam") for i in range(3)]
+    cases += [("strong", i, simbam / f"case_400_0.1_{i}.bam") for i in range(3)]
+    source = sheet(tmp_path, [*cases, *lines_of(simbam)[3:]])
+    fasta = f"fasta={simbam / 'ref400.fa'}"
+    code, out, err = run(capsys, "count", source, tmp_path / "all", "--set", fasta, "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows"] == 3600
+    for name, least in (("weak", 13), ("strong", 14)):
+        code, out, _ = run(capsys, "variants", tmp_path / "all", tmp_path / name, *FAST, "--json",
+                           "--set", fasta, "--set", f"case={name}")  # fmt: skip
+        assert code == 0
+        assert least <= json.loads(out)["results"]["calls"] <= 14
+    direct = pq.read_table(published[0].table("loci")).sort_by("pos")
+    weak = answers(tmp_path / "weak")
+    for column in ("case_depth", "control_depth", "called"):
+        assert weak[column].to_pylist() == direct[column].to_pylist()
+    called = direct["called"].combine_chunks()
+    for column in ("alt", "case_reads", "control_reads"):
+        assert weak[column].filter(called).to_pylist() == direct[column].filter(called).to_pylist()
+
+
+def test_a_count_takes_no_folder_with_counts_and_leaves_none_when_it_fails(
+    capsys, monkeypatch, simbam, tmp_path
+):
+    source = sheet(tmp_path, lines_of(simbam))
+    options = ("--set", f"fasta={simbam / 'ref400.fa'}", "--partitions", "3")
+    written = count_pipeline.write_part_counts
+
+    def fails(part, settings, target):
+        if part.index == 2:
+            raise storage.StorageError("the store went away")
+        return written(part, settings, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(count_pipeline, "write_part_counts", fails)
+        code, _, err = run(capsys, "count", source, tmp_path / "counts", *options)
+    assert code == 1
+    assert "the store went away" in err
+    assert not list((tmp_path / "counts").glob("*.parquet"))
+    assert run(capsys, "count", source, tmp_path / "counts", *options)[0] == 0
+    before = [path.stat().st_mtime_ns for path in sorted((tmp_path / "counts").glob("*"))]
+    code, _, err = run(capsys, "count", source, tmp_path / "counts", *options)
+    assert code == 2
+    assert "expected a folder without counts, found part-00000.parquet" in " ".join(err.split())
+    assert before == [p.stat().st_mtime_ns for p in sorted((tmp_path / "counts").glob("*"))]
+    code, _, err = run(capsys, "count", tmp_path / "counts", tmp_path / "other", *options)
+    assert code == 2
+    assert ".csv" in err
 
 
 # With one location each, about twenty partitions have none in the sample.
