@@ -120,6 +120,8 @@ def report(
         "columns": [_dictionary(c) for c in columns],
     }
     warnings = _flip_warnings(fit.chosen, flips, settings)
+    if n == 0:
+        warnings.append(_none_kept(rows, settings))
     sections = [*occurrence_sections(found, fit.chosen), *profile_sections(weights, n)]
     fitted, told = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
@@ -140,6 +142,17 @@ def _dictionary(column: Any) -> dict[str, Any]:
         "levels": dict(zip(column.levels, column.counts, strict=True)),
         "missing": column.missing,
     }
+
+
+def _none_kept(rows: int, settings: FeatureSettings) -> str:
+    """Say what a fit without features means, and what to try where rows are few."""
+    text = f"No feature is kept: these {rows:,} rows do not say more than each column's shares."
+    if settings.inference != "variational":
+        return text
+    return (
+        f"{text} The factorised bound prunes where rows are few; try fewer than n_features="
+        f"{settings.n_features}, or inference=gibbs, which does not prune."
+    )
 
 
 def _flip_warnings(chosen: Selection, flips: Sequence[int], settings: FeatureSettings) -> list[str]:

@@ -101,6 +101,18 @@ def test_score_gives_training_rows_their_features(fitted, simulated, tmp_path, c
         assert same.mean() > 0.97
 
 
+def test_columns_that_tell_nothing_of_one_another_give_no_feature_and_a_warning(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path = written(tmp_path, {f"c{i}": words(rng, 80) for i in range(4)})
+    code, _ = run(capsys, "features", path, tmp_path / "out", *QUICK)
+    assert code == 0
+    folder, record = latest(tmp_path / "out")
+    assert record["results"]["features"] == 0
+    assert any("No feature is kept" in warning for warning in record["warnings"])
+    assert "inference=gibbs, which does not prune" in (folder / "report.html").read_text()
+    assert pq.read_table(folder / "rows").column_names == ["id"]
+
+
 def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
     fitted, simulated, tmp_path, capsys
 ):
