@@ -62,6 +62,9 @@ def report(
     if calls:
         sections.append(_rates(calls, settings))
     sections += [_depth(parts), _q_values(parts)]
+    mixing = [p.mixing for p in parts if p.mixing is not None]
+    if mixing:
+        sections.append(_sampler(mixing, locations, settings))
     units = sum(p.units for p in parts)
     sections.append(_hyperparameters(hyperparameters, units, settings))
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
@@ -77,9 +80,7 @@ def report(
         "calls": len(calls),
         "passed": len(passed),
     }
-    mixing = [p.mixing for p in parts if p.mixing is not None]
     if mixing:
-        sections.append(_sampler(mixing, locations, settings))
         results |= _trust(mixing)
         bad = sum(m.above for m in mixing)
         if bad:
