@@ -31,7 +31,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster, get_worker
 from distributed.system import MEMORY_LIMIT
 
 from flows.block import Job, Order, PartitionMemoryError, joined
-from flows.executor import Executor
+from flows.executor import Executor, Heard
 from flows.handshake import (
     ClusterError,
     check_versions,
@@ -362,7 +362,7 @@ class OnDask(Executor):
         """Return many small blocks a worker."""
         return self.placement.pieces(len(self.job.partitions))
 
-    def run(self, orders: Sequence[Order]) -> list[Any]:
+    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
         """Submit the orders, ask again for what is late or lost, and collect the results."""
         self._serial += 1
         self._done = queue.SimpleQueue()
@@ -374,15 +374,19 @@ class OnDask(Executor):
         # After the new ones: what the client sends next waits for 10 ms.
         for block in spent:
             self._release(block)
-        self._collect(asked, results, rounds)
+        self._collect(asked, results, rounds, heard)
         return [results[i] for i in range(len(orders))]
 
-    def _collect(self, asked: list[_Asked], results: dict[int, Any], rounds: int) -> None:
+    def _collect(
+        self, asked: list[_Asked], results: dict[int, Any], rounds: int, heard: Heard | None
+    ) -> None:
         looked = time.monotonic()
         while len(results) < len(asked):
             for block, future in self._finished():
                 if block.position not in results:
                     self._take(block, future, results)
+                    if heard is not None and block.position in results:
+                        heard(len(results), len(asked))
             if time.monotonic() - looked > POLL:
                 looked = time.monotonic()
                 self._await_workers()

@@ -22,6 +22,8 @@ from vbmodels.state import to_bytes
 
 log = logging.getLogger(__name__)
 
+Heard = Callable[[int, int], None]  # hears how many of how many are done
+
 
 class Executor(ABC):
     """What every executor does; see `InProcess` and `flows.cluster.OnDask`.
@@ -54,7 +56,7 @@ class Executor(ABC):
         """Return the blocks for work that is done once, not in every sweep; aligned likewise."""
 
     @abstractmethod
-    def run(self, orders: Sequence[Order]) -> list[Any]:
+    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
         """Carry out the orders of one evaluation; results in their order."""
 
     @abstractmethod
@@ -79,7 +81,13 @@ class Executor(ABC):
         self._carries = swept.carries
         return swept.stats
 
-    def map(self, function: Callable[..., Any], q: Any, number: int | None = None) -> list[Any]:
+    def map(
+        self,
+        function: Callable[..., Any],
+        q: Any,
+        number: int | None = None,
+        heard: Heard | None = None,
+    ) -> list[Any]:
         """Return ``function(model, q, batch, local, index)`` of each partition, in order.
 
         Parameters
@@ -91,10 +99,13 @@ class Executor(ABC):
             The global parameters.
         number
             The evaluation whose local states are meant; None for none.
+        heard
+            Called with the pieces of work that are done and all there are, after each; what it
+            raises ends the work.
         """
         where = self._place(q, None, None)
         order = self._order(block.apply, number=number, function=function, **where)
-        results: list[Any] = self._all(order, self.pieces())
+        results: list[Any] = self._all(order, self.pieces(), heard)
         return results
 
     def checkpoint_locals(self, number: int) -> dict[str, str]:
@@ -130,8 +141,10 @@ class Executor(ABC):
             **fields,
         )
 
-    def _all(self, order: Order, blocks: Sequence[tuple[int, int]]) -> Any:
-        return joined(self.run([replace(order, start=a, stop=b) for a, b in blocks]))
+    def _all(
+        self, order: Order, blocks: Sequence[tuple[int, int]], heard: Heard | None = None
+    ) -> Any:
+        return joined(self.run([replace(order, start=a, stop=b) for a, b in blocks], heard))
 
     def _place(self, q: Any, number: int | None, warm: int | None) -> dict[str, Any]:
         """Say where an order finds the global parameters: in itself, or stored by this."""
@@ -172,12 +185,16 @@ class InProcess(Executor):
         return [(0, len(self.job.partitions))]
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Return one block of all partitions."""
-        return self.blocks()
+        """Return every partition by itself."""
+        return [(i, i + 1) for i in range(len(self.job.partitions))]
 
-    def run(self, orders: Sequence[Order]) -> list[Any]:
+    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
         """Carry out the orders here, one after the other."""
-        results = [block.run_block(order, self.job, self.cache) for order in orders]
+        results = []
+        for order in orders:
+            results.append(block.run_block(order, self.job, self.cache))
+            if heard is not None:
+                heard(len(results), len(orders))
         for line in self.cache.take_notes():
             log.info(line)
         return results

@@ -23,6 +23,9 @@ class Watch(Protocol):
     def sweep(self, iteration: int, elbo: float, change: float | None, left: float | None) -> None:
         """A sweep is done; ``left`` is an estimate of the sweeps to come, if there is one."""
 
+    def part(self, done: int, total: int) -> None:
+        """So much of a stage is done."""
+
     def log(self, line: str) -> None:
         """Something is worth a line."""
 
@@ -39,6 +42,9 @@ class Silent:
     def sweep(self, iteration: int, elbo: float, change: float | None, left: float | None) -> None:
         """Ignore it."""
 
+    def part(self, done: int, total: int) -> None:
+        """Ignore it."""
+
     def log(self, line: str) -> None:
         """Ignore it."""
 
@@ -53,16 +59,22 @@ class Lines:
         self._console = console
         self._every = every
         self._last = float("-inf")
+        self._stage = ""
 
     def stage(self, name: str) -> None:
         """Print the stage."""
+        self._stage = name
         self._print(name)
 
     def sweep(self, iteration: int, elbo: float, change: float | None, left: float | None) -> None:
         """Print the sweep, unless one was printed a moment ago."""
-        if time.monotonic() - self._last >= self._every:
-            self._last = time.monotonic()
+        if self._due():
             self._print(_sweep_text(iteration, elbo, change))
+
+    def part(self, done: int, total: int) -> None:
+        """Print how much is done, unless something was printed a moment ago."""
+        if done < total and self._due():
+            self._print(f"{self._stage}: {done} of {total}")
 
     def log(self, line: str) -> None:
         """Print the line."""
@@ -70,6 +82,12 @@ class Lines:
 
     def close(self) -> None:
         """Nothing to end."""
+
+    def _due(self) -> bool:
+        if time.monotonic() - self._last < self._every:
+            return False
+        self._last = time.monotonic()
+        return True
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -105,6 +123,10 @@ class Bar:
             total=total,
             detail=_sweep_text(iteration, elbo, change),
         )
+
+    def part(self, done: int, total: int) -> None:
+        """Fill the bar."""
+        self._progress.update(self._task, completed=done, total=total, detail=f"{done} of {total}")
 
     def log(self, line: str) -> None:
         """Print the line above the bar."""

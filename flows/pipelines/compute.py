@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from flows.executor import Executor, InProcess
+from flows.executor import Executor, Heard, InProcess
 from flows.fit import Job
 from flows.settings import ComputeSettings
 
@@ -49,16 +49,36 @@ def computing(settings: ComputeSettings) -> Iterator[Compute]:
         yield found
 
 
-def each_of(compute: Compute) -> Callable[..., list[Any]]:
-    """Return a function that applies another one to items: on workers, several at once."""
+def each_of(compute: Compute, heard: Heard | None = None) -> Callable[..., list[Any]]:
+    """Return a function that applies another one to items: on workers, several at once.
+
+    `heard` is called after every item; what it, or an item, raises ends the rest.
+    """
+    tell = heard or _nobody
 
     def each(function: Callable[..., R], items: Sequence[Any], *args: Any) -> list[R]:
         def one(item: Any) -> R:
             return compute.call(function, item, *args)
 
         if isinstance(compute, Here):
-            return [one(item) for item in items]
+            results = []
+            for item in items:
+                results.append(one(item))
+                tell(len(results), len(items))
+            return results
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(one, items))
+            futures = [pool.submit(one, item) for item in items]
+            try:
+                for done, future in enumerate(as_completed(futures), start=1):
+                    future.result()
+                    tell(done, len(items))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
 
     return each
+
+
+def _nobody(done: int, total: int) -> None:
+    """Tell nobody."""

@@ -48,7 +48,9 @@ def count(
     watch.current.get().stage("count")
     try:
         with computing(compute) as found:
-            written = each_of(found)(write_part_counts, parts, settings, target)
+            written = each_of(found, watch.current.get().part)(
+                write_part_counts, parts, settings, target
+            )
     except BaseException:
         for name in _counts(target):
             storage.delete(storage.join(target, name))

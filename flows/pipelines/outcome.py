@@ -52,7 +52,7 @@ def publish(
             settings=run.settings,
             place=run.place,
             fitted=run.fitted,
-            each=each_of(run.compute),
+            each=each_of(run.compute, run.heard("publish")),
         )
     findings = run.family.report(model, q, summaries, ingested, run.settings)
     warnings = [*prepared.warnings, *findings.warnings]

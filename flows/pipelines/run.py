@@ -251,7 +251,7 @@ def _partitions(run: Run) -> tuple[list[Ingested], Prepared]:
         run.settings,
         run.place,
         run.fitted,
-        each_of(run.compute),
+        each_of(run.compute, run.heard("partition")),
     )
     return ingested, prepared
 
@@ -286,7 +286,7 @@ def _published(run: Run, *found: Any) -> dict[str, Any]:
 
 def _score(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:
     function = partial(run.family.score, settings=run.settings, place=run.place, fitted=run.fitted)
-    return list(executor.map(function, q, number))
+    return list(executor.map(function, q, number, run.heard("score")))
 
 
 def _teller(run: Run) -> Callable[[Progress], None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from flows import storage
+from flows import storage, watch
 from flows.families.base import Checked, Family, Ingested
 from flows.partition import Part
 from flows.pipelines.compute import Compute
@@ -39,6 +39,19 @@ class Run:
     files: list[InputFile] = field(default_factory=list)
     checked: list[Checked] = field(default_factory=list)
     since: Any = None  # flows.pipelines.since.Since
+
+    def heard(self, stage: str) -> Callable[[int, int], None]:
+        """Return what tells the terminal and the run's page how much of a stage is done.
+
+        It raises where the run was cancelled on the page.
+        """
+
+        def tell(done: int, total: int) -> None:
+            watch.current.get().part(done, total)
+            # Below 1, which stands for a run that is published.
+            self.stages.progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
+
+        return tell
 
     def map(
         self, name: str, function: Callable[..., Any], parts: Sequence[Part], *args: Any

@@ -120,6 +120,27 @@ def test_pieces_are_many_and_lie_within_blocks(
         assert any(a <= start and stop <= b for a, b in blocks) or len(blocks) == partitions
 
 
+def test_a_map_tells_how_much_is_done_and_ends_where_the_hearer_raises(cluster, tmp_path):
+    job = toy_job(tmp_path, partitions=9)
+    executor = cluster.executor(job)
+    q = run_fit(job, executor).q
+    heard = []
+    rates = executor.map(block_index, q, heard=lambda *done: heard.append(done))
+    assert rates == list(range(9))
+    assert heard == [(i, 9) for i in range(1, 10)]
+
+    def enough(done, total):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        executor.map(block_index, q, heard=enough)
+    assert executor.map(block_index, q) == list(range(9))
+
+
+def block_index(model, q, batch, local, index):
+    return index
+
+
 @dataclass(frozen=True)
 class Talkative(Toy):
     def observe(self, batch):

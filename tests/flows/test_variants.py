@@ -22,9 +22,11 @@ from flows.ingest.reads import count_region, reference
 from flows.ingest.regions import Region, locate, regions
 from flows.ingest.variant_counts import Loci
 from flows.pipelines import count as count_pipeline
+from flows.pipelines.run import run_pipeline
+from flows.pipelines.stages import Plain
 from flows.publish.run import open_run
 from flows.publish.vcf import genotype
-from flows.settings import VariantSettings
+from flows.settings import ComputeSettings, VariantSettings
 from vbmodels.variants.batch import Counts, units
 
 FAST = ("--no-record", "--set", "tol=1e-4")
@@ -349,6 +351,40 @@ def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path)
         place, _ = open_run(str(tmp_path / str(i)))
         with pysam.VariantFile(place.file("variants.vcf.gz")) as file:
             assert list(file.header.samples) == (["case"] if i == 1 else ["case", "control"])
+
+
+class Told(Plain):
+    """Stages that keep what they are told, and stop the run at a text."""
+
+    def __init__(self, last=None):
+        super().__init__()
+        self.last, self.told = last, []
+
+    def progress(self, fraction, text):
+        self.told.append((fraction, text))
+        if text == self.last:
+            raise InterruptedError(text)
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_long_stages_tell_how_far_they_are_and_can_be_stopped(counts, tmp_path, workers):
+    settings = VariantSettings(tol=1e-4, partitions=3)
+    compute = ComputeSettings(workers=workers)
+    stages = Told()
+    run_pipeline(FAMILY, stages, str(counts), str(tmp_path / "out"), settings, compute, None)
+    texts = [text for fraction, text in stages.told if fraction < 1.0]
+    for stage in ("partition", "score", "publish"):
+        assert [f"{stage}: {i} of 3" for i in (1, 2, 3)] == list(
+            dict.fromkeys(t for t in texts if t.startswith(stage))
+        )
+    assert stages.told[-1] == (1.0, "published")
+    before = (tmp_path / "out" / "latest.json").read_bytes()
+    for last in ("score: 1 of 3", "publish: 2 of 3"):
+        with pytest.raises(InterruptedError):
+            run_pipeline(
+                FAMILY, Told(last), str(counts), str(tmp_path / "out"), settings, compute, None
+            )
+    assert (tmp_path / "out" / "latest.json").read_bytes() == before
 
 
 PAPERS = ("--set", "test=posterior_difference", "--set", "tau=0.0005")
