@@ -94,7 +94,8 @@ def _propose(z: FloatArray, rng: np.random.Generator) -> FloatArray:
         np.exp(log_ndtr(root * (CUT * z - 1.0)) - z) + np.exp(log_ndtr(-root * (CUT * z + 1.0)) + z)
     )
     x = CUT + rng.standard_exponential(z.size) / rate
-    below = rng.random(z.size) * (left + right) > right
+    # Not ">": for |c| above 1490 both shares underflow, and all lies below the cut.
+    below = rng.random(z.size) * (left + right) >= right
     x[below] = _short(z[below], rng)
     return x
 
@@ -139,7 +140,8 @@ def _accept(x: FloatArray, rng: np.random.Generator) -> BoolArray:
 def _term(n: int, x: FloatArray) -> FloatArray:
     k = n + 0.5
     short = np.minimum(x, CUT)
-    low = (2.0 / (pi * short)) ** 1.5 * np.exp(-2.0 * k**2 / short)
+    # By its logarithm: near 0 the power overflows where the exponential underflows.
+    low = np.exp(1.5 * np.log(2.0 / (pi * short)) - 2.0 * k**2 / short)
     high = np.exp(-0.5 * k**2 * pi**2 * x)
     term: FloatArray = pi * k * np.where(x <= CUT, low, high)
     return term

@@ -9,6 +9,10 @@ theta has TextRank's scores as prior mean and enters a logistic regression direc
 
 so theta_0 knows no label: labels enter by the likelihood only. Its authors walk at random over
 theta and maximise over alpha inside the chain; here alpha has a prior. See `bss_gibbs`.
+
+The prior of sigma^2 is cut at exp(`MOST_LOG_VARIANCE`). Once every theta is far from 0 the
+likelihood no longer changes with sigma, so the posterior of ln sigma^2 falls like
+exp(-tau ln sigma^2), over a thousand units at tau = .001: uncut it leaves the range of numbers.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ import numpy as np
 from vbmodels.keywords.graph import textrank
 from vbmodels.state import FloatArray
 
+MOST_LOG_VARIANCE = 20.0
+
 
 @dataclass(frozen=True)
 class BSS:
@@ -30,7 +36,7 @@ class BSS:
     damping
         d, between 0 and 1.
     tau
-        1/sigma^2 ~ Gamma(tau, rate tau).
+        1/sigma^2 ~ Gamma(tau, rate tau), given that ln sigma^2 <= `MOST_LOG_VARIANCE`.
     alpha_prior
         Parameters of the Beta prior on alpha, the probability that a keyword is not observed.
     """

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
 from vbmodels.diagnostics import Diagnosis, diagnose
 from vbmodels.expfam.polya_gamma import draw_polya_gamma
-from vbmodels.keywords.bss import BSS, prior_field
+from vbmodels.keywords.bss import BSS, MOST_LOG_VARIANCE, prior_field
 from vbmodels.state import BoolArray, FloatArray
 
 MOVES = 4
@@ -97,7 +97,7 @@ def bss(
     for draw in range(warmup + draws):
         away = theta - theta0
         energy = 0.5 * np.einsum("ci,ij,cj->c", away, precision, away)
-        lam = rng.gamma(model.tau + 0.5 * n, 1.0 / (model.tau + energy))
+        lam = _draw_precision(model.tau + 0.5 * n, model.tau + energy, rng)
         for _ in range(MOVES):
             theta, lam, alpha = _move((theta, lam, alpha), y, theta0, model, rng)
         r = _probability(y, theta, alpha)
@@ -110,6 +110,14 @@ def bss(
         omega = draw_polya_gamma(theta, rng)
         theta = theta0 + _draw_away(keyword - 0.5 - omega * theta0, omega, lam, precision, rng)
     return BSSDraws(**{name: np.stack(values, axis=1) for name, values in kept.items()})
+
+
+def _draw_precision(shape: float, rate: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw 1/sigma^2 ~ Gamma(shape, rate) above exp(-`MOST_LOG_VARIANCE`), by its quantiles."""
+    least = np.exp(-MOST_LOG_VARIANCE)
+    above = gammaincc(shape, rate * least)
+    drawn = gammainccinv(shape, above * rng.random(rate.shape)) / rate
+    return np.maximum(drawn, least)
 
 
 Position = tuple[FloatArray, FloatArray, FloatArray]
@@ -129,7 +137,7 @@ def _move(
         expit(logit(alpha) + step[1]),
     )
     log_ratio = _log_marginal(new, y, model) - _log_marginal(now, y, model)
-    taken = np.log(rng.random(chains)) < log_ratio
+    taken = (np.log(rng.random(chains)) < log_ratio) & (np.log(new[1]) >= -MOST_LOG_VARIANCE)
     return (
         np.where(taken[:, None], new[0], theta),
         np.where(taken, new[1], lam),
