@@ -185,6 +185,22 @@ def test_a_positive_bag_far_from_zero_does_not_underflow():
     assert_allclose(terms.value, 2000 * stats.norm.logsf(60.0))
 
 
+@pytest.mark.parametrize("form", ["laplace", "gaussian"])
+def test_a_positive_bag_of_thousands_has_a_finite_curvature(form):
+    """There w is 0 and (1 + w) / w beyond all numbers, at some points of the fit."""
+    rng = np.random.default_rng(0)
+    sizes = np.r_[6000, rng.integers(3, 8, 11)]
+    bag = np.repeat(np.arange(12), sizes)
+    rows = Instances.from_rows(bag, rng.standard_normal((len(bag), 2)), 12)
+    data = bags([rows], (np.arange(12) % 2 == 0).astype(int))
+    options = KernelOptions(length_scales=(1.0,), amplitudes=(10.0,), n_inducing=10)
+    found = fit(DirectGP(options, posterior_form=form), [data], max_iter=300)
+    assert np.isfinite(found.q.precision).all()
+    assert np.isfinite(found.q.evidence).all()
+    terms = BagTerms.at(np.full((6000, 1), 3.0), np.array([0, 6000]), np.ones((1, 1), np.int8))
+    assert_array_equal(terms.slope * terms.root_odds[0], 0.0)
+
+
 def test_bags_without_instances_or_label_say_nothing():
     t = np.array([[0.3], [-1.0], [0.5]])
     labels = np.array([[1], [0], [-1], [0]], np.int8)

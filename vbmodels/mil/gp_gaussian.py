@@ -87,7 +87,7 @@ def _block(
     full = np.diff(block.offsets) > 0
     for b in np.flatnonzero((block.labels[:, c] == 1) & full):
         rows = slice(block.offsets[b], block.offsets[b + 1])
-        pull = (slope[rows] * np.exp(-0.5 * terms.negative[b]) / np.sqrt(count)).T @ columns[rows]
+        pull = (slope[rows] * terms.root_odds[b] / np.sqrt(count)).T @ columns[rows]
         matrix += pull.T @ pull
     return float(terms.value.sum(axis=0).mean()), slope.mean(axis=1) @ columns, matrix
 
@@ -160,7 +160,8 @@ class Gaussian(State):
     ) -> Gaussian:
         """Take the trial where the objective rose; end where it rose by less than ``tolerance``."""
         value = objective(mean, factor, sums)
-        taken = ~self.done & (value >= self.value)
+        known = np.isfinite(sums.curvature).all(axis=1)  # else the next factor would be no number
+        taken = ~self.done & known & (value >= self.value)
         matrix = taken[:, None, None]
         stride = np.where(taken, np.minimum(1.0, 1.5 * self.stride), 0.5 * self.stride)
         small = taken & (value - self.value < tolerance)

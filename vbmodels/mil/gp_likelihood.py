@@ -32,6 +32,8 @@ from vbmodels.state import FloatArray, IntArray, Stats
 SMALL = 1e-250
 """Below this -l_b is taken from logarithms."""
 
+LARGEST_EXPONENT = 700.0
+
 
 @dataclass(frozen=True)
 class Block:
@@ -115,6 +117,15 @@ class BagTerms:
     slope: FloatArray
     hazard: FloatArray
     negative: FloatArray
+
+    @property
+    def root_odds(self) -> FloatArray:
+        """exp(-l_b / 2), [B, C]: the square root of (1 + w) / w, by which w q becomes a factor.
+
+        Where it would overflow w q is 0 long since, and so must their product be.
+        """
+        root: FloatArray = np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
+        return root
 
     @classmethod
     def at(cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8]) -> BagTerms:
@@ -265,6 +276,6 @@ def _curvature(
         slope = (terms.slope[:, c] / s)[:, None]
         pulls = np.add.reduceat(columns * slope, block.offsets[full])
         positive = block.labels[full, c] == 1
-        pull = pulls[positive] * np.exp(-0.5 * terms.negative[full[positive], c])[:, None]
+        pull = pulls[positive] * terms.root_odds[full[positive], c][:, None]
         matrix += pull.T @ pull
     return matrix
