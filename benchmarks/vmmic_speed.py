@@ -13,7 +13,7 @@ import numpy as np
 from vbmodels.cavi import fit
 from vbmodels.mil.batch import Bags, Instances, bags
 from vbmodels.mil.collapsed import CollapsedVMMIC
-from vbmodels.mil.layout import Moments
+from vbmodels.mil.layout import Observed
 from vbmodels.mil.likelihood import Likelihood
 from vbmodels.mil.simulate import simulate
 from vbmodels.mil.vmmic import MeanFieldVMMIC
@@ -65,7 +65,7 @@ def speed() -> None:
     }
     whole = []
     for name, data in sets.items():
-        scaling = Moments.of(data).scaling(standardise=True)
+        scaling = Observed.of(data).scaling(standardise=True)
         t = 0.3 * np.random.default_rng(1).normal(size=scaling.layout.dim)
         likelihood = Likelihood(scaling)
         ours = partial(likelihood.evaluate, t, data)

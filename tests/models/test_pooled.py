@@ -14,9 +14,9 @@ from scipy.special import digamma
 
 from vbmodels.cavi import cavi, fit
 from vbmodels.keywords.labels import latent_importance, settle_detection
-from vbmodels.keywords.moments import Moments
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
 from vbmodels.keywords.simulate import simulate_pooled, split_documents, typical_coefficients
+from vbmodels.moments import Moments
 from vbmodels.state import from_bytes, to_bytes
 
 W = typical_coefficients(5, 0.3)

@@ -18,7 +18,7 @@ from vbmodels.mil.batch import Instances, bags, split
 from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.mil.fused import Piece
 from vbmodels.mil.gibbs import GibbsVMMIC
-from vbmodels.mil.layout import Moments, Scaling
+from vbmodels.mil.layout import Observed, Scaling
 from vbmodels.mil.likelihood import Likelihood
 from vbmodels.mil.local import Globals, Tails
 from vbmodels.mil.mode import FewBags, ModeSearch
@@ -46,7 +46,7 @@ def three_kinds(seed=0, n=60):
 @pytest.fixture(scope="module")
 def setting():
     data = three_kinds()
-    scaling = Moments.of(data).scaling(standardise=True)
+    scaling = Observed.of(data).scaling(standardise=True)
     t = 0.7 * np.random.default_rng(1).normal(size=scaling.layout.dim)
     return data.labelled(), scaling, t
 
@@ -55,12 +55,35 @@ def test_scaling_is_over_labelled_bags_and_leaves_constants_alone():
     data = three_kinds()
     features = data.modalities[1].features
     features[:] = 7.0
-    scaling = Moments.of(data).scaling(standardise=True)
+    scaling = Observed.of(data).scaling(standardise=True)
     known = data.labelled().modalities[0].features
     assert_allclose(scaling.means[0], known.mean(0))
     assert_allclose(scaling.scales[0], known.std(0))
     assert scaling.scales[1].tolist() == [1.0]
     assert_allclose(features @ np.diag(1 / scaling.scales[1]) - scaling.means[1], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e6 / 3, 123456789.123, 1.7e9])
+@pytest.mark.parametrize("standardise", [True, False])
+def test_products_of_scaled_features_are_exact_beside_a_large_constant(value, standardise):
+    data = three_kinds(n=60)
+    rows = data.modalities[0].features
+    rows[:, 0] = value
+    parts = split(data, 3)
+    observed = sum((Observed.of(p) for p in parts[1:]), Observed.of(parts[0]))
+    scaling = observed.scaling(standardise)
+    known = data.labelled().modalities[0].features
+    scaled = np.column_stack([np.ones(len(known)), (known - scaling.means[0]) / scaling.scales[0]])
+    (gram, *_) = observed.grams(scaling)
+    assert_allclose(gram, scaled.T @ scaled, rtol=1e-9, atol=1e-6)
+    if standardise:
+        assert abs(gram[1, 1]) < 1e-9
+        assert scaling.scales[0][0] == 1.0
+        assert np.linalg.eigvalsh(gram).min() > -1e-6
+        for model in (GibbsVMMIC(chains=2, burn_in=2, kept=4), MeanFieldVMMIC()):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit(model, [data], max_iter=12)
 
 
 def test_compiled_likelihood_is_the_numpy_form(setting):
@@ -104,7 +127,7 @@ def test_information_is_the_expected_square_of_the_score(setting):
 def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
     rng = np.random.default_rng(0)
     data = vmmic.simulate(3, 30, (4,))
-    scaling = Moments.of(data).scaling(standardise=True)
+    scaling = Observed.of(data).scaling(standardise=True)
     off = []
     for _ in range(20):
         t = rng.normal(size=4)
@@ -316,7 +339,7 @@ def test_a_million_instances_in_one_bag():
         second.features.astype(np.float32), np.append(second.offsets, second.offsets[-1])
     )
     large = bags([Instances(features, offsets), more], np.append(data.label, 1))
-    scaling = Moments.of(large).scaling(standardise=True)
+    scaling = Observed.of(large).scaling(standardise=True)
     t = 0.1 * rng.normal(size=scaling.layout.dim)
     found = Likelihood(scaling).evaluate(t, large)
     assert np.isfinite(found.value)

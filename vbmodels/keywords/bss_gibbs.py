@@ -116,7 +116,7 @@ def _draw_precision(shape: float, rate: FloatArray, rng: np.random.Generator) ->
     """Draw 1/sigma^2 ~ Gamma(shape, rate) above exp(-`MOST_LOG_VARIANCE`), by its quantiles."""
     least = np.exp(-MOST_LOG_VARIANCE)
     above = gammaincc(shape, rate * least)
-    drawn = gammainccinv(shape, above * rng.random(rate.shape)) / rate
+    drawn: FloatArray = gammainccinv(shape, above * rng.random(rate.shape)) / rate
     return np.maximum(drawn, least)
 
 

@@ -36,7 +36,6 @@ from vbmodels.keywords.labels import (
     per_document,
     settle_detection,
 )
-from vbmodels.keywords.moments import Moments
 from vbmodels.keywords.pooled_information import (
     Curvature,
     covariance,
@@ -44,6 +43,7 @@ from vbmodels.keywords.pooled_information import (
     information,
 )
 from vbmodels.keywords.pooled_restart import Slope, change_of_scale, newton_step
+from vbmodels.moments import Moments
 from vbmodels.state import FloatArray, State, Stats
 
 FEWEST_DOCUMENTS = 100

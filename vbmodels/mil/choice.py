@@ -25,7 +25,7 @@ from scipy.special import log_ndtr, logsumexp
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.collapsed import CollapsedVMMIC, Search, judged_steps
-from vbmodels.mil.layout import Moments
+from vbmodels.mil.layout import Observed
 from vbmodels.mil.likelihood import Likelihood
 from vbmodels.mil.mode import ModeSearch, Sums, log_posterior, mode_step
 from vbmodels.mil.posterior import Posterior
@@ -109,11 +109,11 @@ class ChosenVMMIC:
         if self.folds < 0 or self.folds == 1:
             raise ValueError(f"expected 2 folds or more, or 0 for the evidence, got {self.folds}")
 
-    def observe(self, batch: Bags) -> Moments:
+    def observe(self, batch: Bags) -> Observed:
         """Return what the scaling of the features needs."""
         return self.collapsed.observe(batch)
 
-    def init(self, observed: Moments, rng: np.random.Generator) -> ScaleSearch:
+    def init(self, observed: Observed, rng: np.random.Generator) -> ScaleSearch:
         """Start the search of the first candidate's mode at t = 0."""
         search = self.collapsed.init(observed, rng)
         lengths = np.array(self.lengths, float)
@@ -122,7 +122,7 @@ class ChosenVMMIC:
         )
 
     def restart(
-        self, observed: Moments, before: ScaleSearch | Chosen, rng: np.random.Generator
+        self, observed: Observed, before: ScaleSearch | Chosen, rng: np.random.Generator
     ) -> ScaleSearch | Chosen:
         """Go on from an earlier fit with the scale that it chose."""
         fresh = self.init(observed, rng)

@@ -25,7 +25,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.mil.batch import Bags
-from vbmodels.mil.layout import Layout, Moments, Scaling
+from vbmodels.mil.layout import Layout, Observed, Scaling
 from vbmodels.mil.likelihood import Likelihood
 from vbmodels.mil.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless, unpack
 from vbmodels.mil.posterior import Gaussian, Posterior, normal_points
@@ -103,11 +103,11 @@ class CollapsedVMMIC:
     tolerance: float = 0.0015
     use_compiled: bool | None = None
 
-    def observe(self, batch: Bags) -> Moments:
+    def observe(self, batch: Bags) -> Observed:
         """Return what the scaling of the features needs."""
-        return Moments.of(batch)
+        return Observed.of(batch)
 
-    def init(self, observed: Moments, rng: np.random.Generator) -> ModeSearch:
+    def init(self, observed: Observed, rng: np.random.Generator) -> ModeSearch:
         """Start the search of the mode at t = 0; the generator gives the seed of the draws."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
@@ -116,7 +116,7 @@ class CollapsedVMMIC:
         return ModeSearch.start(scaling, self.priors, int(rng.integers(2**62)), both)
 
     def restart(
-        self, observed: Moments, before: Search, rng: np.random.Generator
+        self, observed: Observed, before: Search, rng: np.random.Generator
     ) -> ModeSearch | GaussianSearch:
         """Go on from the Gaussian of an earlier fit, on the new data's scale.
 

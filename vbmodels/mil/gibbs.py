@@ -28,7 +28,7 @@ from scipy.special import expit, log_ndtr, ndtri_exp
 
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.mil.batch import Bags
-from vbmodels.mil.layout import Moments, Scaling
+from vbmodels.mil.layout import Observed, Scaling
 from vbmodels.mil.local import log_odds
 from vbmodels.mil.mode import refuse_hopeless
 from vbmodels.mil.priors import Priors
@@ -137,20 +137,19 @@ class GibbsVMMIC:
 
     objective: ClassVar[str] = "log likelihood"
 
-    def observe(self, batch: Bags) -> Moments:
+    def observe(self, batch: Bags) -> Observed:
         """Return the scaling's moments; they hold sum x x' of every modality too."""
-        return Moments.of(batch)
+        return Observed.of(batch)
 
-    def init(self, observed: Moments, rng: np.random.Generator) -> Chains:
+    def init(self, observed: Observed, rng: np.random.Generator) -> Chains:
         """Start every chain near 0."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
         refuse_hopeless(observed, layout)
-        maps = [scaling.map(k) for k in range(len(layout.features))]
         return Chains(
             scaling=scaling,
             t=self.start_sd * rng.standard_normal((self.chains, layout.dim)),
-            grams=tuple(m @ g @ m.T for m, g in zip(maps, observed.instances, strict=True)),
+            grams=observed.grams(scaling),
             seed=int(rng.integers(2**62)),
             sweep=0,
             kept=np.empty((self.chains, 0, layout.dim)),

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.mil.batch import Bags
+from vbmodels.moments import Moments
 from vbmodels.state import FloatArray, IntArray, State, Stats
 
-CONSTANT = 1e-12
+CONSTANT = 1e-18
 """A feature whose variance is at most this share of its mean square is constant."""
 
 
@@ -108,12 +109,6 @@ class Scaling(State):
         scaled: FloatArray = (data.bag_features - self.own_mean) / self.own_scale
         return scaled
 
-    def map(self, k: int) -> FloatArray:
-        """Return T_k with (1, (x - mean) / scale) = (1, x) T_k', [1 + D_k, 1 + D_k]."""
-        transform = np.diag(np.concatenate([[1.0], 1.0 / self.scales[k]]))
-        transform[1:, 0] = -self.means[k] / self.scales[k]
-        return transform
-
     def change(self, after: Scaling) -> FloatArray:
         """Return A with t' = A t: the same regressions on features scaled as ``after``.
 
@@ -135,7 +130,7 @@ class Scaling(State):
 
 
 @dataclass(frozen=True)
-class Moments(Stats):
+class Observed(Stats):
     """What one partition's labelled bags add up to before a fit.
 
     Attributes
@@ -143,25 +138,25 @@ class Moments(Stats):
     bags, positive
         Bags, and positive ones among them.
     own
-        sum (1, f)(1, f)' over bags, [1 + F, 1 + F].
+        Moments of the bags' own features, [F].
     instances
-        sum (1, x)(1, x)' over instances, [1 + D_k, 1 + D_k] for each modality.
+        Of the instances' features, [D_k] for each modality.
     """
 
     bags: float
     positive: float
-    own: FloatArray
-    instances: tuple[FloatArray, ...]
+    own: Moments
+    instances: tuple[Moments, ...]
 
     @classmethod
-    def of(cls, data: Bags) -> Moments:
+    def of(cls, data: Bags) -> Observed:
         """Return the moments of one partition's bags; those without a label are left out."""
         data = data.labelled()
         return cls(
             bags=float(data.n_bags),
             positive=float(np.count_nonzero(data.label == 1)),
-            own=_outer_sum(data.bag_features),
-            instances=tuple(_outer_sum(m.features) for m in data.modalities),
+            own=Moments.of(data.bag_features),
+            instances=tuple(Moments.of(m.features) for m in data.modalities),
         )
 
     def scaling(self, standardise: bool) -> Scaling:
@@ -169,26 +164,31 @@ class Moments(Stats):
 
         A constant feature is only centred, so that its weight is left to its prior.
         """
-        means, scales = zip(*(_scale(gram, standardise) for gram in self.instances), strict=True)
+        means, scales = zip(*(_scale(m, standardise) for m in self.instances), strict=True)
         own_mean, own_scale = _scale(self.own, standardise)
         return Scaling(means, scales, own_mean, own_scale)
 
-
-def _outer_sum(features: np.ndarray) -> FloatArray:
-    total = np.empty((1 + features.shape[1],) * 2)
-    wide = np.ascontiguousarray(features, dtype=float)
-    total[0, 0] = len(wide)
-    total[0, 1:] = total[1:, 0] = wide.sum(axis=0)
-    total[1:, 1:] = wide.T @ wide
-    return total
+    def grams(self, scaling: Scaling) -> tuple[FloatArray, ...]:
+        """Return sum (1, x)(1, x)' of the scaled instances, [1 + D_k, 1 + D_k] a modality."""
+        return tuple(
+            _gram(m, mean, scale)
+            for m, mean, scale in zip(self.instances, scaling.means, scaling.scales, strict=True)
+        )
 
 
-def _scale(gram: FloatArray, standardise: bool) -> tuple[FloatArray, FloatArray]:
-    size = len(gram) - 1
-    if not standardise or gram[0, 0] == 0.0:
-        return np.zeros(size), np.ones(size)
-    mean = gram[0, 1:] / gram[0, 0]
-    square = np.diag(gram)[1:] / gram[0, 0]
-    variance = square - mean**2
-    constant = variance <= CONSTANT * square
+def _scale(moments: Moments, standardise: bool) -> tuple[FloatArray, FloatArray]:
+    mean = moments.mean
+    if not standardise or moments.weight == 0.0:
+        return np.zeros(len(mean)), np.ones(len(mean))
+    variance = np.diag(moments.scatter) / moments.weight
+    constant = variance <= CONSTANT * (variance + mean**2)
     return mean, np.sqrt(np.where(constant, 1.0, variance))
+
+
+def _gram(moments: Moments, mean: FloatArray, scale: FloatArray) -> FloatArray:
+    """Scale the scatter itself: differences of raw sums of squares would be rounding noise."""
+    gram = np.empty((1 + len(mean),) * 2)
+    gram[0, 0] = moments.weight
+    gram[0, 1:] = gram[1:, 0] = moments.weight * (moments.mean - mean) / scale
+    gram[1:, 1:] = moments.about(mean) / np.outer(scale, scale)
+    return gram

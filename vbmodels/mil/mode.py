@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.mil.batch import Bags
-from vbmodels.mil.layout import Layout, Moments, Scaling
+from vbmodels.mil.layout import Layout, Observed, Scaling
 from vbmodels.mil.likelihood import Likelihood
 from vbmodels.mil.posterior import Gaussian, Posterior
 from vbmodels.mil.priors import Priors
@@ -30,7 +30,7 @@ class FewBags(UserWarning):
     """There are about as many features as bags: expect little of the fit."""
 
 
-def refuse_hopeless(observed: Moments, layout: Layout) -> None:
+def refuse_hopeless(observed: Observed, layout: Layout) -> None:
     """Refuse bags of one class, and warn where features are about as many as bags."""
     if not 0.0 < observed.positive < observed.bags:
         raise ValueError(

@@ -18,7 +18,7 @@ import numpy as np
 
 from vbmodels.cavi import Cursor, Reduce, Step
 from vbmodels.mil.batch import Bags
-from vbmodels.mil.layout import Layout, Moments
+from vbmodels.mil.layout import Layout, Observed
 from vbmodels.mil.local import Local, SweepSums
 from vbmodels.mil.mode import Sums
 from vbmodels.mil.vmmic import MeanField, MeanFieldVMMIC, inverse
@@ -41,7 +41,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
     start: str = "zero"
     tolerance: float = 1e-4
 
-    def init(self, observed: Moments, rng: np.random.Generator) -> MeanField:
+    def init(self, observed: Observed, rng: np.random.Generator) -> MeanField:
         """Start near zero (or at the mode), a and b apart from one another."""
         q = super().init(observed, rng)
         prior = self.priors.precision(q.scaling.layout)

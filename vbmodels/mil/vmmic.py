@@ -31,7 +31,7 @@ from scipy.linalg import cho_factor, cho_solve
 from vbmodels.cavi import Cursor, Reduce, Step, squarem
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.fused import fused_sweep
-from vbmodels.mil.layout import Layout, Moments, Scaling
+from vbmodels.mil.layout import Layout, Observed, Scaling
 from vbmodels.mil.likelihood import Likelihood
 from vbmodels.mil.local import Globals, Local, SweepSums, sums, sweep
 from vbmodels.mil.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
@@ -100,11 +100,11 @@ class MeanFieldVMMIC:
         if self.start not in ("mode", "zero"):
             raise ValueError(f"expected the start 'mode' or 'zero', got {self.start!r}")
 
-    def observe(self, batch: Bags) -> Moments:
+    def observe(self, batch: Bags) -> Observed:
         """Return the scaling's moments; they hold sum x x' of every modality too."""
-        return Moments.of(batch)
+        return Observed.of(batch)
 
-    def init(self, observed: Moments, rng: np.random.Generator) -> MeanField:
+    def init(self, observed: Observed, rng: np.random.Generator) -> MeanField:
         """Start at the mode of the collapsed posterior, or near zero."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
@@ -113,16 +113,14 @@ class MeanFieldVMMIC:
         if self.start == "mode":
             search = ModeSearch.start(scaling, self._search_priors(), 0, keep_first=False)
         t, prior = self.start_sd * rng.standard_normal(layout.dim), self.priors.precision(layout)
-        maps = [scaling.map(k) for k in range(len(layout.features))]
-        grams = tuple(m @ g @ m.T for m, g in zip(maps, observed.instances, strict=True))
         return replace(
-            self._at(scaling, grams, t),
+            self._at(scaling, observed.grams(scaling), t),
             # As narrow as so many bags make it: a wide one would drive every p to 0 at first.
             covariance=np.diag(1.0 / (prior[: layout.n_theta] + observed.bags)),
             search=search,
         )
 
-    def restart(self, observed: Moments, before: MeanField, rng: np.random.Generator) -> MeanField:
+    def restart(self, observed: Observed, before: MeanField, rng: np.random.Generator) -> MeanField:
         """Start at the means and covariances of an earlier fit, on the new data's scale."""
         fresh = self.init(observed, rng)
         layout = fresh.scaling.layout

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vbmodels.state import FloatArray, Stats
 
@@ -35,16 +36,19 @@ class Moments(Stats):
     scatter: FloatArray
 
     @classmethod
-    def of(cls, rows: FloatArray, weights: FloatArray | None = None) -> Self:
-        """Return the moments of rows [N, P] with weights [N] (1 by default)."""
-        v = np.ones(len(rows)) if weights is None else weights
-        total = float(v.sum())
+    def of(cls, rows: NDArray[np.floating[Any]], weights: FloatArray | None = None) -> Self:
+        """Return the moments of rows [N, P] with weights [N] (1 by default), in float64."""
+        total = float(len(rows)) if weights is None else float(weights.sum())
         if total <= 0.0:
             p = rows.shape[1]
             return cls(0.0, np.zeros(p), np.zeros((p, p)))
-        mean = v @ rows / total
+        if weights is None:
+            mean = rows.sum(axis=0, dtype=float) / total
+            centred = rows - mean
+            return cls(total, mean, centred.T @ centred)
+        mean = weights @ rows / total
         centred = rows - mean
-        return cls(total, mean, (centred * v[:, None]).T @ centred)
+        return cls(total, mean, (centred * weights[:, None]).T @ centred)
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
