@@ -208,6 +208,39 @@ def test_germline_finds_a_heterozygous_site_without_control():
     assert set(of.location[called]) == set(truth.location)
 
 
+@pytest.mark.parametrize("replicates", [1, 3, 6, 12])
+@pytest.mark.parametrize("depth", [1000, 10_000, 1_000_000])
+@pytest.mark.parametrize("sense", ["gain", "either"])
+def test_kernels_hold_where_case_and_control_exclude_one_another(replicates, depth, sense):
+    """One homozygous for the reference, the other for the allele: likelihoods below e^-700."""
+    reads = np.zeros((2, 2 * replicates, 4), np.int32)
+    reads[0, :replicates, 0] = reads[0, replicates:, 2] = depth  # loss of G
+    reads[1, :replicates, 2] = reads[1, replicates:, 0] = depth  # gain of G
+    case = np.arange(2 * replicates) < replicates
+    batch = Counts(reads, np.zeros(2, np.int8), case)
+    model, plain = (TwoGroups(sense=sense, alternatives=MIXTURE, compiled=c) for c in (True, False))
+    q = start(batch, model)
+    tabulated = table.tabulate(units(batch), q.anchor)
+    m0, m1, sums = model.reweigh(q, tabulated)
+    r0, r1, _ = plain.reweigh(q, tabulated)
+    assert_allclose(m0, r0, rtol=1e-9, atol=1e-6)
+    of_g = np.array([1, 4])
+    bf, reference = (m1 - m0)[of_g], (r1 - r0)[of_g]
+    assert_allclose(bf[1], reference[1], rtol=1e-6)
+    assert bf[1] > 3
+    if sense == "gain":
+        assert bf[0] < 0
+        assert reference[0] < 0
+    else:
+        assert_allclose(bf[0], reference[0], rtol=1e-6)
+    assert all(np.isfinite(leaf).all() for _, leaf in leaves(sums))
+    rates, _ = posterior.rates(model, q, tabulated)
+    assert np.isfinite(rates.mean).all()
+    # A loss is none of the gain's hypotheses: one rate for both is then the better of two.
+    assert rates.mean[1] < (0.51 if sense == "gain" else 0.01)
+    assert rates.mean[4] > 0.99
+
+
 def test_a_loss_counts_only_two_sided():
     batch, truth = simulate(np.random.default_rng(3), n_locations=60, n_variants=5, vaf=0.3)
     swapped = Counts(batch.counts, batch.ref, ~batch.case)

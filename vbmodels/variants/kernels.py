@@ -15,6 +15,7 @@ from numba import njit
 from vbmodels.variants.elementary.kernels import dot, exp, log, softplus, total
 
 _NEGLIGIBLE = -30.0
+_LEAST = -690.0  # `exp` is held at -700: below, a density is 0, not e^-700
 _ENDS = 6.0  # of the survival tables, in u = asinh(x / 2)
 
 
@@ -117,11 +118,12 @@ def spikes(log_weight, log_case, log_control, lmu, lnu, spike, broad, rates):
         joint_broad[k] = of_broad[k] + log_case[k]
     top1 = max(_largest(of_spike), _largest(of_broad))
     top0 = max(_largest(joint_spike), _largest(joint_broad))
-    for k in range(size):
-        of_spike[k] = exp(of_spike[k] - top1)
-        of_broad[k] = exp(of_broad[k] - top1)
-        joint_spike[k] = exp(joint_spike[k] - top0)
-        joint_broad[k] = exp(joint_broad[k] - top0)
+    for row in range(4):
+        top = top1 if row < 2 else top0
+        for k in range(size):
+            off = rates[row, k] - top
+            value = exp(off)
+            rates[row, k] = value if off > _LEAST else 0.0
     return top0, top1
 
 
@@ -139,7 +141,7 @@ def log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g):
         top = max(top, _largest(of))
     for c in range(n_alt):
         # A peak's tails lie below the broad component's, which is never cut off.
-        least = _NEGLIGIBLE if c else -np.inf
+        least = _NEGLIGIBLE if c else _LEAST
         of = g[c]
         for k in range(size):
             off = of[k] - top
@@ -240,18 +242,27 @@ def reweigh(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _log_sum(values):
+    top = _largest(values)
+    if top == -np.inf:
+        return top
+    whole = 0.0
+    for k in range(values.shape[0]):
+        whole += math.exp(values[k] - top)
+    return top + math.log(whole)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _add_unit(part, z_alt, log_pi, log_not_pi, log_m, of_kind, u, log_m0, log_m1, sums):
     """Fill one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
     n_m, n_alt = z_alt.shape
-    top0 = part[:, 0, 4].max()
-    top1 = part[:, 1, 4].max()
-    sum0 = 0.0
-    sum1 = 0.0
+    mass = np.empty((n_m, 2))
     for q in range(n_m):
-        sum0 += math.exp(part[q, 0, 4] - top0) * (part[q, 0, 0] + part[q, 0, 1])
-        sum1 += math.exp(part[q, 1, 4] - top1) * (part[q, 1, 0] + part[q, 1, 1])
-    log_m0[u] = top0 + math.log(sum0)
-    log_m1[u] = top1 + math.log(sum1) if sum1 > 0.0 else -np.inf
+        for h in range(2):
+            whole = part[q, h, 0] + part[q, h, 1]
+            mass[q, h] = part[q, h, 4] + math.log(whole) if whole > 0.0 else -np.inf
+    log_m0[u] = _log_sum(mass[:, 0])
+    log_m1[u] = _log_sum(mass[:, 1])
     f0 = log_not_pi + log_m0[u]
     f1 = log_pi + log_m1[u]
     top = max(f0, f1)
@@ -259,9 +270,12 @@ def _add_unit(part, z_alt, log_pi, log_not_pi, log_m, of_kind, u, log_m0, log_m1
     sums[0] += marginal
     sums[1] += 1.0
     for q in range(n_m):
-        w0 = math.exp(part[q, 0, 4] + log_not_pi - marginal)
-        w1 = math.exp(part[q, 1, 4] + log_pi - marginal)
-        node = w0 * (part[q, 0, 0] + part[q, 0, 1]) + w1 * (part[q, 1, 0] + part[q, 1, 1])
+        # By what the node's mass is, never by its offset alone: e^offset may overflow.
+        p0 = math.exp(mass[q, 0] + log_not_pi - marginal)
+        p1 = math.exp(mass[q, 1] + log_pi - marginal)
+        w0 = p0 / (part[q, 0, 0] + part[q, 0, 1])
+        w1 = p1 / (part[q, 1, 0] + part[q, 1, 1]) if p1 > 0.0 else 0.0
+        node = p0 + p1
         sums[2] += w0 * part[q, 0, 1] + w1 * part[q, 1, 1]
         sums[3] += node * log_m[q]
         sums[4] += node * log_m[q] * log_m[q]

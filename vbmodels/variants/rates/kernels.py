@@ -196,11 +196,19 @@ def posteriors(
             offsets[q, 1] = log_pi + log_p[q] + top1
             for k in range(size):
                 mu[q, k] = exp(lmu[k])
-        top = offsets.max()
+        top = -np.inf  # of what has mass: H1's offset may belong to none
+        for q in range(n_m):
+            top = max(top, offsets[q, 0])
+            other = max(total(parts[q, 1]), total(parts[q, 2]))
+            if other > 0.0:
+                top = max(top, offsets[q, 1] + math.log(other))
         for side in range(2):
             whole = 0.0
             for q in range(n_m):
-                null, other = math.exp(offsets[q, 0] - top), math.exp(offsets[q, 1] - top)
+                null, other = (
+                    math.exp(offsets[q, 0] - top),
+                    math.exp(min(offsets[q, 1] - top, 700.0)),
+                )
                 of_null, of_other, row = parts[q, 0], parts[q, 1 + side], mass[q]
                 for k in range(size):
                     row[k] = null * of_null[k] + other * of_other[k]
