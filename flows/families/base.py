@@ -146,8 +146,11 @@ class Concluding(Protocol):
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: Any, place: RunPlace,
         fitted: RunPlace | None, each: Each,
-    ) -> Sequence[Any]:  # fmt: skip
-        """Write what depends on all summaries; return the summaries for the report."""
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
+        """Write what depends on all summaries; return those for the report, and the posterior.
+
+        The posterior is ``q``, with what only all partitions together could settle.
+        """
 
 
 @runtime_checkable

@@ -202,12 +202,12 @@ class Experts:
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[ExpertSummary], *,
         settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None, each: Each,
-    ) -> Sequence[ExpertSummary]:  # fmt: skip
+    ) -> tuple[Sequence[ExpertSummary], Any]:  # fmt: skip
         """Compare with logistic regression where the model has none beside it."""
         held_out = any(summary.judged[0] > 0.0 for summary in summaries)
         if isinstance(model, MarginalExperts) or settings.n_experts == 1 or not held_out:
-            return summaries
-        return compared(summaries, settings, place, fitted, each)
+            return summaries, q
+        return compared(summaries, settings, place, fitted, each), q
 
     def keep(
         self, q: Any, settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None

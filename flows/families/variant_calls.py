@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
+from flows.faults import ComputeError
 from flows.settings import VariantSettings
 from vbmodels.expfam.beta import Beta
 from vbmodels.state import FloatArray, IntArray, State
@@ -30,6 +31,7 @@ from vbmodels.variants.two_groups import TwoGroups
 CHUNK = 200  # locations whose tables are held at once: 8 MiB, near the processor
 LOW = -30.0
 BINS = 600
+MOST_SCORES = 50_000  # of a decision that are all kept
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Decision:
+class Decision(State):
     """The decision over all partitions.
 
     Attributes
@@ -75,7 +77,7 @@ class Decision:
     pi
         P(H1) over all units.
     score, q_value
-        [K] scores, rising, and the q-value of each.
+        [K] scores, rising, and the q-value from each on to the next.
     least
         Scores from here on are called.
     calls
@@ -90,12 +92,12 @@ class Decision:
 
     def q_of(self, score: FloatArray) -> FloatArray:
         """Return the q-value of scores."""
-        at = np.clip(np.searchsorted(self.score, score, side="left"), 0, len(self.score) - 1)
-        return self.q_value[at]
+        at = np.searchsorted(self.score, score, side="right") - 1
+        return self.q_value[np.maximum(at, 0)]
 
 
 def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
-    """Return the log Bayes factor of every unit, a thousand locations at a time."""
+    """Return the log Bayes factor of every unit, `CHUNK` locations at a time."""
     at = model.anchored(q)
     scores = []
     for start in range(0, len(batch), CHUNK):
@@ -170,8 +172,20 @@ def _beta_rate(local: Any) -> FloatArray:
 
 
 def summarise(evidence: Evidence) -> Scored:
-    """Keep scores above 0 as they are and count the others in bins."""
+    """Keep scores above 0 as they are and count the others in bins.
+
+    Raises
+    ------
+    ComputeError
+        If a score is no number: it could be neither called nor left out.
+    """
     score = evidence.score
+    wrong = np.isnan(score)
+    if wrong.any():
+        raise ComputeError(
+            f"the evidence of {int(wrong.sum())} of {len(score)} alleles of a partition is no "
+            "number; please report this with the counts of the partition"
+        )
     low = np.clip(score[score <= 0.0], LOW, 0.0)
     return Scored(score[score > 0.0], np.histogram(low, BINS, (LOW, 0.0))[0])
 
@@ -192,16 +206,18 @@ def decide(
     refit
         Whether P(H1) is estimated again from all units.
     """
-    edges = np.linspace(LOW, 0.0, BINS + 1)
+    edges = np.linspace(LOW, 0.0, BINS + 1)[:-1]
     low = sum((s.low for s in summaries), np.zeros(BINS, np.int64))
     high = np.sort(np.concatenate([s.high for s in summaries]))
     used = low > 0
-    score = np.concatenate([0.5 * (edges[:-1] + edges[1:])[used], high])
+    # A bin counts by its lower edge: what is called from there on is then all of it.
+    score = np.concatenate([edges[used], high])
     weight = np.concatenate([low[used], np.ones(len(high))]).astype(float)
     if settings.test == "posterior_difference":
         return _papers_decision(score, weight, settings)
     if refit:
-        pi = prior_from_bayes_factors(score, weight)
+        centre = np.where(np.arange(len(score)) < used.sum(), 0.5 * -LOW / BINS, 0.0)
+        pi = prior_from_bayes_factors(score + centre, weight)
     lfdr = local_fdr(score, pi)
     q = q_values(lfdr, weight)
     if settings.strict:
@@ -212,7 +228,20 @@ def decide(
     else:
         chosen = (q <= settings.fdr) & (lfdr <= MOST_LFDR)
         least = score[chosen].min() if chosen.any() else np.inf
-    return Decision(pi, score, q, float(least), int(weight[score >= least].sum()))
+    calls = int(weight[score >= least].sum())
+    return Decision(pi, *_thinned(score, q), float(least), calls)
+
+
+def _thinned(score: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Leave out scores whose q-value is that of the one before, but for a ten-thousandth.
+
+    What is left out gets the larger q-value of the one before it.
+    """
+    if len(score) <= MOST_SCORES:
+        return score, q
+    level = np.floor(np.log(np.maximum(q, np.finfo(float).tiny)) / 1e-4)
+    first = np.append(True, level[1:] != level[:-1])
+    return score[first], q[first]
 
 
 def _papers_decision(score: FloatArray, weight: FloatArray, settings: VariantSettings) -> Decision:
@@ -220,5 +249,6 @@ def _papers_decision(score: FloatArray, weight: FloatArray, settings: VariantSet
     p = np.repeat(np.minimum(tail, 1.0), weight.astype(int))
     first = np.concatenate([[0], np.cumsum(weight.astype(int))[:-1]])
     q = benjamini_hochberg(p)[first] if p.size else np.zeros(0)
-    least = float(np.log1p(-settings.alpha) - np.log(settings.alpha))
-    return Decision(0.5, score, q, least, int(weight[score > least].sum()))
+    limit = np.log1p(-settings.alpha) - np.log(settings.alpha)
+    least = float(np.nextafter(limit, np.inf))  # P must exceed 1 - alpha
+    return Decision(0.5, *_thinned(score, q), least, int(weight[score >= least].sum()))

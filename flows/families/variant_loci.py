@@ -20,14 +20,29 @@ from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value, stran
 from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import TwoGroups
 
-MOST_DEPTHS = 400
+MOST_DEPTHS = 8000
+"""Points of the report's plots of depth, of all partitions together."""
 
 
 def conclude_part(
     model: Any, q: Any, batch: Counts, loci: Loci, evidence: Evidence, decision: Decision,
-    settings: VariantSettings,
+    settings: VariantSettings, points: int,
 ) -> tuple[pa.Table, PartCalls]:  # fmt: skip
-    """Return one partition's rows of the loci table and its calls."""
+    """Return one partition's rows of the loci table and its calls.
+
+    Parameters
+    ----------
+    model, q
+        The fit.
+    batch, loci, evidence
+        The partition's counts, where they are, and their evidence.
+    decision
+        The decision over all partitions.
+    settings
+        The run's.
+    points
+        Most locations whose depth the report draws.
+    """
     if isinstance(model, TwoGroups):
         of = units(batch)
         score = evidence.score
@@ -37,7 +52,7 @@ def conclude_part(
         log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
         case, control = _rates(model, q, decision, of)
     else:
-        of, score = _by_location(batch), evidence.score
+        of, score = _by_location(batch, settings), evidence.score
         prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
         case, control = evidence.rates()
     called = score >= decision.least
@@ -51,7 +66,7 @@ def conclude_part(
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
-        len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci),
+        len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),
     )  # fmt: skip
 
@@ -76,11 +91,23 @@ def _rates(
     return np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
 
 
-def _by_location(batch: Counts) -> Units:
-    """Return one unit a location, with the allele that the case shows most."""
+def _by_location(batch: Counts, settings: VariantSettings) -> Units:
+    """Return one unit a location, with the allele that the case shows most.
+
+    Where losses count too, with that whose share differs most from the control's.
+    """
     of = units(batch)
-    most = of.alt_reads[:, of.case].sum(axis=1).reshape(-1, 3).argmax(axis=1)
+    shown = of.alt_reads[:, of.case].sum(axis=1).astype(float)
+    if settings.two_sided and settings.control:
+        shown = np.abs(_share(of, of.case) - _share(of, ~of.case))
+    most = shown.reshape(-1, 3).argmax(axis=1)
     return of.take(3 * np.arange(len(most)) + most)
+
+
+def _share(of: Units, member: BoolArray) -> FloatArray:
+    """Return the allele's share of the reads of some replicates together."""
+    reads = of.alt_reads[:, member].sum(axis=1)
+    return np.asarray(reads / np.maximum(of.depth[:, member].sum(axis=1), 1))
 
 
 def _filters(
@@ -142,6 +169,8 @@ def _call(
 ) -> dict[str, Any]:  # fmt: skip
     j = int(of.location[i])
     ref = int(batch.ref[j])
+    one = of.take(slice(i, i + 1))
+    gained = bool(_share(one, of.case)[0] > _share(one, ~of.case)[0])
     row: dict[str, Any] = {
         "chrom": str(loci.chrom[j]),
         "pos": int(loci.pos[j]),
@@ -168,7 +197,8 @@ def _call(
             "depth": int(of.depth[i, member].sum()),
             "ref_reads": int(batch.counts[j, member, ref].sum()),
             "reads": int(of.alt_reads[i, member].sum()),
-            "called": name == "case",
+            # A loss leaves the genotype to the reads.
+            "called": name == "case" and gained,
         }
         row["replicates"][name] = [
             (int(a), int(n)) for a, n in zip(of.alt_reads[i, member], of.depth[i, member],
@@ -177,10 +207,10 @@ def _call(
     return row
 
 
-def _depths(batch: Counts, loci: Loci) -> tuple[tuple[str, int, float, float], ...]:
+def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
     """Return contig, position and mean depth of case and control at some locations."""
     depth = batch.counts.sum(axis=2)
-    step = max(1, len(loci.pos) // MOST_DEPTHS)
+    step = max(1, -(-len(loci.pos) // points))
     control = ~batch.case
     return tuple(
         (

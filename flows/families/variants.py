@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from flows.families.variant_locations import (
     shuffle,
     work_url,
 )
-from flows.families.variant_loci import conclude_part
+from flows.families.variant_loci import MOST_DEPTHS, conclude_part
 from flows.faults import Fault, InputError
 from flows.ingest import variant_counts
 from flows.ingest.regions import fasta_contigs, names_a_contig
@@ -170,13 +170,21 @@ class Variants:
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
         place: RunPlace, fitted: RunPlace | None, each: Each,
-    ) -> list[PartCalls]:  # fmt: skip
-        """Decide over all partitions at once, then write every location and the VCF."""
+    ) -> tuple[list[PartCalls], Any]:  # fmt: skip
+        """Decide over all partitions at once, then write every location and the VCF.
+
+        P(H1) over all units replaces the fit's, which is of a sample.
+        """
         pi = getattr(q, "pi", 0.5)
         decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
+        if isinstance(model, TwoGroups):
+            q = replace(q, pi=decision.pi)
+        # Through storage, as it is too large to travel with every task.
+        storage.write_bytes(work_url(place, "decision", 0, "npz"), to_bytes(decision))
         kept = json.loads(storage.read_bytes(work_url(place, "kept", 0, "json")))
         positions = list(enumerate(kept))
-        found = each(_write_loci, positions, model, q, decision, settings, place)
+        points = max(2, MOST_DEPTHS // len(kept))
+        found = each(_write_loci, positions, model, q, points, settings, place)
         contigs = _contigs(settings, found)
         samples = ["case", "control"] if settings.control else ["case"]
         names = {"case": settings.case, "control": settings.control or ""}
@@ -189,7 +197,7 @@ class Variants:
             place.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
             f"vbflows variants, test {settings.test}",
         )  # fmt: skip
-        return found
+        return found, q
 
     def keep(
         self, q: Any, settings: VariantSettings, place: RunPlace, fitted: RunPlace | None
@@ -254,14 +262,16 @@ def _replicate_warnings(case: np.ndarray, settings: VariantSettings) -> tuple[st
 
 
 def _write_loci(
-    where: tuple[int, int], model: Any, q: Any, decision: Decision, settings: VariantSettings,
+    where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
     place: RunPlace,
 ) -> PartCalls:  # fmt: skip
     index, kept = where
+    url = work_url(place, "decision", 0, "npz")
+    decision = from_bytes(storage.read_bytes(url), Decision, url)
     url = work_url(place, "evidence", index, "npz")
     evidence = from_bytes(storage.read_bytes(url), variant_calls.Evidence, url)
     counts, loci = read_counts(place, kept), read_loci(place, kept)
-    table, found = conclude_part(model, q, counts, loci, evidence, decision, settings)
+    table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
     storage.write_table(place.table("loci", index), table)
     return found
 

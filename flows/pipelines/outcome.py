@@ -45,7 +45,7 @@ def publish(
 ) -> dict[str, Any]:
     """Write the record, the posterior and the report, then make the run the latest."""
     if isinstance(run.family, Concluding):
-        summaries = run.family.conclude(
+        summaries, q = run.family.conclude(
             model,
             q,
             summaries,

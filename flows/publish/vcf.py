@@ -14,7 +14,7 @@ from flows import storage
 
 MOST_QUAL = 9999.0
 FILTERS = {
-    "q_value": "False discovery rate above the level",
+    "q_value": "False discovery rate above the level, or rather an error than a variant",
     "strand_bias": "The allele's reads lie on one strand more than the reference's",
     "no_control": "The control has no reads here",
     "spectrum": "Errors are spread over the alleles as in the control",
@@ -22,7 +22,7 @@ FILTERS = {
 _INFO = (
     ("P", 1, "Float", "Posterior probability of a variant (posterior_difference: P(diff > tau))"),
     ("QV", 1, "Float", "Least false discovery rate at which the allele is called"),
-    ("MU", 1, "Float", "Posterior mean of the allele's rate in the case"),
+    ("MU", 1, "Float", "Posterior mean of the case's rate (posterior_difference: of all errors)"),
     ("MUSD", 1, "Float", "Posterior standard deviation of that rate"),
     ("MUCI", 2, "Float", "95 % interval of that rate"),
     ("CMU", 1, "Float", "Posterior mean of the allele's rate in the control"),

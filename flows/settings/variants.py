@@ -70,7 +70,7 @@ class VariantSettings(RunSettings):
         lt=1.0,
         description="posterior_difference: least difference of the rates. At 0 the rule has no "
         "point null and about half its calls are false with 14 variants in 400 locations; "
-        "5e-4 controls that. Without a control: least rate (the papers take 0.05).",
+        "5e-4 controls that. Without a control: least rate, above 0 (the papers take 0.05).",
     )
     alpha: Probability = Field(
         0.05, description="posterior_difference: a call needs P(difference > tau) > 1 - alpha."
@@ -108,6 +108,15 @@ class VariantSettings(RunSettings):
             raise ValueError(
                 f"case and control are both {self.case!r}; name two samples, or leave control "
                 "empty for the germline test"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_rate_to_exceed(self) -> VariantSettings:
+        if self.test == "posterior_difference" and not self.control and self.tau == 0.0:
+            raise ValueError(
+                "test posterior_difference without a control asks for tau above 0, the least rate "
+                "of a variant: every rate exceeds 0; the papers take 0.05"
             )
         return self
 

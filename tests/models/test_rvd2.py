@@ -12,9 +12,10 @@ from scipy.special import digamma, expit, gammaln, polygamma
 
 from vbmodels.cavi import fit
 from vbmodels.diagnostics import diagnose
+from vbmodels.expfam.beta import Beta
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
 from vbmodels.variants.quadrature import exact_posterior
-from vbmodels.variants.rvd2 import kernels
+from vbmodels.variants.rvd2 import kernels, posterior_difference
 from vbmodels.variants.rvd2.gibbs import gibbs
 from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
 from vbmodels.variants.rvd2.objective import derivatives
@@ -245,6 +246,33 @@ def test_the_difference_equals_draws_and_a_null_is_uniform():
     assert_allclose(((x > low) & (x < high)).mean(axis=0), 0.95, atol=5e-3)
     either = compare(control, case, 0.0, either_sign=True)
     assert_allclose(either.probability, np.maximum(either.gain, either.loss))
+
+
+@pytest.mark.parametrize("narrow", [(4e5, 6e5), (3.0, 4e6), (2e4, 10.0)])
+@pytest.mark.parametrize("tau", [0.0, 0.01])
+def test_the_difference_of_rates_of_very_different_widths(narrow, tau):
+    wide = (0.4, 0.7)
+    one, other = Beta(*np.array([narrow, wide]).T), Beta(*np.array([wide, narrow]).T)
+    found = posterior_difference.exceedance(one, other, tau)
+    a, b = stats.beta(*narrow), stats.beta(*wide)
+    inside = a.ppf((np.arange(4000) + 0.5) / 4000)  # equal masses of the narrow one
+    assert_allclose(found[0], b.cdf(inside - tau).mean(), atol=2e-5)
+    assert_allclose(found[1], b.sf(inside + tau).mean(), atol=2e-5)
+
+
+@pytest.mark.parametrize("log_m", [7.6, 16.118])
+def test_the_sampler_moves_where_nearly_all_rates_are_zero(log_m):
+    """A0 of .0075 comes from clean reads: M mu underflows, and P(mu > mu') is 1/2 at most."""
+    clean = Errors(np.zeros((20, 3), int), np.full((20, 3), 40))
+    q = Global(0.0075, 0.638, log_m)
+    one, other = (
+        sample_rates(clean, q, np.random.default_rng(seed), Sampler(draws=300, burn_in=300))
+        for seed in (1, 2)
+    )
+    assert np.isfinite(one.r_hat).all()
+    assert one.r_hat.max() < 2.0
+    assert np.all(exceedance(one.draws, other.draws, 0.0) < 0.75)
+    assert np.quantile(one.draws, 0.99) < 0.1
 
 
 def test_cressie_read_is_scipy_s_and_empty_spectra_stay_finite():

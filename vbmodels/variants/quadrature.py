@@ -36,8 +36,11 @@ def log_beta_binomial(r: IntArray, n: IntArray, x: FloatArray, m: FloatArray) ->
     All arguments broadcast.
     """
     a, b = m * expit(x), m * expit(-x)
-    value = gammaln(a + r) - gammaln(a) + gammaln(b + (n - r)) - gammaln(b)
-    return np.asarray(value + gammaln(m) - gammaln(m + n))
+    with np.errstate(invalid="ignore"):
+        # Where M mu underflows both terms are infinite; no reads leave their difference 0.
+        shown = np.where(r > 0, gammaln(a + r) - gammaln(a), 0.0)
+        rest = np.where(n > r, gammaln(b + (n - r)) - gammaln(b), 0.0)
+    return np.asarray(shown + rest + gammaln(m) - gammaln(m + n))
 
 
 def sinc_cumulative(size: int) -> FloatArray:

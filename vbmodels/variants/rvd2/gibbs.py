@@ -68,7 +68,10 @@ def gibbs(
         Chains (from over-dispersed starts), sweeps left out, draws kept of each, and sweeps
         between kept draws.
     """
-    runs = [_chain(batch, q, seed, log_m_sd, burn_in, draws, thin) for seed in rng.spawn(chains)]
+    with np.errstate(divide="ignore", invalid="ignore"):  # where M mu underflows; see `_accept`
+        runs = [
+            _chain(batch, q, seed, log_m_sd, burn_in, draws, thin) for seed in rng.spawn(chains)
+        ]
     return Draws(
         np.stack([run[0] for run in runs]),
         np.stack([run[1] for run in runs]),
@@ -142,6 +145,8 @@ def _accept(
     rng: np.random.Generator, log_ratio: FloatArray, log_step: FloatArray, gain: float
 ) -> np.ndarray:
     """Accept with probability min(1, ratio); move the log step towards 44 % acceptance."""
+    # No number where a density is 0 at both ends: such a move is not made.
+    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
     chance = np.exp(np.minimum(log_ratio, 0.0))
     log_step += 3.0 * gain * (chance - 0.44)
     return rng.random(len(log_ratio)) < chance

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincc, betaincinv
+from scipy.special import betainc, betaincc, betaincinv
 
 from vbmodels.expfam.beta import Beta
 from vbmodels.state import FloatArray
@@ -40,11 +40,21 @@ class Difference:
 
 
 def exceedance(case: Beta, control: Beta, tau: float, size: int = 96) -> FloatArray:
-    """Return P(X - Y > tau), X ~ case, Y ~ control, by quadrature over Y; [J]."""
-    l1, _, weight = beta_nodes(np.asarray(control.a), np.asarray(control.b), size)
-    above = np.clip(np.exp(l1) + tau, 0.0, 1.0)
-    tail = betaincc(np.asarray(case.a)[:, None], np.asarray(case.b)[:, None], above)
-    return np.asarray(np.clip((weight * tail).sum(axis=1), 0.0, 1.0))
+    """Return P(X - Y > tau), X ~ case, Y ~ control, [J], by quadrature over the narrower one.
+
+    The other's distribution function is then smooth between the nodes.
+    """
+    x, y = (Beta(np.asarray(of.a), np.asarray(of.b)) for of in (case, control))
+    over_y = y.variance <= x.variance
+    result = np.empty(over_y.shape)
+    for chosen, inner, outer, tail, shift in (
+        (over_y, y, x, betaincc, tau), (~over_y, x, y, betainc, -tau)
+    ):  # fmt: skip
+        l1, _, weight = beta_nodes(inner.a[chosen], inner.b[chosen], size)
+        at = np.clip(np.exp(l1) + shift, 0.0, 1.0)
+        value = tail(outer.a[chosen][:, None], outer.b[chosen][:, None], at)
+        result[chosen] = (weight * value).sum(axis=1)
+    return np.clip(result, 0.0, 1.0)
 
 
 def compare(case: Local, control: Local, tau: float = 0.0, either_sign: bool = False) -> Difference:
