@@ -175,6 +175,16 @@ class Cache:
             self._locals.setdefault(key, {})[number] = (held, size)
             self._hold(size)
 
+    def forget(self, attempt: str) -> None:
+        """Drop all that is held of one attempt."""
+        with self._lock:
+            for key in [k for k in self._data if k[0] == attempt]:
+                self._forget_data(key)
+            for key in [k for k in self._locals if k[0] == attempt]:
+                for number in list(self._locals[key]):
+                    self._forget_local(key, number)
+                del self._locals[key]
+
     def _make_room(self, size: int, attempt: str) -> None:
         while self._held + size > self.memory and self._data:
             self._forget_data(next(iter(self._data)))

@@ -17,6 +17,7 @@ import os
 import queue
 import threading
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -40,7 +41,7 @@ from flows.handshake import (
 )
 from flows.placement import Placement
 from flows.storage import delete, join
-from flows.worker import Done, JobUnknown, environment, work_on
+from flows.worker import Done, JobUnknown, call_after, environment, work_on
 
 R = TypeVar("R")
 
@@ -61,6 +62,7 @@ POLL = 0.5  # seconds between two looks at what is late
 DEATHS = 2  # times that a block may lose all workers until it counts as deadly
 MEMORY_SHARE = 0.8  # of the machine's memory, for all local workers
 CALL_RETRIES = 2
+REMEMBERED = 8  # attempts that ended last
 SEND_INTERVAL = 0.001  # seconds between two messages of the client
 
 
@@ -72,6 +74,11 @@ class Cluster:
         self.name = name
         self._seen: dict[str, dict[str, Any]] = {}
         self._looked = float("-inf")
+        self._ended: list[str] = []  # attempts whose data no worker needs any more
+
+    def ended(self, attempt: str) -> None:
+        """Let workers drop what they hold of an attempt when they next work."""
+        self._ended = [*self._ended[1 - REMEMBERED :], attempt]
 
     def executor(self, job: Job) -> OnDask:
         """Return an executor of a job on this cluster."""
@@ -88,7 +95,7 @@ class Cluster:
         ClusterError
             If the scheduler is gone, or the function kills one worker after the other.
         """
-        future = self.client.submit(function, *args, pure=False, retries=CALL_RETRIES)
+        future = self._submitted(function, args)
         while True:
             try:
                 result: R = future.result(timeout=4 * POLL)
@@ -98,7 +105,7 @@ class Cluster:
                 self.check()
             except CancelledError:
                 self.check()
-                future = self.client.submit(function, *args, pure=False, retries=CALL_RETRIES)
+                future = self._submitted(function, args)
             except KilledWorker as error:
                 raise ClusterError(
                     f"workers of {self.name} died one after the other while preparing data, "
@@ -107,6 +114,13 @@ class Cluster:
                 ) from error
             else:
                 return result
+
+    def _submitted(self, function: Callable[..., Any], args: Sequence[Any]) -> Future:
+        name = getattr(function, "__name__", "call").strip("_<>")
+        return self.client.submit(
+            call_after, frozenset(self._ended), function, *args,
+            key=f"vbflows-{name}-{uuid.uuid4().hex}", retries=CALL_RETRIES,
+        )  # fmt: skip
 
     def workers(self, fresh: bool = False) -> dict[str, dict[str, Any]]:
         """Return the workers by address, not older than a second."""
@@ -352,6 +366,7 @@ class OnDask(Executor):
         for block in self._spent:
             self._release(block)
         self._spent = []
+        self.cluster.ended(self.attempt)
         super().close()
 
     def blocks(self) -> list[tuple[int, int]]:

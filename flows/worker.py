@@ -10,10 +10,11 @@ import platform
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy
@@ -22,6 +23,8 @@ import vbmodels
 from flows.block import Job, Order, run_block
 from flows.cache import Cache, available_memory
 
+R = TypeVar("R")
+
 CACHE_SHARE = 0.4  # of a worker's memory limit
 LINES = 100  # most log lines returned with one result
 JOBS = 4  # remembered at once
@@ -29,6 +32,7 @@ MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # glibc's numbers for mallopt
 LARGEST_KEPT = 32 * 2**20  # bytes; glibc takes no more, and comes to as much by itself
 
 _jobs: OrderedDict[str, Job] = OrderedDict()  # by attempt
+_caches: list[Cache] = []
 _local = threading.local()
 _lock = threading.Lock()
 
@@ -96,11 +100,22 @@ def work_on(
     return Done(value, worker, seconds, tuple(lines[:LINES]), environment())
 
 
+def call_after(ended: frozenset[str], function: Callable[..., R], *args: Any) -> R:
+    """Call a function once what this process holds of ended attempts is dropped."""
+    for attempt in ended:
+        with _lock:
+            _jobs.pop(attempt, None)
+        for cache in _caches:
+            cache.forget(attempt)
+    return function(*args)
+
+
 @once
 def process_cache(memory: int | None, folder: str) -> Cache:
     """Return this process's cache: a fixed share of the worker's memory limit."""
     limit = memory or available_memory()
-    return Cache(int(limit * CACHE_SHARE), limit, folder)
+    _caches.append(Cache(int(limit * CACHE_SHARE), limit, folder))
+    return _caches[-1]
 
 
 @once

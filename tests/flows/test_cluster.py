@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from flows import worker
 from flows.cluster import ClusterError, connect
 from flows.executor import InProcess
 from flows.fit import run_fit
+from flows.pipelines.compute import each_of
 from tests.contract.toy import Toy
 from tests.flows.jobs import Overshooting, rates, toy_job
 from vbmodels.state import same_bits
@@ -139,6 +141,30 @@ def test_a_map_tells_how_much_is_done_and_ends_where_the_hearer_raises(cluster, 
 
 def block_index(model, q, batch, local, index):
     return index
+
+
+def held(_):
+    """Attempts whose data or jobs this worker holds, after a pause that lets the other work."""
+    time.sleep(0.2)
+    data = {key[0] for cache in worker._caches for key in cache._data}
+    return os.getpid(), data | set(worker._jobs)
+
+
+def test_workers_drop_the_data_of_a_fit_that_is_over(cluster, tmp_path):
+    job = toy_job(tmp_path)
+    executor = cluster.executor(job)
+    run_fit(job, executor)
+
+    def seen():
+        found = each_of(cluster)(held, range(6))
+        assert len({process for process, _ in found}) == 2
+        return set().union(*(attempts for _, attempts in found))
+
+    assert executor.attempt in seen()
+    other = cluster.executor(job)
+    executor.close()
+    assert executor.attempt not in seen()
+    assert same_bits(run_fit(job, other).q, in_process(job)[0].q)
 
 
 @dataclass(frozen=True)
