@@ -37,6 +37,19 @@ def test_flipping_labels_changes_the_bound(gate_bound):
     assert bound(flipped) < bound(batch) - 5.0
 
 
+@pytest.mark.parametrize("gate_bound", ["bohning", "bouchard"])
+def test_weights_are_repeats(gate_bound):
+    """The bound of prod p(y | x)^w: q(z) of a row is that of each of its copies."""
+    batch = small(rows=80)
+    x, t, key = batch.dense[:, :-1], batch.t, batch.key
+    again = np.concatenate([np.arange(80), np.arange(20)])
+    weighted = Rows.of(x, t, key, np.where(np.arange(80) < 20, 2.0, 1.0))
+    repeated = Rows.of(x[again], t[again], key[again])
+    model = BoundedExperts(2, gate_bound=gate_bound)
+    one, two = (fit(model, [rows], max_iter=400, tol=1e-4) for rows in (weighted, repeated))
+    assert_allclose(one.trace, two.trace, rtol=1e-9)
+
+
 def test_lemma_1_is_no_bound_in_124_dimensions():
     """Its right side falls below log Z as gamma falls; ours stays above E log Z."""
     p, kappa, s = 124, 10.0, 1.5

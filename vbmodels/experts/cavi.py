@@ -10,6 +10,9 @@ T = X'X/4 for Boehning's gates. Priors: "gaussian" (here: V = (diag tau + 2 S)^-
 regularised towards wide angles (`normals`), and the bound has that term too. The loop is
 SQUAREM's, guarded by the bound, in the coordinates of `coordinates`.
 
+With weights the likelihood is prod_n p(y_n | x_n)^w_n. Each row's bound holds whatever its q(z_n)
+and is multiplied by w_n, its entropy with it: q(z_n) stays the unweighted one, its sums get w_n.
+
 This bound is no judge of the number of experts: its slack grows with K and with the spread
 of the gates, by more than the data say (Bouchard's leaves one expert nearly all rows). K is
 chosen by held-out log-likelihood (`marginal`).
