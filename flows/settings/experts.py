@@ -90,7 +90,7 @@ class ExpertSettings(RunSettings):
         "averages over its draws.",
     )
     class_weight: Literal["none", "balanced"] = Field(
-        "none", description="balanced: both labels weigh the same in the fit."
+        "none", description="balanced: both labels weigh the same in the fit (marginal, cavi)."
     )
     standardise: bool = Field(
         True,

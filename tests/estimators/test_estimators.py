@@ -243,12 +243,18 @@ def test_counts_that_contradict_one_another_are_refused():
         VariantTester().fit(np.full((1, 2, 4), 3 * 10**9), ref=[0], case=[True, False])
 
 
+def sampled_by(weight):
+    return MixtureOfExperts(2, inference="mh", warmup=5, draws=4, class_weight=weight)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda x, y: MixtureOfExperts(0).fit(x, y), "n_experts"),
         (lambda x, y: MixtureOfExperts(inference="magic").fit(x, y), "inference"),
         (lambda x, y: MixtureOfExperts(inference="cavi", prior="mabn1").fit(x, y), "goes with"),
+        (lambda x, y: sampled_by({0: 1.0, 1: 2.0}).fit(x, y), "class_weight .* not mh"),
+        (lambda x, y: sampled_by("balanced").fit(x, y), "class_weight balanced .* not mh"),
         (lambda x, y: EXPERTS.fit(x, np.zeros(len(y))), "one class"),
         (lambda x, y: EXPERTS.fit(x, np.arange(len(y)) % 3), "Only binary"),
         (lambda x, y: EXPERTS.fit(np.full_like(x, np.nan), y), "NaN"),

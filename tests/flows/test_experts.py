@@ -259,6 +259,7 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, capsys, prior
         (["prior=mabn1"], "prior mabn1 goes with inference mh"),
         (["inference=mh", "omega=1"], "omega goes with inference marginal, or with cavi"),
         (["inference=cavi", "prior=mabn2", "omega=1"], "cavi and the Gaussian prior"),
+        (["inference=mh", "class_weight=balanced"], "goes with inference marginal or cavi, not mh"),
         (["inference=mh", "draws=4000"], "max_iter must be at least 20901"),
     ],
 )

@@ -115,6 +115,16 @@ def test_predictions_of_two_experts_are_those_by_quadrature():
     assert_allclose(found, w @ chance(new), atol=0.03)
 
 
+def test_weighted_rows_are_refused():
+    x, t, _ = simulate(np.random.default_rng(3), 30, features=2)
+    key = np.arange(30, dtype=np.int64)
+    left_out = Rows.of(x, t, key, np.where(key < 5, 0.0, 1.0))
+    assert SampledExperts(2).observe(left_out).rows == 25
+    batch = Rows.of(x, t, key, np.where(key == 7, 0.6, 1.0))
+    with pytest.raises(ValueError, match=r"expected weights 0 or 1, got 0.6 in row 7"):
+        fit(SampledExperts(2), [batch])
+
+
 def test_learned_shape_stays_below_its_cap_and_is_common_to_all_chains():
     x, t, _ = simulate(np.random.default_rng(3), 60, features=2)
     batch = Rows.of(x, t, np.arange(60, dtype=np.int64))

@@ -68,7 +68,7 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
         "plug_in", "mackay" or "monte_carlo": how the posterior enters predictions; mh averages
         over its draws.
     class_weight
-        "balanced", weights by class, or None.
+        "balanced", weights by class, or None (marginal, cavi).
     standardise
         Whether columns are brought to mean 0 and standard deviation 1.
     tol

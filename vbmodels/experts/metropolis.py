@@ -10,6 +10,9 @@ log p(y | z, beta) (apart, expert by expert) and in log p(z | eta). The driver a
 refuses, and proposes anew (`walk`). So draws depend on the seed, and on the partitions by
 rounding alone.
 
+A row counts once or not at all: with the likelihood prod p(y | x)^w, one z a row has no joint
+density that gives both this conditional of z and ratios weighted by w.
+
 During warmup the sizes of the proposals follow the share that is accepted (Robbins and Monro
 1951), and with ``learn`` the shape and rate of the lengths follow stochastic EM (Delyon,
 Lavielle and Moulines 1999), one pair for gates and one for experts, over all chains. alpha1
@@ -158,7 +161,19 @@ class SampledExperts:
         return self.warmup + self.draws * self.stride + 1
 
     def observe(self, batch: Rows) -> Observed:
-        """Count the rows."""
+        """Count the rows.
+
+        Raises
+        ------
+        ValueError
+            If a row has a weight other than 0 and 1.
+        """
+        odd = np.flatnonzero((batch.used != 0.0) & (batch.used != 1.0))
+        if odd.size:
+            raise ValueError(
+                f"expected weights 0 or 1, got {batch.used[odd[0]]:g} in row {odd[0]}; "
+                "fit weighted rows by marginal or cavi"
+            )
         return Observed.of(batch)
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Walk:

@@ -28,6 +28,8 @@ class Options(Protocol):
         Of mh.
     restarts
         Starts that are averaged (marginal).
+    class_weight
+        "balanced", or the estimator's weights by class (marginal, cavi); "none" or None.
     """
 
     n_experts: int
@@ -47,6 +49,7 @@ class Options(Protocol):
     draws: int
     thin: int | None
     restarts: int
+    class_weight: Any
     tol: float
 
 
@@ -59,4 +62,6 @@ def refusal(options: Options) -> str | None:
     angular_ascent = options.inference == "cavi" and options.prior == "mabn2"
     if options.omega > 0.0 and (options.inference == "mh" or angular_ascent):
         return "omega goes with inference marginal, or with cavi and the Gaussian prior"
+    if options.inference == "mh" and options.class_weight not in (None, "none"):
+        return f"class_weight {options.class_weight} goes with inference marginal or cavi, not mh"
     return None
