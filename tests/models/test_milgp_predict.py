@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import ndtr
 from tests.contract import checks
 from tests.contract.cases import Case
 from vbmodels.cavi import fit
+from vbmodels.mil import gp_predict
 from vbmodels.mil.batch import Instances, bags, split
 from vbmodels.mil.gp_direct import DirectGP
 from vbmodels.mil.gp_gibbs import Chains, GibbsGP, draw_latent, predict_from_draws
@@ -107,6 +109,39 @@ def test_bald_of_bags_by_hand():
     assert_allclose(probability, [0.6, 0.0, 0.5])
     by_hand = entropy(np.array(0.4)) - entropy(np.array([0.2, 0.6])).mean()
     assert_allclose(bald, [by_hand, 0.0, 0.0], atol=1e-15)
+
+
+@pytest.fixture(scope="module")
+def chains():
+    return fit(GibbsGP(ONE, chains=2, warmup=5, draws=400), [simulated(4)[0]]).q
+
+
+def test_bags_taken_a_few_at_a_time_are_those_taken_at_once(monkeypatch, chains):
+    data, _, post = fitted()
+    found = []
+    for held in (2**30, 2**14, 1):
+        monkeypatch.setattr(gp_predict, "HELD", held)
+        found.append([predict(post, data)[0], predict_from_draws(chains, data)[0]])
+    once, *cuts = found
+    for cut in cuts:
+        for few, whole in zip(cut, once, strict=True):
+            assert_allclose(few.bag_probability, whole.bag_probability, rtol=1e-13)
+            assert_allclose(few.bag_bald, whole.bag_bald, rtol=1e-10, atol=1e-13)
+
+
+def test_memory_does_not_grow_with_the_bags_of_a_block(chains):
+    """16,000 bags at 1,024 draws would be 125 MiB an array, and there are six of them."""
+    _, _, post = fitted()
+    rows = np.random.default_rng(1).standard_normal((6000, 3))
+    many = one_bag(rows, [0] * 16_000, [1] * 6000 + [0] * 10_000)
+    for found in (lambda: predict(post, many), lambda: predict_from_draws(chains, many)):
+        tracemalloc.start()
+        try:
+            found()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 32 * 2**20
 
 
 def test_other_features_than_those_of_the_fit_are_refused():

@@ -30,7 +30,7 @@ from vbmodels.mil.gp_data import Batch, Observed, bags_of
 from vbmodels.mil.gp_features import FeatureMap, feature_map
 from vbmodels.mil.gp_kernel import KernelOptions
 from vbmodels.mil.gp_likelihood import CACHE, BagTerms, Block
-from vbmodels.mil.gp_predict import Predictions, bag_summary, blocks, entropy, negative_bags
+from vbmodels.mil.gp_predict import Predictions, bag_predictions, blocks, entropy
 from vbmodels.mil.gp_probit import warn_of_one_side
 from vbmodels.state import FloatArray, IntArray, State, Stats, aligned
 
@@ -280,6 +280,6 @@ def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictio
         p = ndtr((features.offset + block.columns[0] @ (w * weights)) / s)
         probability += p / len(draws)
         conditional += entropy(p) / len(draws)
-    bag, bag_bald = bag_summary(negative_bags(features, 0, block, draws))
+    bag, bag_bald = bag_predictions(features, 0, block, draws)
     bald = np.maximum(entropy(probability) - conditional, 0.0)
     return Predictions(score, probability, bald, bag, bag_bald)

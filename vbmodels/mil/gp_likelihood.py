@@ -64,6 +64,17 @@ class Block:
         columns, residual = features.base(rows, folds)
         return cls(columns, residual, offsets, labels_of(batch)[bags])
 
+    def part(self, bags: slice) -> Block:
+        """Return some of the bags, of neighbouring places, as views."""
+        bounds = self.offsets[bags.start : bags.stop + 1]
+        rows = slice(bounds[0], bounds[-1])
+        return Block(
+            tuple(columns[rows] for columns in self.columns),
+            tuple(residual[rows] for residual in self.residual),
+            bounds - bounds[0],
+            self.labels[bags],
+        )
+
     def noise(self, features: FeatureMap, k: int) -> FloatArray:
         """Return the variance of r at kernel value k, [n]."""
         result: FloatArray = features.amplitude[k] * self.residual[features.which[k]]

@@ -28,6 +28,8 @@ from vbmodels.state import FloatArray
 
 POINTS = 1024
 """Error of a bag's probability: 4e-4 (root mean square), against Genz's algorithm."""
+HELD = 2**18
+"""Numbers of one array over draws of w that are held at once: 2 MiB."""
 _LOG2 = float(np.log(2.0))
 _BALD_WIDTH = float(np.pi * _LOG2 / 2.0)
 
@@ -106,11 +108,28 @@ def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArr
     mean, variance, s = latent(posterior, block, c)
     probability = ndtr(mean / np.sqrt(s**2 + variance))
     away = solve_lower(posterior.factor[c], normals.T, transposed=True).T
-    log_negative = negative_bags(
+    bag, bald = bag_predictions(
         posterior.features, int(posterior.kernel[c]), block, posterior.mean[c] + away, c
     )
-    bag, bald = bag_summary(log_negative)
     return Predictions(mean, probability, probit_bald(mean / s, variance / s**2), bag, bald)
+
+
+def bag_predictions(
+    features: FeatureMap, k: int, block: Block, draws: FloatArray, c: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """Return P(Y_b = 1) and BALD of each bag by draws of class c's w [S, P]; two of [B].
+
+    Bags are taken a few at a time, and rows within a bag, so that memory stays at some 16 MiB
+    beside the draws, whatever the number of bags.
+    """
+    n_bags = block.offsets.size - 1
+    probability, bald = np.empty(n_bags), np.empty(n_bags)
+    step = max(1, HELD // len(draws))
+    for first in range(0, n_bags, step):
+        bags = slice(first, min(first + step, n_bags))
+        log_negative = negative_bags(features, k, block.part(bags), draws, c)
+        probability[bags], bald[bags] = bag_summary(log_negative)
+    return probability, bald
 
 
 def negative_bags(
@@ -118,14 +137,15 @@ def negative_bags(
 ) -> FloatArray:
     """Return log P(Y_b = 0 | w) of each bag at draws of class c's w [S, P], [B, S].
 
-    Rows are taken a few at a time, so that memory stays at some 32 MiB beside the result.
+    Rows are taken a few at a time, so that memory stays at some 8 MiB beside the draws and what
+    is returned.
     """
     columns, weights = block.columns[features.which[k]], features.of_class(k, c)
     s = np.sqrt(1.0 + block.noise(features, k))
     bag = np.repeat(np.arange(block.offsets.size - 1), np.diff(block.offsets))
     out = np.zeros((block.offsets.size - 1, len(draws)))
     turned = (draws * weights).T
-    step = max(1, 2**22 // len(draws))
+    step = max(1, HELD // len(draws))
     for first in range(0, len(bag), step):
         rows = slice(first, first + step)
         t = (features.offset + columns[rows] @ turned) / s[rows, None]
