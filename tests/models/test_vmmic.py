@@ -102,6 +102,23 @@ def test_single_precision_features_give_nearly_the_same(setting):
     assert_allclose(rough.gradient, plain.gradient, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6])
+def test_sums_over_single_precision_features_are_double(setting, far):
+    """A constant column and one far from zero, whose share the folded intercept takes off."""
+    halves = []
+    for m in setting[0].modalities:
+        columns = [m.features, np.full(len(m.features), far), far + m.features[:, 0]]
+        halves.append(Instances(np.column_stack(columns).astype(np.float32), m.offsets))
+    single = bags(halves, setting[0].label, setting[0].bag_features)
+    scaling = Observed.of(single).scaling(standardise=True)
+    t = 0.3 * np.random.default_rng(1).standard_normal(scaling.layout.dim)
+    plain, fast = (Likelihood(scaling, flag) for flag in (False, True))
+    assert_allclose(fast.predictor(t, single), plain.predictor(t, single), atol=1e-14 * far)
+    plain, fast = plain.evaluate(t, single), fast.evaluate(t, single)
+    assert_allclose(fast.gradient, plain.gradient, atol=1e-12 * far)
+    assert_allclose(fast.information, plain.information, atol=1e-12 * far)
+
+
 def test_gradient_is_that_of_the_value(setting):
     data, scaling, t = setting
     model = Likelihood(scaling)

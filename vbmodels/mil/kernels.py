@@ -40,7 +40,11 @@ def linear(
     exponent: FloatArray,
     score: FloatArray,
 ) -> None:
-    """Fill eta = a + x b, -eta^2 / 2 and s = x beta of the instances from ``first`` on."""
+    """Fill eta = a + x b, -eta^2 / 2 and s = x beta of the instances from ``first`` on.
+
+    Coefficients are float64 whatever the features' type, so that sums are: on features far from
+    zero a and x b cancel.
+    """
     width, whole = features.shape[1], eta.size // 4 * 4
     # Four instances at a time, so that their sums do not wait for one another.
     for j in range(0, whole, 4):
@@ -173,7 +177,8 @@ def bag_jacobian(
     """Fill one modality's columns of dz/dt for bags first..last; see `likelihood.bag_jacobian`."""
     width = features.shape[1]
     base = offsets[first]
-    u, g = np.empty(4, features.dtype), np.empty(4, features.dtype)
+    # In double precision whatever the features' type: sums less their centre's share cancel.
+    u, g = np.empty(4), np.empty(4)
     sums, gate_sums = np.empty(width), np.empty(width)
     for i in range(first, last):
         row = i - first
@@ -193,7 +198,6 @@ def bag_jacobian(
                     to_slopes += weight
                     to_gate += gate_weight
             if count == 4:
-                # In the features' own type: only sums of four are widened.
                 u0, u1, u2, u3 = u[0], u[1], u[2], u[3]
                 g0, g1, g2, g3 = g[0], g[1], g[2], g[3]
                 for d in range(width):

@@ -226,11 +226,9 @@ class Likelihood:
                 continue
             low, high = part.offsets[first], part.offsets[last]
             eta, bell, score, primary = np.empty((4, high - low))
-            kind = part.features.dtype
             self.kernels.linear(
-                part.features, low, w.gate.astype(kind), kind.type(w.gate0),
-                w.slope.astype(kind), kind.type(w.slope0), eta, bell, score,
-            )  # fmt: skip
+                part.features, low, w.gate, w.gate0, w.slope, w.slope0, eta, bell, score
+            )
             np.exp(bell, out=bell)
             self.kernels.tail_ratio(eta, primary)
             self.kernels.cdf_and_density(eta, bell, primary)
