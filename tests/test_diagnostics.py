@@ -39,6 +39,19 @@ def test_chains_that_disagree_are_seen_each_by_itself():
     assert seen.ess_bulk[1] < 20 < seen.ess_bulk[0]
 
 
+def test_what_never_varies_has_no_r_hat_and_chains_that_stand_apart_an_infinite_one():
+    draws = np.random.default_rng(0).standard_normal((4, 50, 4))
+    draws[:, :, 1] = 0.1
+    draws[:, :, 2] = np.arange(4.0)[:, None]
+    draws[0, :, 3] = 5.0
+    seen = diagnose(draws)
+    assert np.isnan(seen.r_hat).tolist() == [False, True, False, False]
+    assert seen.r_hat[2] == seen.largest_r_hat == np.inf
+    assert seen.r_hat[0] < 1.05 < 1.2 < seen.r_hat[3]
+    assert diagnose(draws[:, :, [0, 1]]).largest_r_hat == seen.r_hat[0]
+    assert diagnose(draws[:, :, [1]]).largest_r_hat == 1.0
+
+
 def test_few_draws_have_the_unbiased_variance():
     draws = np.arange(10.0).reshape(2, 5, 1)
     assert diagnose(draws).sd[0] ** 2 == pytest.approx(82.5 / 9)

@@ -25,7 +25,8 @@ class Diagnosis:
     mean, sd
         Posterior mean and standard deviation over all chains; [K].
     r_hat
-        Rank-normalised split R-hat; near 1 when the chains agree; [K].
+        Rank-normalised split R-hat; near 1 when the chains agree, infinite where they stand still
+        apart; NaN for a quantity that is the same in every draw; [K].
     ess_bulk, ess_tail
         Effective numbers of draws for the centre and for the 5 % and 95 % quantiles; [K].
     mcse
@@ -38,6 +39,12 @@ class Diagnosis:
     ess_bulk: FloatArray
     ess_tail: FloatArray
     mcse: FloatArray
+
+    @property
+    def largest_r_hat(self) -> float:
+        """The largest R-hat of the quantities that vary; 1 where none does."""
+        varying = self.r_hat[~np.isnan(self.r_hat)]
+        return float(varying.max()) if varying.size else 1.0
 
 
 def diagnose(draws: FloatArray) -> Diagnosis:
@@ -59,13 +66,16 @@ def diagnose(draws: FloatArray) -> Diagnosis:
     data = arviz.convert_to_dataset({"x": draws})
 
     def values(function: str, method: str) -> FloatArray:
-        result: FloatArray = getattr(arviz, function)(data, method=method)["x"].to_numpy()
+        # Chains that stand still have no variance to divide by.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result: FloatArray = getattr(arviz, function)(data, method=method)["x"].to_numpy()
         return np.asarray(result, dtype=np.float64)
 
+    r_hat, same = values("rhat", "rank"), np.ptp(draws, axis=(0, 1)) == 0.0
     return Diagnosis(
         mean=draws.mean(axis=(0, 1)),
         sd=draws.std(axis=(0, 1), ddof=1),
-        r_hat=values("rhat", "rank"),
+        r_hat=np.where(same, np.nan, np.where(np.isnan(r_hat), np.inf, r_hat)),
         ess_bulk=values("ess", "bulk"),
         ess_tail=values("ess", "tail"),
         mcse=values("mcse", "mean"),

@@ -144,7 +144,7 @@ def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:
         return {}, ()
     seen = diagnose(kept)
     numbers = {
-        "largest_r_hat": float(np.max(seen.r_hat)),
+        "largest_r_hat": seen.largest_r_hat,
         "smallest_effective_draws": float(np.min(seen.ess_bulk)),
     }
     if numbers["largest_r_hat"] <= 1.05:

@@ -45,7 +45,7 @@ def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[
     size = {"chains": settings.chains, "draws": settings.draws, "warmup": settings.warmup}
     if settings.model == "pooled":
         found = pooled_gibbs(corpus_model(settings), batch, rng, **size)
-        return found.keyword, float(np.nanmax(found.diagnose().r_hat))
+        return found.keyword, found.diagnose().largest_r_hat
     sampler: Sampler
     if settings.model == "bss":
         sampler = partial(bss, model=BSS(damping=settings.damping), **size)

@@ -69,7 +69,7 @@ def _warnings(
     chosen: Choice | None, settings: ExpertSettings, chains: Diagnosis | None
 ) -> tuple[str, ...]:
     if chains is not None:
-        worst = float(np.max(chains.r_hat))
+        worst = chains.largest_r_hat
         if worst <= MOST_R_HAT:
             return ()
         return (
@@ -181,7 +181,7 @@ def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
         return []
     names = QUANTITIES if len(chains.mean) == len(QUANTITIES) else (QUANTITIES[0], QUANTITIES[2])
     results.update(
-        largest_r_hat=float(chains.r_hat.max()),
+        largest_r_hat=chains.largest_r_hat,
         smallest_effective_draws=float(chains.ess_bulk.min()),
     )
     rows = [

@@ -140,10 +140,11 @@ def report(
                    observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
     r_hats = [s.r_hat for s in summaries if s.r_hat is not None]
     if r_hats:
-        results["r_hat"] = max(r_hats)
-        if max(r_hats) > MOST_R_HAT:
+        worst = max(r_hats)
+        results["r_hat"] = worst if np.isfinite(worst) else None
+        if worst > MOST_R_HAT:
             warnings += (
-                f"The sampler's chains disagree (largest R-hat {max(r_hats):.3f}, expected at "
+                f"The sampler's chains disagree (largest R-hat {worst:.3f}, expected at "
                 f"most {MOST_R_HAT}); raise draws and warmup.",
             )
     top = [

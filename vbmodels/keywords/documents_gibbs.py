@@ -48,12 +48,12 @@ def sample_documents(
     probability
         [W] P(keyword | y).
     r_hat
-        [D] the largest R-hat of the document's parameters.
+        [D] the largest R-hat of the document's parameters that vary.
     """
     probability, r_hat = np.empty(batch.n_words), np.empty(batch.n_documents)
     spawned = rng.spawn(batch.n_documents)
     for d, ((y, a), own) in enumerate(zip(batch.documents(), spawned, strict=True)):
         found = sampler(y, a, rng=own)
         probability[batch.words(d)] = found.probability
-        r_hat[d] = found.diagnose().r_hat.max()
+        r_hat[d] = found.diagnose().largest_r_hat
     return probability, r_hat
