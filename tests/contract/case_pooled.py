@@ -281,7 +281,9 @@ def gibbs(intercepts: bool) -> Callable[..., FloatArray]:
         """w, and alpha of some documents."""
         model = with_intercepts() if intercepts else plain()
         (batch,) = batches
-        done = pooled_gibbs(model, batch, rng, chains=2, draws=1800, warmup=200)
+        done = pooled_gibbs(
+            model, batch, rng, chains=2, draws=1800, warmup=200, keep_documents=True
+        )
         first = int(batch.complete.sum())
         return np.concatenate([done.coefficients, done.alpha[:, :, first : first + SHOWN]], -1)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import roots_jacobi
 
@@ -97,7 +98,8 @@ def exact_posterior(batch):
 def test_sampler_and_information_against_quadrature(small):
     model, batch = small
     mean, sd, keyword = exact_posterior(batch)
-    draws = pooled_gibbs(model, batch, np.random.default_rng(0), chains=4, draws=2000, warmup=200)
+    rng = np.random.default_rng(0)
+    draws = pooled_gibbs(model, batch, rng, chains=4, draws=2000, warmup=200, keep_documents=True)
     seen = draws.diagnose()
     assert seen.r_hat.max() < 1.01
     assert np.all(np.abs(seen.mean - mean) < 4 * seen.mcse + 1e-3)
@@ -108,6 +110,44 @@ def test_sampler_and_information_against_quadrature(small):
     q = settled(model, batch)
     assert_allclose(np.sqrt(np.diag(model.posterior_covariance(q))), sd, rtol=0.25)
     assert np.all(np.sqrt(np.diag(q.cov)) < 0.7 * sd)
+
+
+@pytest.mark.parametrize("tau", [None, 4.0])
+def test_draws_of_documents_are_kept_where_they_are_asked_for(small, tau):
+    model, batch = PooledVBSS(keyword_rate=RATE, document_precision=tau), small[1]
+    without, kept = (
+        pooled_gibbs(
+            model, batch, np.random.default_rng(1), chains=2, draws=9, warmup=3, keep_documents=keep
+        )
+        for keep in (False, True)
+    )
+    assert_array_equal(without.coefficients, kept.coefficients)
+    assert_array_equal(without.keyword, kept.keyword)
+    assert without.alpha is without.intercept is None
+    assert np.all(kept.alpha[:, :, ~batch.complete].std(axis=(0, 1)) > 0.0)
+    if tau is None:
+        assert kept.intercept is None
+    else:
+        assert np.all(kept.intercept.std(axis=(0, 1)) > 0.0)
+
+
+def test_memory_does_not_grow_with_documents_times_draws():
+    batch, _ = simulate_pooled(
+        np.random.default_rng(4), 150, coefficients=np.array([-0.4, 0.9]), mean_words=6.0
+    )
+    peak = []
+    for draws in (5, 405):
+        tracemalloc.start()
+        try:
+            pooled_gibbs(
+                PooledVBSS(keyword_rate=RATE), batch, np.random.default_rng(0), chains=2,
+                draws=draws, warmup=3,
+            )  # fmt: skip
+            peak.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    # One number for each of them would take 0.96 MB more.
+    assert peak[1] - peak[0] < 2e5
 
 
 def test_sampler_repeats_itself_and_refuses_nonsense(small):

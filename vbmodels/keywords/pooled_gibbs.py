@@ -42,9 +42,9 @@ class PooledDraws:
     coefficients
         [C, S, P] w, for standardised features.
     alpha
-        [C, S, D]; 0 in complete documents.
+        [C, S, D], 0 in complete documents; None where documents' draws are not kept.
     intercept
-        [C, S, D] a_d.
+        [C, S, D] a_d; None where they are not kept, or the model has none.
     keyword
         [W] P(keyword | y): the mean of P(z > 0 | w, alpha, a, y) over the draws.
     accepted
@@ -52,8 +52,8 @@ class PooledDraws:
     """
 
     coefficients: FloatArray
-    alpha: FloatArray
-    intercept: FloatArray
+    alpha: FloatArray | None
+    intercept: FloatArray | None
     keyword: FloatArray
     accepted: float
 
@@ -95,6 +95,21 @@ class _Chain:
     accepted: int = 0
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """Draws of all chains, filled in place; what is not kept has no columns."""
+
+    w: FloatArray  # [C, S, P]
+    alpha: FloatArray  # [C, S, D or 0]
+    a: FloatArray  # [C, S, D or 0]
+
+    def put(self, at: tuple[int, int], chain: _Chain) -> None:
+        self.w[at] = chain.w
+        for place, value in ((self.alpha, chain.alpha), (self.a, chain.a)):
+            if place.size:
+                place[at] = value
+
+
 def pooled_gibbs(
     model: PooledVBSS,
     batch: KeywordBatch,
@@ -104,6 +119,7 @@ def pooled_gibbs(
     draws: int = 2000,
     warmup: int = 1000,
     thin: int = 1,
+    keep_documents: bool = False,
 ) -> PooledDraws:
     """Sample the posterior of pooled VBSS on the documents of one batch.
 
@@ -119,6 +135,8 @@ def pooled_gibbs(
         C, S, and the sweeps of each chain that are thrown away first.
     thin
         Sweeps for each draw that is kept.
+    keep_documents
+        Whether the draws of alpha and a are kept, 8 bytes each a draw and document.
 
     Raises
     ------
@@ -130,13 +148,23 @@ def pooled_gibbs(
             f"chains, draws and thin must be at least 1, got {chains}, {draws} and {thin}"
         )
     setting = _prepare(model, batch)
-    runs = [_run(setting, own, draws, warmup, thin) for own in rng.spawn(chains)]
+    n_documents = len(setting.complete) if keep_documents else 0
+    n_intercepts = 0 if model.document_precision is None else n_documents
+    kept = _Kept(
+        w=np.empty((chains, draws, len(setting.q.mean))),
+        alpha=np.empty((chains, draws, n_documents)),
+        a=np.empty((chains, draws, n_intercepts)),
+    )
+    runs = [
+        _run(setting, own, kept, number, warmup, thin)
+        for number, own in enumerate(rng.spawn(chains))
+    ]
     return PooledDraws(
-        coefficients=np.stack([run[0] for run in runs]),
-        alpha=np.stack([run[1] for run in runs]),
-        intercept=np.stack([run[2] for run in runs]),
-        keyword=np.mean([run[3] for run in runs], axis=0),
-        accepted=float(np.mean([run[4] for run in runs])),
+        coefficients=kept.w,
+        alpha=kept.alpha if n_documents else None,
+        intercept=kept.a if n_intercepts else None,
+        keyword=np.mean([run[0] for run in runs], axis=0),
+        accepted=float(np.mean([run[1] for run in runs])),
     )
 
 
@@ -169,16 +197,16 @@ def _prepare(model: PooledVBSS, batch: KeywordBatch) -> _Setting:
 
 
 def _run(
-    s: _Setting, rng: np.random.Generator, draws: int, warmup: int, thin: int
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
-    p, d = len(s.q.mean), len(s.complete)
+    s: _Setting, rng: np.random.Generator, kept: _Kept, number: int, warmup: int, thin: int
+) -> tuple[FloatArray, float]:
+    """Run one chain; return P(keyword | y) [W] and the share of moves that were accepted."""
+    p, d, draws = len(s.q.mean), len(s.complete), kept.w.shape[1]
     chain = _Chain(
         w=s.q.mean + APART * s.spread_root @ rng.standard_normal(p),
         alpha=np.where(s.complete, 0.0, rng.beta(s.prior_a, s.b)),
         a=np.zeros(d),
         keyword=np.zeros(len(s.y)),
     )
-    kept_w, kept_alpha, kept_a = np.empty((draws, p)), np.empty((draws, d)), np.empty((draws, d))
     keyword = np.zeros(len(s.y))
     for sweep in range(warmup + draws * thin):
         _sweep(s, chain, rng)
@@ -186,9 +214,9 @@ def _run(
         if sweep >= warmup:
             keyword += chain.keyword
             if rest == thin - 1:
-                kept_w[at], kept_alpha[at], kept_a[at] = chain.w, chain.alpha, chain.a
+                kept.put((number, at), chain)
     total = MOVES * (warmup + draws * thin)
-    return kept_w, kept_alpha, kept_a, keyword / (draws * thin), chain.accepted / total
+    return keyword / (draws * thin), chain.accepted / total
 
 
 def _sweep(s: _Setting, chain: _Chain, rng: np.random.Generator) -> None:
