@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
+from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand
@@ -305,7 +306,9 @@ class _watched:
 
 
 def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, sort_keys=True) + "\n")
+    """Print a value; JSON has no infinity and no NaN, so these are null."""
+    plain = json.loads(to_json(value, inf_nan_mode="null"))
+    sys.stdout.write(json.dumps(plain, sort_keys=True) + "\n")
 
 
 def _print_outcome(outcome: dict[str, Any], json_output: bool) -> None:

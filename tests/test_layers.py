@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # vbmodels: what every room may share, and where each library beyond NumPy and SciPy lives.
-SHARED = {"state", "cavi", "expfam", "linalg", "bounds", "special"}
+SHARED = {"state", "cavi", "expfam", "linalg", "bounds", "moments", "special"}
 # Samplers also report their diagnostics, and so need ArviZ; the variational models do not.
 SAMPLERS = ("gibbs", "metropolis", "hmc")
 MODEL_LIBRARIES = {"numpy", "scipy"}

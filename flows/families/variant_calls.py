@@ -21,10 +21,10 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
     q_values,
 )
+from vbmodels.variants.rvd2.difference_gibbs import LEVELS as QUANTILES
+from vbmodels.variants.rvd2.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.rvd2.pair import Pair, samples
 from vbmodels.variants.rvd2.posterior_difference import compare, germline
-from vbmodels.variants.rvd2.sampled import LEVELS as QUANTILES
-from vbmodels.variants.rvd2.sampled import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import TwoGroups
 

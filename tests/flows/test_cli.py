@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows import storage
-from flows.cli import main
+from flows.cli import _print_json, main
 from flows.publish.run import open_run
 
 RATE = ("--set", "keyword_rate=0.3", "--no-record")
@@ -361,3 +361,8 @@ def test_without_its_parts_the_command_says_what_to_install(tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith("vbflows: the command line needs the package typer")
     assert "Traceback" not in done.stderr
+
+
+def test_json_has_null_for_what_is_no_number(capsys):
+    _print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
+    assert capsys.readouterr().out == '{"b": "x", "r_hat": null, "rows": [1, null]}\n'

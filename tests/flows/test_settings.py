@@ -62,8 +62,8 @@ def test_every_setting_is_described():
     ("workers", "scheduler", "sentence"),
     [
         (2, "tcp://host:8786", "both workers and a scheduler"),
-        (None, "nonsense", "'nonsense'; write an address such as tcp://host:8786"),
-        (None, "tcp://host", "write an address"),
+        (None, "nonsense", "'nonsense' is no address; write one such as tcp://host:8786"),
+        (None, "tcp://host", "write one such as"),
         (0, None, "column workers: expected input should be greater than or equal to 1, found 0"),
     ],
 )

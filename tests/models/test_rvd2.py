@@ -16,12 +16,12 @@ from vbmodels.expfam.beta import Beta
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
 from vbmodels.variants.quadrature import exact_posterior
 from vbmodels.variants.rvd2 import kernels, posterior_difference
+from vbmodels.variants.rvd2.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.rvd2.gibbs import gibbs
 from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
 from vbmodels.variants.rvd2.objective import derivatives
 from vbmodels.variants.rvd2.posterior_difference import compare, germline, interval
 from vbmodels.variants.rvd2.reference import sums_reference
-from vbmodels.variants.rvd2.sampled import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.spectrum import (
     control_spectrum,
     cressie_read,
