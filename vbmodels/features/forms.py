@@ -66,7 +66,7 @@ class Options(Protocol):
 
 
 class UnfinishedFit(ValueError):
-    """A fit was stopped before it came to its last phase."""
+    """A fit was stopped before it came to its last phase, or to the last of its draws."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def make(settings: Options) -> Any:
     )
     plain, polish = replace(single, anneal=0), replace(single, anneal=0, hold=0)
     if settings.inference == "laplace":
-        return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws)
+        return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws, HELD)
     text = Polished(
         TextIBP(
             settings.n_features,
@@ -159,6 +159,7 @@ def make(settings: Options) -> Any:
 def read(model: Any, q: Any, settings: Options) -> Reported:
     """Return a fit as it is reported."""
     if isinstance(model, GibbsIBP):
+        _refuse_unwritten(model, q)
         c = leading_chain(q, model.warmup)
         kept = q.kept_weights[c]
         mean = kept.mean(0)
@@ -194,8 +195,17 @@ def _best(q: Any) -> FeatureGlobal:
         raise UnfinishedFit(
             "max_iter ended the fit before its first phase gave way to Polya-Gamma: raise "
             "max_iter (the text's bound needs 150 at least, the Laplace sampler warmup + draws "
-            f"+ {HELD})"
+            f"+ {HELD + 1})"
         ) from error
+
+
+def _refuse_unwritten(model: GibbsIBP, q: Any) -> None:
+    """Refuse chains whose last draws are not written: their places hold zeros."""
+    if q.iteration < model.last:
+        raise UnfinishedFit(
+            f"the chains ended before their draws: expected {model.last} iterations, got "
+            f"{q.iteration}; fit again, with max_iter of at least {model.last + 1}"
+        )
 
 
 def hyperparameters(model: Any, q: Any) -> list[tuple[str, Any, FloatArray]]:
@@ -212,7 +222,7 @@ def apply(model: Any, q: Any, batch: FeatureBatch, local: Any, settings: Options
     chosen = read(model, q, settings).chosen
     rows, columns = missing_cells(batch)
     if isinstance(model, GibbsIBP):
-        counted = model.keep if local is None else min(q.iteration - model.warmup + 1, model.draws)
+        counted = model.keep if local is None else model.draws
         local = score_rows(model, q, batch) if local is None else local
         chance = local.chains[leading_chain(q, model.warmup)].chance / counted
         return RowFindings(
