@@ -146,7 +146,16 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
     folder, record = latest(tmp_path)
     assert record["iterations"] == 41
     assert record["converged"]
-    assert "log_likelihood" in record["results"]["diagnostics"]
+    seen = record["results"]["diagnostics"]
+    assert seen["log_likelihood"]["mean"] < 0
+    assert np.isclose(record["results"]["alpha"], seen["alpha"]["mean"])
+    assert np.isclose(record["results"]["sigma2"], 0.5 * seen["weight_variance"]["mean"])
+    told = pq.read_table(folder / "posterior" / "parameters.parquet").to_pylist()
+    drawn = {r["index"]: (r["mean"], r["sd"]) for r in told if r["name"] != "share"}
+    assert np.isclose(
+        record["results"]["alpha"], np.mean([drawn[f"chain {c}, alpha"][0] for c in (1, 2)])
+    )
+    assert all(sd > 0 for _, sd in drawn.values())
     imputed = pq.read_table(folder / "imputed")
     by_cell = imputed.group_by(["id", "column"]).aggregate([("probability", "sum")])
     assert np.allclose(by_cell["probability_sum"].to_numpy(), 1.0)

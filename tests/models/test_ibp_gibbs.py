@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_
 from vbmodels.cavi import InProcess, NotConverged, fit, start
 from vbmodels.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
-from vbmodels.features.forms import UnfinishedFit, read
+from vbmodels.features.forms import UnfinishedFit, hyperparameters, read
 from vbmodels.features.gibbs import GibbsIBP, missing_cells
 from vbmodels.features.kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.predict import break_probabilities
@@ -170,6 +171,26 @@ def test_chains_that_lack_their_last_draw_are_not_read():
         short = fit(sampler, parts, max_iter=sampler.last)
     with pytest.raises(UnfinishedFit, match=r"expected 18 iterations, got 17.*at least 19"):
         read(sampler, short.q, settings)
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_published_hyperparameters_are_posterior_means(learn):
+    sampler, parts = small()
+    sampler = replace(sampler, learn=learn, alpha=0.7, weight_variance=1.4)
+    q = fit(sampler, parts).q
+    found = read(sampler, q, SimpleNamespace(flip_above=0.8, least_rows=None))
+    chains = hyperparameters(sampler, q)
+    assert [at.prefix for at in chains] == ["chain 1, ", "chain 2, "]
+    if not learn:
+        assert (found.alpha, found.sigma2) == (0.7, 0.7)
+        assert [(at.alpha, at.alpha_sd, at.sigma2_sd) for at in chains] == [(0.7, None, None)] * 2
+        return
+    alpha, sigma2 = q.trace[:, 5:, 1], 0.5 * q.trace[:, 5:, 2]
+    assert_allclose((found.alpha, found.sigma2), (alpha.mean(), sigma2.mean()))
+    assert_allclose([at.alpha for at in chains], alpha.mean(1))
+    assert_allclose([at.alpha_sd for at in chains], alpha.std(1, ddof=1))
+    assert_allclose(np.concatenate([at.sigma2 for at in chains]), sigma2.mean(1))
+    assert_allclose([at.sigma2_sd for at in chains], sigma2.std(1, ddof=1))
 
 
 def test_category_probabilities_add_up():

@@ -78,7 +78,7 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
     used_columns_
         The columns with two categories or more, by number.
     alpha_, sigma2_
-        Concentration and variance of the fit.
+        Concentration and variance of the fit; gibbs: the means over all chains' draws.
 
     Examples
     --------

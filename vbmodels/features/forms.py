@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.gibbs import GibbsIBP, leading_chain, missing_cells, score_rows
+from vbmodels.features.gibbs import (
+    GibbsIBP,
+    drawn_hyperparameters,
+    leading_chain,
+    missing_cells,
+    score_rows,
+)
 from vbmodels.features.laplace_chain import LaplaceIBP
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
 from vbmodels.features.polish import Polished, polya_gamma_of
@@ -80,7 +86,8 @@ class Reported:
     mean, covariance
         [J, F + 1] and [J, F + 1, F + 1] of biases and weights.
     alpha, sigma2
-        Concentration and sigma_B^2, the mean over the features that stay where each has its own.
+        Concentration and sigma_B^2, the mean over the features that stay where each has its own;
+        posterior means over all chains where they are drawn.
     n_rows
         Rows of the fit.
     """
@@ -91,6 +98,31 @@ class Reported:
     alpha: float
     sigma2: float
     n_rows: float
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The hyperparameters of a fit, or of one of its chains.
+
+    Attributes
+    ----------
+    prefix
+        Names the chain; empty where there is none.
+    alpha, sigma2
+        Concentration, and sigma_B^2 [1], or [K] where each feature has its own; posterior means
+        where they are drawn.
+    alpha_sd, sigma2_sd
+        Their posterior standard deviations where they are drawn.
+    share
+        [K] share of the rows with each fitted feature.
+    """
+
+    prefix: str
+    alpha: float
+    sigma2: FloatArray
+    share: FloatArray
+    alpha_sd: float | None = None
+    sigma2_sd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -165,8 +197,9 @@ def read(model: Any, q: Any, settings: Options) -> Reported:
         mean = kept.mean(0)
         away = kept - mean
         covariance = np.einsum("sjk,sjl->jkl", away, away) / max(len(kept) - 1, 1)
-        share, chain = q.share[c], q.chains[c]
-        alpha, variance = chain.alpha, chain.variance
+        share = q.share[c]
+        # Labels of features do not touch these, so that all chains tell of them.
+        alpha, variance = drawn_hyperparameters(model, q).mean((0, 1)).tolist()
     else:
         at = _best(q)
         mean, covariance, share, alpha, variance = (
@@ -208,13 +241,23 @@ def _refuse_unwritten(model: GibbsIBP, q: Any) -> None:
         )
 
 
-def hyperparameters(model: Any, q: Any) -> list[tuple[str, Any, FloatArray]]:
-    """Return (prefix, alpha and variance, share of the rows with each fitted feature)."""
+def hyperparameters(model: Any, q: Any) -> list[Hyperparameters]:
+    """Return the hyperparameters of a fit, or of every chain."""
     if isinstance(model, GibbsIBP):
-        pairs = enumerate(zip(q.chains, q.share, strict=True))
-        return [(f"chain {c + 1}, ", chain, share) for c, (chain, share) in pairs]
+        _refuse_unwritten(model, q)
+        pairs = zip(drawn_hyperparameters(model, q), q.share, strict=True)
+        return [_of_chain(f"chain {c + 1}, ", *pair) for c, pair in enumerate(pairs)]
     at = _best(q)
-    return [("", at, at.share)]
+    return [Hyperparameters("", at.alpha, 0.5 * np.atleast_1d(at.variance), at.share)]
+
+
+def _of_chain(prefix: str, draws: FloatArray, share: FloatArray) -> Hyperparameters:
+    alpha, variance = draws.mean(0)
+    found = Hyperparameters(prefix, float(alpha), np.array([0.5 * variance]), share)
+    if len(draws) == 1:
+        return found
+    alpha_sd, variance_sd = draws.std(0, ddof=1)
+    return replace(found, alpha_sd=float(alpha_sd), sigma2_sd=0.5 * float(variance_sd))
 
 
 def apply(model: Any, q: Any, batch: FeatureBatch, local: Any, settings: Options) -> RowFindings:

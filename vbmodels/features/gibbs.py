@@ -221,6 +221,15 @@ class GibbsIBP:
         return [TRACED[i] for i in moving], diagnose(done[:, :, moving])
 
 
+def drawn_hyperparameters(model: GibbsIBP, q: GibbsGlobal) -> FloatArray:
+    """Return the draws of alpha and of the weights' variance that count, [C, S, 2].
+
+    S is 1 where both are held.
+    """
+    last = model.last if model.learn else model.warmup + 1
+    return q.trace[:, model.warmup : last, [TRACED.index("alpha"), TRACED.index("weight_variance")]]
+
+
 def leading_chain(q: GibbsGlobal, warmup: int) -> int:
     """Return the chain with the highest mean log likelihood over the draws that count."""
     return int(np.argmax(q.trace[:, warmup:, 0].mean(1)))
