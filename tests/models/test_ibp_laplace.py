@@ -170,6 +170,27 @@ def test_a_row_that_is_one_of_a_kind_has_its_feature_in_nearly_every_draw():
     assert_array_equal(np.delete(local.times[:, place], 7), 0.0)
 
 
+def test_probabilities_count_every_draw_after_the_warmup():
+    model, codes, levels = chain()
+    reduce = InProcess(model, split_rows(codes, levels, 1, grouped=False))
+    q = model.init(reduce.observe(), np.random.default_rng(3))
+    draws = []
+    for step in model.steps(reduce, start(model, q, reduce)):
+        (local,) = reduce.local_states(step.iteration)
+        if isinstance(step.q, HeldGlobal):
+            break
+        draws.append(local.draw)
+        assert np.all(step.q.trace[: step.iteration, 1] < 0)
+    assert len(draws) == model.last
+    names = draws[-1].names
+    times = np.zeros((len(codes), len(names)))
+    for draw in draws[model.warmup :]:
+        for k, name in enumerate(names):
+            times[:, k] += draw.z[:, draw.names == name].sum(1)
+    assert times.max() == model.draws
+    assert_allclose(local.nu * model.draws, times)
+
+
 def test_several_partitions_are_refused():
     model, codes, levels = chain()
     with pytest.raises(ValueError, match="takes one partition, got 2"):
