@@ -10,10 +10,17 @@ from flows.faults import RunError
 from flows.settings import FeatureSettings
 from vbmodels.features import forms
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.forms import Reported, RowFindings, make
-from vbmodels.state import FloatArray
+from vbmodels.features.forms import Hyperparameters, Reported, RowFindings, make
 
-__all__ = ["Reported", "RowFindings", "apply", "hyperparameters", "make", "read"]
+__all__ = [
+    "Hyperparameters",
+    "Reported",
+    "RowFindings",
+    "apply",
+    "hyperparameters",
+    "make",
+    "read",
+]
 
 
 def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
@@ -22,7 +29,7 @@ def read(model: Any, q: Any, settings: FeatureSettings) -> Reported:
         return forms.read(model, q, settings)
 
 
-def hyperparameters(model: Any, q: Any) -> list[tuple[str, Any, FloatArray]]:
+def hyperparameters(model: Any, q: Any) -> list[Hyperparameters]:
     """Return the hyperparameters; see `vbmodels.features.forms.hyperparameters`."""
     with _told():
         return forms.hyperparameters(model, q)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from flows import partition, storage
 from flows.families import feature_coding, feature_models
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
+from flows.families.feature_models import Hyperparameters
 from flows.faults import Fault, InputError
 from flows.ingest import features as tables_of
 from flows.ingest.check import shared_names
@@ -178,11 +179,8 @@ class FeaturesFamily:
 
     def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
-        return [
-            row
-            for prefix, at, share in feature_models.hyperparameters(model, q)
-            for row in _global_rows(at, share, prefix)
-        ]
+        found = feature_models.hyperparameters(model, q)
+        return [row for at in found for row in _global_rows(at)]
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[FeatureSummary],
@@ -219,17 +217,14 @@ def _refuse_many_rows(rows: int) -> None:
     )
 
 
-def _global_rows(at: Any, share: Any, prefix: str) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = [("alpha", f"{prefix}alpha", at.alpha, None)]
-    variance = np.atleast_1d(at.variance)
-    if np.all(variance == variance[0]):
-        rows.append(("sigma2", f"{prefix}sigma2", 0.5 * float(variance[0]), None))
+def _global_rows(at: Hyperparameters) -> list[tuple[Any, ...]]:
+    sigma2, each = at.sigma2.tolist(), f"{at.prefix}fitted feature"
+    rows: list[tuple[Any, ...]] = [("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
+    if np.all(at.sigma2 == sigma2[0]):
+        rows.append(("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
     else:
-        rows += [
-            ("sigma2", f"{prefix}fitted feature {k}", 0.5 * float(v), None)
-            for k, v in enumerate(variance)
-        ]
-    rows += [("share", f"{prefix}fitted feature {k}", float(s), None) for k, s in enumerate(share)]
+        rows += [("sigma2", f"{each} {k}", v, None) for k, v in enumerate(sigma2)]
+    rows += [("share", f"{each} {k}", float(s), None) for k, s in enumerate(at.share)]
     return rows
 
 

@@ -94,7 +94,7 @@ def _chains(model: GibbsIBP, q: Any, results: dict[str, Any]) -> tuple[Section, 
             )
     warnings.append(
         "Features and weights are those of the chain with the highest likelihood; probabilities "
-        "of missing cells average all chains."
+        "of missing cells, alpha and sigma2 average all chains."
     )
     grid = Grid(("quantity", "mean", "sd", "R-hat", "effective draws"), rows)
     return Section("Chains", text, (), (grid,) if rows else ()), warnings

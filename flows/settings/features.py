@@ -10,6 +10,8 @@ from flows.settings.base import Probability, RunSettings
 
 LARGEST_LAPLACE = 1000
 """Rows: every flip of the collapsed sampler costs a fit of all columns."""
+_AFTER_DRAWS = {"gibbs": 1, "laplace": 9}
+"""Sweeps after the last draw: one that writes it down, or those that set the weights."""
 
 
 class FeatureSettings(RunSettings):
@@ -92,9 +94,12 @@ class FeatureSettings(RunSettings):
 
     @model_validator(mode="after")
     def _enough_sweeps(self) -> FeatureSettings:
-        least = self.warmup + self.draws + (10 if self.inference == "laplace" else 0)
-        if self.inference != "variational" and self.max_iter < least:
+        if self.inference == "variational":
+            return self
+        least = self.warmup + self.draws + _AFTER_DRAWS[self.inference]
+        if self.max_iter < least:
             raise ValueError(
-                f"max_iter must be at least {least}, for warmup and draws, not {self.max_iter}"
+                f"max_iter must be at least {least}, for warmup and draws with inference "
+                f"{self.inference}, not {self.max_iter}"
             )
         return self

@@ -55,7 +55,7 @@ def gibbs_draws(sampler: GibbsIBP, batches: Sequence[FeatureBatch], seed: int) -
     q = sampler.init(reduce.observe(), np.random.default_rng(seed))
     found = []
     for step in sampler.steps(reduce, start(sampler, q, reduce)):
-        if step.iteration >= sampler.warmup:
+        if sampler.warmup <= step.iteration < sampler.last:
             (local,) = reduce.local_states(step.cursor.number)
             z = np.stack([c.z for c in local.chains]).astype(float)
             weights = np.stack([c.weights for c in step.q.chains])

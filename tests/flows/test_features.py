@@ -12,6 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
+from flows.settings import FeatureSettings
+from vbmodels.cavi import NotConverged, fit
+from vbmodels.features.batch import split_rows
+from vbmodels.features.forms import make
 from vbmodels.features.simulate import matched_f1
 
 QUICK = ["--no-record", "--set", "n_features=8", "--set", "tol=1e-6"]
@@ -140,9 +144,18 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
     code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
     assert code == 0, said
     folder, record = latest(tmp_path)
-    assert record["iterations"] == 40
+    assert record["iterations"] == 41
     assert record["converged"]
-    assert "log_likelihood" in record["results"]["diagnostics"]
+    seen = record["results"]["diagnostics"]
+    assert seen["log_likelihood"]["mean"] < 0
+    assert np.isclose(record["results"]["alpha"], seen["alpha"]["mean"])
+    assert np.isclose(record["results"]["sigma2"], 0.5 * seen["weight_variance"]["mean"])
+    told = pq.read_table(folder / "posterior" / "parameters.parquet").to_pylist()
+    drawn = {r["index"]: (r["mean"], r["sd"]) for r in told if r["name"] != "share"}
+    assert np.isclose(
+        record["results"]["alpha"], np.mean([drawn[f"chain {c}, alpha"][0] for c in (1, 2)])
+    )
+    assert all(sd > 0 for _, sd in drawn.values())
     imputed = pq.read_table(folder / "imputed")
     by_cell = imputed.group_by(["id", "column"]).aggregate([("probability", "sum")])
     assert np.allclose(by_cell["probability_sum"].to_numpy(), 1.0)
@@ -196,6 +209,20 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path, capsys
     assert matched_f1(found, z[:, None]) > 0.8
     code, said = run(capsys, "score", folder, source, target, "--no-record")
     assert code == 0, said
+
+
+@pytest.mark.parametrize(("inference", "more"), [("gibbs", 1), ("laplace", 9)])
+def test_the_least_max_iter_is_what_a_sampler_needs(inference, more):
+    codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
+    asked = {"inference": inference, "warmup": 2, "draws": 4, "chains": 2, "n_features": 2}
+    settings = FeatureSettings(**asked, max_iter=6 + more)
+    data = split_rows(codes, levels, 1, grouped=False)
+    model = make(settings)
+    assert fit(model, data, max_iter=settings.max_iter).converged
+    with pytest.warns(NotConverged):
+        fit(model, data, max_iter=settings.max_iter - 1)
+    with pytest.raises(ValueError, match=f"max_iter must be at least {6 + more}"):
+        FeatureSettings(**asked, max_iter=5 + more)
 
 
 def test_the_collapsed_sampler_refuses_many_rows(tmp_path, capsys):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
-from vbmodels.cavi import fit
+from vbmodels.cavi import InProcess, NotConverged, fit, start
 from vbmodels.expfam.polya_gamma import draw_polya_gamma
-from vbmodels.features.batch import feature_batch, split_rows
+from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.forms import UnfinishedFit, hyperparameters, read
 from vbmodels.features.gibbs import GibbsIBP, missing_cells
 from vbmodels.features.kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.predict import break_probabilities
@@ -110,21 +114,83 @@ def test_a_missing_cell_has_its_exact_probability(seed):
     assert seen.r_hat[0] < 1.05
 
 
-def test_kept_draws_and_sums_cover_the_planned_draws():
-    rng = np.random.default_rng(2)
+def small() -> tuple[GibbsIBP, list[FeatureBatch]]:
     levels = np.array([2, 3])
-    codes, _, _ = simulate_table(rng, 30, levels, np.array([0.5]), missing=0.2)
+    codes, _, _ = simulate_table(np.random.default_rng(2), 30, levels, np.array([0.5]), missing=0.2)
     sampler = GibbsIBP(2, chains=2, warmup=5, draws=13, keep=4)
-    done = fit(sampler, split_rows(codes, levels, 2, grouped=False), seed=1)
+    return sampler, split_rows(codes, levels, 2, grouped=False)
+
+
+def test_sums_over_rows_cover_the_planned_draws():
+    sampler, parts = small()
+    done = fit(sampler, parts, seed=1)
     assert done.converged
-    assert done.iterations == 18
-    for batch, local in zip(done.reduce.batches, done.reduce.local_states(17), strict=True):
+    assert done.iterations == sampler.last + 1
+    locals_ = done.reduce.local_states(sampler.last)
+    for batch, local in zip(done.reduce.batches, locals_, strict=True):
         assert len(local.cells) == len(missing_cells(batch)[0])
         assert_allclose(local.cells.sum(1), 2 * 13)
         assert all(np.all(c.chance <= 13) for c in local.chains)
-    kept = done.q.kept_weights[:, :3]
-    assert np.all(np.abs(kept).sum((2, 3)) > 0)
-    assert len(np.unique(kept[0, :, 0, 0])) == 3
+
+
+def test_every_kept_draw_and_every_entry_of_the_trace_is_written():
+    sampler, parts = small()
+    reduce = InProcess(sampler, parts)
+    q = sampler.init(reduce.observe(), np.random.default_rng(1))
+    chains, shares = [], []
+    for step in sampler.steps(reduce, start(sampler, q, reduce)):
+        if step.converged:
+            break
+        rows = reduce.local_states(step.iteration)
+        chains.append(step.q.chains)
+        shares.append([
+            np.concatenate([r.chains[c].z for r in rows]).mean(0) for c in range(2)
+        ])  # fmt: skip
+    assert len(chains) == sampler.last
+    # Thirteen draws in four stretches: the last of each is kept.
+    kept = [chains[sampler.warmup + i] for i in (2, 5, 8, 12)]
+    for c in range(2):
+        assert_array_equal(step.q.kept_weights[c], [draw[c].weights for draw in kept])
+        assert_array_equal(step.q.kept_log_odds[c], [draw[c].log_odds for draw in kept])
+        trace = step.q.trace[c]
+        assert_array_equal(trace[:, 1:3], [(draw[c].alpha, draw[c].variance) for draw in chains])
+        assert np.all(trace[:, 0] < 0)
+    counted = np.array(shares[sampler.warmup :])
+    assert_allclose(step.q.share, counted.mean(0), rtol=1e-12)
+
+
+def test_more_kept_draws_than_draws_are_refused():
+    with pytest.raises(ValueError, match="expected to keep 1 to 4 draws"):
+        GibbsIBP(2, draws=4, keep=5)
+
+
+def test_chains_that_lack_their_last_draw_are_not_read():
+    sampler, parts = small()
+    settings = SimpleNamespace(flip_above=0.8, least_rows=None)
+    with pytest.warns(NotConverged):
+        short = fit(sampler, parts, max_iter=sampler.last)
+    with pytest.raises(UnfinishedFit, match=r"expected 18 iterations, got 17.*at least 19"):
+        read(sampler, short.q, settings)
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_published_hyperparameters_are_posterior_means(learn):
+    sampler, parts = small()
+    sampler = replace(sampler, learn=learn, alpha=0.7, weight_variance=1.4)
+    q = fit(sampler, parts).q
+    found = read(sampler, q, SimpleNamespace(flip_above=0.8, least_rows=None))
+    chains = hyperparameters(sampler, q)
+    assert [at.prefix for at in chains] == ["chain 1, ", "chain 2, "]
+    if not learn:
+        assert (found.alpha, found.sigma2) == (0.7, 0.7)
+        assert [(at.alpha, at.alpha_sd, at.sigma2_sd) for at in chains] == [(0.7, None, None)] * 2
+        return
+    alpha, sigma2 = q.trace[:, 5:, 1], 0.5 * q.trace[:, 5:, 2]
+    assert_allclose((found.alpha, found.sigma2), (alpha.mean(), sigma2.mean()))
+    assert_allclose([at.alpha for at in chains], alpha.mean(1))
+    assert_allclose([at.alpha_sd for at in chains], alpha.std(1, ddof=1))
+    assert_allclose(np.concatenate([at.sigma2 for at in chains]), sigma2.mean(1))
+    assert_allclose([at.sigma2_sd for at in chains], sigma2.std(1, ddof=1))
 
 
 def test_category_probabilities_add_up():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from vbmodels.cavi import InProcess, fit, start
 from vbmodels.features.batch import split_rows
-from vbmodels.features.laplace_chain import LaplaceIBP, log_buffet
-from vbmodels.features.laplace_gibbs import LaplaceGibbs, laplace
+from vbmodels.features.laplace_chain import ChainRows, LaplaceIBP, log_buffet
+from vbmodels.features.laplace_gibbs import LaplaceDraw, LaplaceGibbs, laplace
 from vbmodels.features.polish import HeldGlobal
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
@@ -130,6 +132,63 @@ def test_shares_of_draws_are_probabilities_and_features_are_bounded():
     assert local.nu.shape == (25, len(done.q.inner.tau))
     assert 1 <= local.nu.shape[1] <= 3
     assert set(np.round(local.nu * 3, 9).ravel()) <= {0.0, 1.0, 2.0, 3.0}
+
+
+def one_of_a_kind():
+    """Twelve rows that agree in thirty columns, but for row 7 that differs in all of them."""
+    codes, z = np.zeros((12, 30), dtype=np.int64), np.zeros((12, 1), dtype=bool)
+    codes[7], z[7] = 1, True
+    sampler = LaplaceGibbs(codes, np.full(30, 2), most=4)
+    draw = LaplaceDraw(z, np.array([5]), 6, sampler.fit(z, None))
+    return codes, sampler, draw
+
+
+def test_features_of_one_row_alone_keep_their_numbers():
+    _, sampler, at = one_of_a_kind()
+    rng, sizes = np.random.default_rng(0), set()
+    for _ in range(12):
+        before, others = at, at.z.sum(0) - at.z[7]
+        at = sampler._renew(7, at, others, rng)
+        fewer = min(before.names.size, at.names.size)
+        assert_array_equal(at.names[:fewer], before.names[:fewer])
+        assert at.names.max() < at.born
+        assert_allclose(sampler.fit(at.z, None)[0].beta, at.fits[0].beta, atol=1e-6)
+        sizes.add(at.names.size)
+    assert sizes == {1, 2}
+
+
+def test_a_row_that_is_one_of_a_kind_has_its_feature_in_nearly_every_draw():
+    codes, _, draw = one_of_a_kind()
+    model = LaplaceIBP(PolyaGammaIBP(4, alpha=0.5, anneal=0), warmup=0, draws=12)
+    (batch,) = split_rows(codes, np.full(30, 2), 1, grouped=False)
+    q = model.init(model.observe(batch), np.random.default_rng(0))
+    local = ChainRows(draw, np.zeros((12, 1)))
+    for i in range(model.draws):
+        local = model.local_step(replace(q, iteration=i), batch, local)
+    (place,) = np.flatnonzero(local.draw.names == 5)
+    assert local.times[7, place] == model.draws
+    assert_array_equal(np.delete(local.times[:, place], 7), 0.0)
+
+
+def test_probabilities_count_every_draw_after_the_warmup():
+    model, codes, levels = chain()
+    reduce = InProcess(model, split_rows(codes, levels, 1, grouped=False))
+    q = model.init(reduce.observe(), np.random.default_rng(3))
+    draws = []
+    for step in model.steps(reduce, start(model, q, reduce)):
+        (local,) = reduce.local_states(step.iteration)
+        if isinstance(step.q, HeldGlobal):
+            break
+        draws.append(local.draw)
+        assert np.all(step.q.trace[: step.iteration, 1] < 0)
+    assert len(draws) == model.last
+    names = draws[-1].names
+    times = np.zeros((len(codes), len(names)))
+    for draw in draws[model.warmup :]:
+        for k, name in enumerate(names):
+            times[:, k] += draw.z[:, draw.names == name].sum(1)
+    assert times.max() == model.draws
+    assert_allclose(local.nu * model.draws, times)
 
 
 def test_several_partitions_are_refused():

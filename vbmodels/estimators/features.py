@@ -78,7 +78,7 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
     used_columns_
         The columns with two categories or more, by number.
     alpha_, sigma2_
-        Concentration and variance of the fit.
+        Concentration and variance of the fit; gibbs: the means over all chains' draws.
 
     Examples
     --------
@@ -182,10 +182,10 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
             than ``max_categories``.
         """
         self._validate_params()
-        if self.inference == "gibbs" and self.max_iter < self.warmup + self.draws:
+        least = self.warmup + self.draws + 1
+        if self.inference == "gibbs" and self.max_iter < least:
             raise ValueError(
-                f"expected max_iter of at least warmup + draws = {self.warmup + self.draws}, got "
-                f"{self.max_iter}"
+                f"expected max_iter of at least warmup + draws + 1 = {least}, got {self.max_iter}"
             )
         cells = self._cells(X, reset=True)
         self.categories_, self._places = self._dictionary(cells)

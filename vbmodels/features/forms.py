@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.gibbs import GibbsIBP, leading_chain, missing_cells, score_rows
+from vbmodels.features.gibbs import (
+    GibbsIBP,
+    drawn_hyperparameters,
+    leading_chain,
+    missing_cells,
+    score_rows,
+)
 from vbmodels.features.laplace_chain import LaplaceIBP
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
 from vbmodels.features.polish import Polished, polya_gamma_of
@@ -66,7 +72,7 @@ class Options(Protocol):
 
 
 class UnfinishedFit(ValueError):
-    """A fit was stopped before it came to its last phase."""
+    """A fit was stopped before it came to its last phase, or to the last of its draws."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,8 @@ class Reported:
     mean, covariance
         [J, F + 1] and [J, F + 1, F + 1] of biases and weights.
     alpha, sigma2
-        Concentration and sigma_B^2, the mean over the features that stay where each has its own.
+        Concentration and sigma_B^2, the mean over the features that stay where each has its own;
+        posterior means over all chains where they are drawn.
     n_rows
         Rows of the fit.
     """
@@ -91,6 +98,31 @@ class Reported:
     alpha: float
     sigma2: float
     n_rows: float
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The hyperparameters of a fit, or of one of its chains.
+
+    Attributes
+    ----------
+    prefix
+        Names the chain; empty where there is none.
+    alpha, sigma2
+        Concentration, and sigma_B^2 [1], or [K] where each feature has its own; posterior means
+        where they are drawn.
+    alpha_sd, sigma2_sd
+        Their posterior standard deviations where they are drawn.
+    share
+        [K] share of the rows with each fitted feature.
+    """
+
+    prefix: str
+    alpha: float
+    sigma2: FloatArray
+    share: FloatArray
+    alpha_sd: float | None = None
+    sigma2_sd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +170,7 @@ def make(settings: Options) -> Any:
     )
     plain, polish = replace(single, anneal=0), replace(single, anneal=0, hold=0)
     if settings.inference == "laplace":
-        return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws)
+        return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws, HELD)
     text = Polished(
         TextIBP(
             settings.n_features,
@@ -159,13 +191,15 @@ def make(settings: Options) -> Any:
 def read(model: Any, q: Any, settings: Options) -> Reported:
     """Return a fit as it is reported."""
     if isinstance(model, GibbsIBP):
+        _refuse_unwritten(model, q)
         c = leading_chain(q, model.warmup)
         kept = q.kept_weights[c]
         mean = kept.mean(0)
         away = kept - mean
         covariance = np.einsum("sjk,sjl->jkl", away, away) / max(len(kept) - 1, 1)
-        share, chain = q.share[c], q.chains[c]
-        alpha, variance = chain.alpha, chain.variance
+        share = q.share[c]
+        # Labels of features do not touch these, so that all chains tell of them.
+        alpha, variance = drawn_hyperparameters(model, q).mean((0, 1)).tolist()
     else:
         at = _best(q)
         mean, covariance, share, alpha, variance = (
@@ -194,17 +228,36 @@ def _best(q: Any) -> FeatureGlobal:
         raise UnfinishedFit(
             "max_iter ended the fit before its first phase gave way to Polya-Gamma: raise "
             "max_iter (the text's bound needs 150 at least, the Laplace sampler warmup + draws "
-            f"+ {HELD})"
+            f"+ {HELD + 1})"
         ) from error
 
 
-def hyperparameters(model: Any, q: Any) -> list[tuple[str, Any, FloatArray]]:
-    """Return (prefix, alpha and variance, share of the rows with each fitted feature)."""
+def _refuse_unwritten(model: GibbsIBP, q: Any) -> None:
+    """Refuse chains whose last draws are not written: their places hold zeros."""
+    if q.iteration < model.last:
+        raise UnfinishedFit(
+            f"the chains ended before their draws: expected {model.last} iterations, got "
+            f"{q.iteration}; fit again, with max_iter of at least {model.last + 1}"
+        )
+
+
+def hyperparameters(model: Any, q: Any) -> list[Hyperparameters]:
+    """Return the hyperparameters of a fit, or of every chain."""
     if isinstance(model, GibbsIBP):
-        pairs = enumerate(zip(q.chains, q.share, strict=True))
-        return [(f"chain {c + 1}, ", chain, share) for c, (chain, share) in pairs]
+        _refuse_unwritten(model, q)
+        pairs = zip(drawn_hyperparameters(model, q), q.share, strict=True)
+        return [_of_chain(f"chain {c + 1}, ", *pair) for c, pair in enumerate(pairs)]
     at = _best(q)
-    return [("", at, at.share)]
+    return [Hyperparameters("", at.alpha, 0.5 * np.atleast_1d(at.variance), at.share)]
+
+
+def _of_chain(prefix: str, draws: FloatArray, share: FloatArray) -> Hyperparameters:
+    alpha, variance = draws.mean(0)
+    found = Hyperparameters(prefix, float(alpha), np.array([0.5 * variance]), share)
+    if len(draws) == 1:
+        return found
+    alpha_sd, variance_sd = draws.std(0, ddof=1)
+    return replace(found, alpha_sd=float(alpha_sd), sigma2_sd=0.5 * float(variance_sd))
 
 
 def apply(model: Any, q: Any, batch: FeatureBatch, local: Any, settings: Options) -> RowFindings:
@@ -212,7 +265,7 @@ def apply(model: Any, q: Any, batch: FeatureBatch, local: Any, settings: Options
     chosen = read(model, q, settings).chosen
     rows, columns = missing_cells(batch)
     if isinstance(model, GibbsIBP):
-        counted = model.keep if local is None else min(q.iteration - model.warmup + 1, model.draws)
+        counted = model.keep if local is None else model.draws
         local = score_rows(model, q, batch) if local is None else local
         chance = local.chains[leading_chain(q, model.warmup)].chance / counted
         return RowFindings(

@@ -62,7 +62,12 @@ class GibbsIBP:
     warmup, draws
         Iterations thrown away, and iterations averaged, of each chain.
     keep
-        S, draws of each chain that are kept for new rows.
+        S, draws of each chain that are kept for new rows; no more than ``draws``.
+
+    Raises
+    ------
+    ValueError
+        If more draws are to be kept than there are.
     """
 
     n_features: int
@@ -76,6 +81,13 @@ class GibbsIBP:
     keep: int = 10
 
     objective: ClassVar[str] = "log likelihood"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keep <= self.draws:
+            raise ValueError(
+                f"expected to keep 1 to {self.draws} draws of each chain, as many as there are, "
+                f"got keep={self.keep}"
+            )
 
     def observe(self, batch: FeatureBatch) -> UnitCounts:
         """Count the answers to every unit."""
@@ -194,15 +206,28 @@ class GibbsIBP:
         return float(np.mean([s.log_likelihood for s in stats.chains]))
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Iterate; the run is complete with its planned draws."""
+        """Iterate; the run is complete when all its planned draws are written down.
+
+        The global step after an iteration writes what the iteration leaves, so a run takes
+        one evaluation more than it has iterations.
+        """
         for step in cavi(self, reduce, cursor):
-            yield replace(step, converged=step.q.iteration + 1 >= self.last)
+            yield replace(step, converged=step.q.iteration >= self.last)
 
     def diagnose(self, q: GibbsGlobal) -> tuple[list[str], Diagnosis]:
         """Compare the chains by those quantities in `TRACED` that move; return their names too."""
         done = q.trace[:, self.warmup : max(q.iteration, self.warmup)]
         moving = np.flatnonzero(np.ptp(done, axis=(0, 1)) > 0)
         return [TRACED[i] for i in moving], diagnose(done[:, :, moving])
+
+
+def drawn_hyperparameters(model: GibbsIBP, q: GibbsGlobal) -> FloatArray:
+    """Return the draws of alpha and of the weights' variance that count, [C, S, 2].
+
+    S is 1 where both are held.
+    """
+    last = model.last if model.learn else model.warmup + 1
+    return q.trace[:, model.warmup : last, [TRACED.index("alpha"), TRACED.index("weight_variance")]]
 
 
 def leading_chain(q: GibbsGlobal, warmup: int) -> int:

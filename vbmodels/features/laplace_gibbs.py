@@ -212,8 +212,13 @@ class LaplaceGibbs:
     def _renew(
         self, n: int, at: LaplaceDraw, others: IntArray, rng: np.random.Generator
     ) -> LaplaceDraw:
-        """Draw how many features the row has alone, 0 to `MOST_NEW`."""
+        """Draw how many features the row has alone, 0 to `MOST_NEW`.
+
+        Those that it had before keep their numbers as long as there are as many: features of
+        one row alone are exchangeable, as their weights are integrated out.
+        """
         kept = others > 0
+        own = at.names[~kept & at.z[n]]
         base = at.z[:, kept]
         index = np.concatenate([[0], 1 + np.flatnonzero(kept)])
         near = [LaplaceFit(f.beta[:, :, index], 0.0) for f in at.fits]
@@ -224,8 +229,9 @@ class LaplaceGibbs:
             new[n] = True
             tried = np.concatenate([base, new], axis=1)
             found = self.fit(tried, near)
-            names = np.concatenate([at.names[kept], at.born + np.arange(j)])
-            options.append(LaplaceDraw(tried, names, at.born + j, found))
+            more = max(0, j - own.size)
+            names = np.concatenate([at.names[kept], own[:j], at.born + np.arange(more)])
+            options.append(LaplaceDraw(tried, names, at.born + more, found))
             log_p.append(_total(found) + j * np.log(rate) - rate - gammaln(j + 1.0))
         p = np.exp(np.array(log_p) - logsumexp(log_p))
         return options[int(rng.choice(len(p), p=p / p.sum()))]
