@@ -290,8 +290,21 @@ class VariantTester(LoopEstimator):
 
 
 def _references(ref: Sequence[Any] | BoolArray) -> Any:
-    """Return the place of each reference base in ACGT, -1 for what is no base."""
+    """Return the place of each reference base in ACGT, -1 for what is no base.
+
+    Raises
+    ------
+    ValueError
+        If places are given and one is not in -1 to 3.
+    """
     given = list(np.asarray(ref).tolist())
     if all(isinstance(r, int) for r in given):
+        wrong = [j for j, r in enumerate(given) if not -1 <= r < len(BASES)]
+        if wrong:
+            raise ValueError(
+                f"expected places in ACGT (0 to 3, or -1 for none) in ref, got {given[wrong[0]]} "
+                f"at location {wrong[0]}"
+            )
         return np.array(given, np.int8)
-    return np.array([BASES.find(str(r).upper()) if r else -1 for r in given], np.int8)
+    bases = [str(r).upper() for r in given]
+    return np.array([BASES.find(b) if len(b) == 1 else -1 for b in bases], np.int8)
