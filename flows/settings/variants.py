@@ -33,13 +33,24 @@ class VariantSettings(RunSettings):
     chr_names: Literal["exact", "map"] = Field(
         "exact", description="map: take contig 'chr1' for '1' and the other way round."
     )
-    min_base_quality: int = Field(20, ge=0, le=93, description="Least quality of a base.")
+    min_base_quality: int = Field(
+        20,
+        ge=0,
+        le=93,
+        description="Least quality of a base; with overlaps=once 0 means 1, since the mate that "
+        "does not count has 0.",
+    )
     min_mapping_quality: int = Field(20, ge=0, le=255, description="Least mapping quality.")
     overlaps: Literal["once", "both"] = Field(
         "once", description="Whether overlapping mates count once or twice."
     )
     orphans: bool = Field(False, description="Whether paired reads without their mate count.")
-    max_depth: int = Field(0, ge=0, description="Most reads at a position; 0: no cap.")
+    max_depth: int = Field(
+        0,
+        ge=0,
+        description="Most reads of one file that are counted at a position, chosen by hashes of "
+        "their names, so alike however the positions are cut; it spares no time. 0: no cap.",
+    )
     strand: Literal["both", "forward", "reverse"] = Field(
         "both", description="Reads of which strand are counted; both are summed."
     )
