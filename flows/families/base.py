@@ -51,12 +51,15 @@ class Prepared:
     of_parts
         Whether partition i holds the rows of part i, so that a later run can go on from its
         local state.
+    dropped
+        Rows that ingest kept and that turned out to be of no use once all were together.
     """
 
     partitions: tuple[str, ...]
     batch: type[State]
     warnings: tuple[str, ...] = ()
     of_parts: bool = False
+    dropped: tuple[Dropped, ...] = ()
 
 
 class Each(Protocol):

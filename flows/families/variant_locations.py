@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from flows import storage
+from flows import partition, storage
 from flows.families.base import Each, Ingested
 from flows.ingest import variant_counts
 from flows.ingest.alignments import told
 from flows.ingest.reads import count_region, reference
-from flows.ingest.regions import AnyContig, Region, fasta_contigs, locate, regions
+from flows.ingest.regions import Marks, Region, contigs_of, locate, named_regions, regions_of
 from flows.ingest.sample_sheet import read_sheet
-from flows.ingest.variant_counts import Column, Loci
+from flows.ingest.variant_counts import Column, Key, Loci
 from flows.partition import Part
 from flows.publish.run import Dropped, RunPlace
+from flows.schemas import COUNTS
 from flows.settings import VariantSettings
 from vbmodels.state import from_bytes, to_bytes
 from vbmodels.variants.batch import Counts
 
 NO_READS = "location without a read in any replicate"
 NO_REFERENCE = "location whose reference is not A, C, G or T"
+OTHER_SAMPLE = "row of a sample that is neither case nor control"
+OUTSIDE = "row outside of the region and the BED's intervals"
+Range = tuple[int, Key | None, Key | None, list[int]]  # partition, its bounds, slices there
 
 
 def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
@@ -46,19 +49,26 @@ def read_counts(place: RunPlace, index: int, folder: str = "partitions") -> Coun
     return from_bytes(storage.read_bytes(url), Counts, url)
 
 
-@lru_cache(maxsize=4)
-def regions_of(settings: VariantSettings) -> list[Region]:
-    """Return the regions that are asked for, or all contigs of the FASTA."""
-    return regions(settings, fasta_contigs(str(settings.fasta)))
+@dataclass(frozen=True)
+class Assembled:
+    """A partition of locations that was put together from slices, and what was left out."""
+
+    index: int
+    locations: int
+    dropped: tuple[Dropped, ...]
 
 
-def named_regions(settings: VariantSettings) -> list[Region] | None:
-    """Return the region or the BED's intervals, for counts that may come without a FASTA."""
-    if settings.region is None and settings.bed is None:
+def marks_in(part: Part, settings: VariantSettings) -> Marks:
+    """Return the versions of the FASTA and the BED that a partition was planned with."""
+    named = (settings.fasta, settings.bed)
+    return tuple((s.url, s.fingerprint) for s in part.slices if s.url in named)
+
+
+def _order(settings: VariantSettings, marks: Marks) -> Mapping[str, int] | None:
+    """Return which of the FASTA's contigs each is; None without a FASTA."""
+    if settings.fasta is None:
         return None
-    if settings.fasta is not None:
-        return regions_of(settings)
-    return regions(settings, AnyContig())
+    return {name: i for i, name in enumerate(contigs_of(settings, marks))}
 
 
 def replicate_columns(lines: Sequence[Column], settings: VariantSettings) -> list[Column]:
@@ -75,12 +85,13 @@ def count_positions(
 
     Of the case and the control, or of every sample of the sheet.
     """
+    _refuse_changed(part)
+    marks = marks_in(part, settings)
     lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
     columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
-    _refuse_changed(part)
     try:
-        pieces = locate(regions_of(settings), part.slices[0].start, part.slices[0].stop)
-        return [
+        pieces = locate(regions_of(settings, marks), part.slices[0].start, part.slices[0].stop)
+        found = [
             (
                 piece,
                 np.stack([count_region(lines[c].path, piece, settings) for c in columns], axis=1),
@@ -95,11 +106,16 @@ def count_positions(
             f"the reads of {part.slices[0].url} cannot be counted: {told(error)}; check the files "
             "that it names with samtools quickcheck"
         ) from error
+    _refuse_changed(part)
+    return found
 
 
 def _refuse_changed(part: Part) -> None:
-    """Look at what a sheet names before its reads are counted."""
-    for named in part.slices[1:]:
+    """Look at a sheet and at all that it and the settings name: reads are counted of one version.
+
+    Both before and after they are read, so that what was read is what was looked at.
+    """
+    for named in part.slices:
         storage.refuse_changed(named.url, named.fingerprint)
 
 
@@ -129,25 +145,56 @@ def count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingest
         np.concatenate([np.arange(r.start + 1, r.stop + 1) for r, *_ in found]),
         by_strand[:, :, 0],
     )
-    storage.write_bytes(work_url(place, "counts", part.index, "npz"), to_bytes(counts))
-    storage.write_bytes(work_url(place, "loci", part.index, "npz"), to_bytes(loci))
+    _write_locations(place, part.index, counts, loci)
+    url = work_url(place, "sizes", part.index, "json")
+    storage.write_bytes(url, json.dumps({"locations": len(counts)}).encode())
     dropped = (Dropped(reason=NO_READS, count=no_reads),
                Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
     return Ingested(part.rows, len(counts), dropped)
 
 
+def _write_locations(place: RunPlace, index: int, counts: Counts, loci: Loci) -> None:
+    storage.write_bytes(work_url(place, "counts", index, "npz"), to_bytes(counts))
+    storage.write_bytes(work_url(place, "loci", index, "npz"), to_bytes(loci))
+
+
+def counted(index: int, place: RunPlace) -> Assembled:
+    """Return how many locations `count_part` kept; what it left out stands in its answer."""
+    about = json.loads(storage.read_bytes(work_url(place, "sizes", index, "json")))
+    return Assembled(index, int(about["locations"]), ())
+
+
+def sort_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+    """Sort a slice of rows of counts and keep it, without the rows that are not asked for."""
+    marks = marks_in(part, settings)
+    rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
+    names = [name for name in (settings.case, settings.control) if name]
+    found = variant_counts.read_sorted(
+        partition.read(rows, None, COUNTS.arrow), names, named_regions(settings, marks),
+        _order(settings, marks), settings.chr_names,
+    )  # fmt: skip
+    storage.write_table(work_url(place, "slices", part.index), found.table)
+    about = {"keys": found.keys, "columns": sorted(found.columns)}
+    url = work_url(place, "slices", part.index, "json")
+    storage.write_bytes(url, json.dumps(about).encode())
+    dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
+               Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
+    return Ingested(part.rows, len(found.table), dropped)
+
+
 def shuffle(
     parts: Sequence[Part], settings: VariantSettings, place: RunPlace, each: Each
-) -> tuple[list[int], bool]:
+) -> tuple[list[Assembled], bool]:
     """Turn sorted slices into partitions of locations; say whether each is of its own slice."""
     urls = [work_url(place, "slices", part.index, "json") for part in parts]
     about = [json.loads(storage.read_bytes(url)) for url in urls]
-    keys = [[(chrom, pos) for chrom, pos in one["keys"]] for one in about]
+    keys: list[list[Key]] = [[(chrom, pos) for chrom, pos in one["keys"]] for one in about]
     columns = replicate_columns([tuple(c) for one in about for c in one["columns"]], settings)
+    shared = (columns, settings, place, parts[0].slices[0].url, marks_in(parts[0], settings))
+    ranges: list[Range]
     if variant_counts.in_order(keys):
-        each(_assemble, [(p.index, None, None, [p.index]) for p in parts], columns, settings,
-             place, parts[0].slices[0].url)  # fmt: skip
-        return [part.index for part in parts], True
+        ranges = [(part.index, None, None, [part.index]) for part in parts]
+        return each(_assemble, ranges, *shared), True
     starts = variant_counts.boundaries(keys, len(parts))
     ranges = []
     for i in range(len(starts) + 1):
@@ -157,31 +204,27 @@ def shuffle(
             if own and (high is None or own[0] < high) and (low is None or own[-1] >= low)
         ]  # fmt: skip
         ranges.append((i, low, high, reaching))
-    each(_assemble, ranges, columns, settings, place, parts[0].slices[0].url)
-    return [i for i, *_ in ranges], False
+    return each(_assemble, ranges, *shared), False
 
 
 def _assemble(
-    where: tuple[int, Any, Any, list[int]], columns: list[Column], settings: VariantSettings,
-    place: RunPlace, source: str,
-) -> None:  # fmt: skip
+    where: Range, columns: list[Column], settings: VariantSettings, place: RunPlace, source: str,
+    marks: Marks,
+) -> Assembled:  # fmt: skip
     index, low, high, reaching = where
-    tables = []
-    for i in reaching:
-        table = storage.read_table(work_url(place, "slices", i))
-        chrom, pos = table["chrom"].to_numpy(), table["pos"].to_numpy()
-        inside = np.ones(len(table), bool)
-        if low is not None:
-            inside &= (chrom > low[0]) | ((chrom == low[0]) & (pos >= low[1]))
-        if high is not None:
-            inside &= (chrom < high[0]) | ((chrom == high[0]) & (pos < high[1]))
-        tables.append(table.filter(pa.array(inside)))
+    order = _order(settings, marks)
+    tables = [
+        variant_counts.between(storage.read_table(work_url(place, "slices", i)), low, high, order)
+        for i in reaching
+    ]
     first = storage.read_table(work_url(place, "slices", reaching[0] if reaching else 0))
-    counts, loci, *_ = variant_counts.assemble(
-        tables or [first.slice(0, 0)], columns, settings.case, source
+    counts, loci, no_reads, no_reference = variant_counts.assemble(
+        tables or [first.slice(0, 0)], columns, settings.case, source, order
     )
-    storage.write_bytes(work_url(place, "counts", index, "npz"), to_bytes(counts))
-    storage.write_bytes(work_url(place, "loci", index, "npz"), to_bytes(loci))
+    _write_locations(place, index, counts, loci)
+    dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
+               Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
+    return Assembled(index, len(counts), dropped)
 
 
 def drawn(loci: Loci, seed: int, share: float) -> np.ndarray:

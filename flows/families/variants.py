@@ -15,24 +15,31 @@ from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.families.variant_calls import Decision, Scored
 from flows.families.variant_locations import (
     count_part,
+    counted,
     finish_partition,
-    named_regions,
     read_counts,
     read_loci,
-    regions_of,
     shuffle,
+    sort_part,
     work_url,
 )
 from flows.families.variant_loci import MOST_DEPTHS, conclude_part
 from flows.faults import Fault, InputError
 from flows.ingest import variant_counts
-from flows.ingest.regions import fasta_contigs, names_a_contig
+from flows.ingest.against_fasta import Against
+from flows.ingest.regions import (
+    contigs_of,
+    fasta_contigs,
+    marks_of,
+    named_regions,
+    names_a_contig,
+    regions_of,
+)
 from flows.ingest.sample_sheet import check_samples, check_sheet, read_sheet
 from flows.partition import Part, Slice
 from flows.publish.run import RunPlace
 from flows.publish.variant_report import PartCalls, report
 from flows.publish.vcf import write_vcf
-from flows.schemas import COUNTS
 from flows.settings import VariantSettings
 from flows.storage import InputFile
 from vbmodels.state import from_bytes, to_bytes
@@ -44,11 +51,14 @@ from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 @dataclass(frozen=True)
 class CheckedVariants(Checked):
-    """What the check of one file found, with its samples and replicates."""
+    """What the check of one file found, with its samples and replicates.
+
+    ``named`` are files that the sheet or the settings name, and what marks their versions.
+    """
 
     samples: tuple[str, ...] = ()
     columns: int = 1
-    named: tuple[tuple[str, str], ...] = ()  # what a sheet names: URL, fingerprint
+    named: tuple[tuple[str, str], ...] = ()
 
 
 class Variants:
@@ -63,17 +73,26 @@ class Variants:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
         if file.url.endswith(".csv"):
             return self._check_reads(file.url, settings)
-        rows, samples, faults = variant_counts.check_counts(file.url)
-        return CheckedVariants(rows, tuple(faults), (), tuple(sorted(samples)), 6)
+        marks, against, wrong = (), None, ()
+        try:
+            marks = marks_of(settings)
+            named_regions(settings, marks)
+            if settings.fasta is not None:
+                against = Against(settings, contigs_of(settings, marks))
+        except InputError as error:
+            wrong = error.faults
+        rows, samples, faults = variant_counts.check_counts(file.url, against)
+        return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
     def _check_reads(self, url: str, settings: VariantSettings) -> Checked:
         faults = check_sheet(url, settings, self.compares)
         if faults:
             return Checked(0, tuple(faults))
-        total = sum(r.length for r in regions_of(settings))
+        marks = marks_of(settings)
+        total = sum(r.length for r in regions_of(settings, marks))
         lines = read_sheet(url)
-        urls = sorted({str(settings.fasta), *(x.path for x in lines)})
-        named = tuple((named, storage.fingerprint_of(named)) for named in urls)
+        reads = {x.path: storage.fingerprint_of(x.path) for x in lines}
+        named = tuple(sorted((dict(marks) | reads).items()))
         return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -101,23 +120,17 @@ class Variants:
                 raise InputError(faults)
         each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
         parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
-        # What a sheet names is part of what a partition is made of, though no rows of it are.
-        named = [Slice(url, 0, 0, mark) for c in checked for url, mark in getattr(c, "named", ())]
+        # What is named is part of what a partition is made of, though no rows of it are: the
+        # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
+        marks = dict.fromkeys(mark for c in checked for mark in getattr(c, "named", ()))
+        named = [Slice(url, 0, 0, mark) for url, mark in marks]
         return [Part(part.index, (*part.slices, *named)) for part in parts]
 
     def ingest(self, part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
         """Count the reads of a partition's positions, or sort its rows of counts."""
         if part.slices[0].url.endswith(".csv"):
             return count_part(part, settings, place)
-        table = partition.read(part, None, COUNTS.arrow)
-        wanted = named_regions(settings)
-        names = [name for name in (settings.case, settings.control) if name]
-        table, keys, columns = variant_counts.read_sorted(table, wanted, names)
-        storage.write_table(work_url(place, "slices", part.index), table)
-        about = {"keys": keys, "columns": sorted(columns), "rows": len(table)}
-        url = work_url(place, "slices", part.index, "json")
-        storage.write_bytes(url, json.dumps(about).encode())
-        return Ingested(part.rows, len(table))
+        return sort_part(part, settings, place)
 
     def prepare(
         self, parts: Sequence[Part], settings: VariantSettings, place: RunPlace,
@@ -127,23 +140,24 @@ class Variants:
 
         Where the parts' locations follow one another, partitions are the parts.
         """
-        if parts[0].slices[0].url.endswith(".csv"):
-            indices, own = [part.index for part in parts], True
+        source = parts[0].slices[0].url
+        if source.endswith(".csv"):
+            found, own = each(counted, [part.index for part in parts], place), True
         else:
-            indices, own = shuffle(parts, settings, place, each)
-        sizes = [len(read_loci(place, i).pos) for i in indices]
-        kept = [i for i, size in zip(indices, sizes, strict=True) if size]
+            found, own = shuffle(parts, settings, place, each)
+        kept = [one.index for one in found if one.locations]
         if not kept:
-            raise InputError(
-                [Fault(file=parts[0].slices[0].url, expected="a location with reads",
-                       found="zero depth everywhere")]
-            )  # fmt: skip
-        share = settings.fit_units / max(3 * sum(sizes), 1)
+            looked = source.endswith(".csv") or any(d.count for one in found for d in one.dropped)
+            nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
+            raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
+        share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
         urls = each(finish_partition, kept, settings, place, share)
         storage.write_bytes(work_url(place, "kept", 0, "json"), json.dumps(kept).encode())
         case = read_counts(place, kept[0]).case
         own = own and len(kept) == len(parts)
-        return Prepared(tuple(urls), Counts, _replicate_warnings(case, settings), own)
+        warnings = _replicate_warnings(case, settings)
+        dropped = tuple(dropped for one in found for dropped in one.dropped)
+        return Prepared(tuple(urls), Counts, warnings, own, dropped)
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pysam
@@ -12,10 +13,11 @@ import pysam
 from flows import storage
 from flows.faults import Fault, InputError
 from flows.ingest.alignments import local_alignment, open_alignment, quiet, told
-from flows.ingest.regions import fasta_contigs, in_file, other_names, regions
+from flows.ingest.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.settings import VariantSettings
 
 MOST = 16 * 2**20  # bytes of a sample sheet
+_COLUMNS = ("sample", "replicate", "path")
 CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
 
 
@@ -41,51 +43,79 @@ def read_sheet(url: str) -> list[Alignment]:
     """
     text = storage.read_bytes(url, MOST).decode("utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text))
+    try:
+        lines = [(reader.line_num, line) for line in reader]
+    except csv.Error as error:
+        fault = Fault(file=url, row=reader.line_num + 1, expected="lines of CSV",
+                      found=f"what is none ({error})",
+                      remedy="look for a quotation mark without its partner")  # fmt: skip
+        raise InputError([fault]) from error
     names = [name.strip() for name in reader.fieldnames or []]
-    missing = [name for name in ("sample", "replicate", "path") if name not in names]
-    if missing:
-        raise InputError(
-            [
-                Fault(file=url, column=name, expected="this column",
-                      found=f"the columns {', '.join(names) or 'none'}",
-                      remedy="write a first line sample,replicate,path")
-                for name in missing
-            ]
-        )  # fmt: skip
-    folder, lines, faults = os.path.dirname(url), [], []
+    faults = [
+        Fault(file=url, column=name, expected="this column once",
+              found=f"the columns {', '.join(names) or 'none'}",
+              remedy="write a first line sample,replicate,path")
+        for name in _COLUMNS if names.count(name) != 1
+    ]  # fmt: skip
+    if faults:
+        raise InputError(faults)
+    found: list[Alignment] = []
     seen: dict[tuple[str, str], int] = {}
     read: dict[str, int] = {}
-    for row, line in enumerate(reader, start=2):
+    for row, line in lines:
         cells = {str(k).strip(): str(v or "").strip() for k, v in line.items()}
-        for name in ("sample", "replicate", "path"):
+        for name in _COLUMNS:
             if not cells[name]:
                 faults.append(
                     Fault(file=url, column=name, row=row, expected="a value", found="nothing")
                 )
         key = cells["sample"], cells["replicate"]
         if key in seen:
-            found = f"{key[0]} {key[1]} again, first in row {seen[key]}"
+            again = f"{key[0]} {key[1]} again, first in row {seen[key]}"
             faults.append(
-                Fault(file=url, row=row, expected="each sample's replicates once", found=found)
+                Fault(file=url, row=row, expected="each sample's replicates once", found=again)
             )
         seen.setdefault(key, row)
-        path = cells["path"]
-        if "://" not in path and not os.path.isabs(path):
-            path = storage.join(folder, path) if ".." not in path else os.path.join(folder, path)
+        if not cells["path"]:
+            continue
+        try:
+            path = _beside(url, cells["path"])
+            same = _one_name(path)
+        except storage.StorageError as error:
+            faults.append(
+                Fault(file=url, column="path", row=row, expected="a path or URL", found=str(error))
+            )
+            continue
         # The same reads twice look like two replicates that agree, or like no difference.
-        if cells["path"] and path in read:
-            found = f"{cells['path']} again, first in row {read[path]}"
+        if same in read:
+            again = f"{cells['path']} again, first in row {read[same]}"
             faults.append(
                 Fault(file=url, column="path", row=row, expected="a file of its own for each "
-                      "replicate", found=found)
+                      "replicate", found=again)
             )  # fmt: skip
-        read.setdefault(path, row)
-        lines.append(Alignment(*key, path, row))
+        read.setdefault(same, row)
+        found.append(Alignment(*key, path, row))
     if not lines:
         faults.append(Fault(file=url, expected="at least one line", found="none"))
     if faults:
         raise InputError(faults)
-    return lines
+    return found
+
+
+def _beside(sheet: str, path: str) -> str:
+    """Return a path of a sheet as one that means the same from anywhere."""
+    if "://" in path or os.path.isabs(path):
+        return path
+    folder = os.path.dirname(sheet)
+    return storage.join(folder, path) if ".." not in path else os.path.join(folder, path)
+
+
+def _one_name(path: str) -> str:
+    """Return one name of a file that may have several: links and dots are followed."""
+    if storage.is_local(path):
+        return os.path.realpath(storage.absolute(path))
+    scheme, _, rest = path.partition("://")
+    return f"{scheme}://{os.path.normpath(rest)}"
 
 
 def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> list[Fault]:
@@ -115,12 +145,12 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
         )  # fmt: skip
         return faults
     try:
-        contigs = fasta_contigs(settings.fasta)
-        regions(settings, contigs)
+        marks = marks_of(settings)
+        contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
     except InputError as error:
         return faults + list(error.faults)
     for line in lines:
-        faults += _check_alignment(line, url, settings, contigs)
+        faults += _check_alignment(line, url, settings, contigs, wanted)
     return faults
 
 
@@ -139,42 +169,40 @@ def check_samples(url: str, samples: set[str], settings: VariantSettings) -> lis
 
 
 def _check_alignment(
-    line: Alignment, sheet: str, settings: VariantSettings, contigs: dict[str, int]
-) -> list[Fault]:
+    line: Alignment, sheet: str, settings: VariantSettings, contigs: dict[str, int],
+    wanted: Sequence[Region],
+) -> list[Fault]:  # fmt: skip
     where = {"file": sheet, "column": "path", "row": line.row}
     if storage.is_local(line.path) and not os.path.exists(line.path):
         return [Fault(**where, expected="a BAM or CRAM file", found=f"no file {line.path}")]
     try:
         with quiet(), open_alignment(line.path, settings) as file:
             local = local_alignment(line.path)
-            if not file.has_index():
-                return [_no_index(line.path, where)] if not _make_index(local) else []
-            truncated = _truncated(file, local)
-            names = list(file.references)
+            # Before an index is made: of a part of a file there is none to be made.
+            if _truncated(file, local):
+                found = f"{line.path} is truncated"
+                return [Fault(**where, expected="a whole BAM or CRAM file", found=found)]
+            if not file.has_index() and not _make_index(local):
+                return [_no_index(line.path, where)]
             lengths = dict(zip(file.references, file.lengths, strict=True))
     except storage.TransientStorageError:
         raise
     except (OSError, ValueError, storage.StorageError) as error:
         return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
-    if truncated:
-        return [
-            Fault(**where, expected="a whole BAM or CRAM file", found=f"{line.path} is truncated")
-        ]
-    faults = []
-    for region in regions(settings, contigs):
-        name = in_file(region.contig, names, settings.chr_names)
+    for contig in dict.fromkeys(region.contig for region in wanted):
+        name = in_file(contig, lengths, settings.chr_names)
         if name is None:
-            fault = other_names(line.path, None, region.contig, names, line.path)
-            return [Fault(**{**vars(fault), "found": f"{region.contig!r} of {settings.fasta}"})]
-        if lengths[name] != contigs[region.contig]:
-            faults.append(
+            fault = other_names(line.path, None, contig, lengths, line.path)
+            return [Fault(**{**vars(fault), "found": f"{contig!r} of {settings.fasta}"})]
+        if lengths[name] != contigs[contig]:
+            return [
                 Fault(
-                    file=line.path, expected=f"{name} of {contigs[region.contig]:,} bases as in "
+                    file=line.path, expected=f"{name} of {contigs[contig]:,} bases as in "
                     f"{settings.fasta}", found=f"{lengths[name]:,}",
                     remedy="give the FASTA that the reads were aligned to",
                 )
-            )  # fmt: skip
-    return faults[:1]
+            ]  # fmt: skip
+    return []
 
 
 def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
@@ -193,7 +221,7 @@ def _read_fault(line: Alignment, error: Exception) -> str:
 def _no_index(path: str, where: dict[str, object]) -> Fault:
     return Fault(
         file=str(where["file"]), column="path", row=where["row"],  # type: ignore[arg-type]
-        expected=f"an index beside {path}", found="none, and none can be written there",
+        expected=f"an index beside {path}", found="none, and none can be made",
         remedy=f"run: samtools index {path}",
     )  # fmt: skip
 

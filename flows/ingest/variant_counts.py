@@ -7,8 +7,9 @@ from the slices that reach into it. No step holds more than one slice or partiti
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,17 +18,18 @@ import pyarrow.compute as pc
 
 from flows import storage
 from flows.faults import Fault, InputError
-from flows.ingest.regions import CONTIG_RULE, Region, names_a_contig
+from flows.ingest.against_fasta import Against
+from flows.ingest.regions import CONTIG_RULE, MOST_POS, Region, in_file, names_a_contig
 from flows.schemas import COUNTS
-from vbmodels.state import IntArray, State
+from vbmodels.state import BoolArray, IntArray, State
 from vbmodels.variants.batch import BASES, Counts
 
 MAX_ROWS = 20
 EVERY = 50
-MOST_POS = 2**29  # what a tabix index can hold
 _BATCH = 500_000
 Column = tuple[str, str]  # sample and replicate
-Key = tuple[str, int]  # contig and position
+Order = Mapping[str, int]  # contigs of the FASTA, and which of them each is
+Key = tuple[str | int, int]  # contig, or its place in the order where one is known; position
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,53 @@ class Loci(State):
     forward: np.ndarray | None
 
 
-def check_counts(url: str) -> tuple[int, set[str], list[Fault]]:
-    """Read one file batch by batch; return its rows, its samples and every fault."""
+@dataclass(frozen=True)
+class Sorted:
+    """A slice of rows as a partition's locations need them.
+
+    Attributes
+    ----------
+    table
+        The rows that are wanted, sorted by location.
+    keys
+        Every 50th location, and the last.
+    columns
+        Replicates of the samples that are wanted, whether or not in the regions.
+    other_samples, outside
+        How many rows were left out: of other samples, outside the regions.
+    """
+
+    table: pa.Table
+    keys: list[Key]
+    columns: set[Column]
+    other_samples: int
+    outside: int
+
+
+def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str], list[Fault]]:
+    """Read one file batch by batch; return its rows, its samples and every fault.
+
+    Parameters
+    ----------
+    url
+        The file.
+    against
+        The FASTA that its locations are compared with; None for none.
+    """
     file = storage.parquet_file(url)
     faults = COUNTS.faults(file.schema_arrow, url)
     if faults:
         return 0, set(), faults
     rows, samples = 0, set()
     names = [c.name for c in COUNTS.columns if c.name in file.schema_arrow.names]
-    for batch in storage.read_batches(url, _BATCH):
-        table = pa.table(batch.select(names))
-        samples |= set(table["sample"].cast(pa.string()).unique().to_pylist())
-        faults += _row_faults(table, url, rows)
-        rows += table.num_rows
+    with against or contextlib.nullcontext():
+        for batch in storage.read_batches(url, _BATCH):
+            table = pa.table(batch.select(names))
+            samples |= set(table["sample"].cast(pa.string()).unique().to_pylist())
+            faults += _row_faults(table, url, rows)
+            if against is not None and len(faults) < MAX_ROWS:
+                faults += against.faults(table, url, rows)
+            rows += table.num_rows
     if not rows:
         faults.append(Fault(file=url, expected="at least one row", found="none"))
     return rows, {s for s in samples if s is not None}, faults[:MAX_ROWS]
@@ -103,18 +139,23 @@ def _row_faults(table: pa.Table, url: str, before: int) -> list[Fault]:
 
 
 def read_sorted(
-    table: pa.Table, wanted: Sequence[Region] | None, samples: Sequence[str]
-) -> tuple[pa.Table, list[Key], set[Column]]:
-    """Return these samples' rows sorted by location, every 50th location and the last, replicates.
+    table: pa.Table, samples: Sequence[str], wanted: Sequence[Region] | None, order: Order | None,
+    chr_names: str,
+) -> Sorted:  # fmt: skip
+    """Return the rows that are wanted, sorted by location, and what there is to know of them.
 
     Parameters
     ----------
     table
         A slice of rows.
-    wanted
-        Regions outside of which rows are left out; None for none.
     samples
         Names of the samples whose rows are kept.
+    wanted
+        Regions outside of which rows are left out; None for none.
+    order
+        Contigs of the FASTA: rows take their names and order; None: names as they are, sorted.
+    chr_names
+        The setting: whether ``chr1`` stands for ``1`` there and in regions.
     """
     table = table.select([c.name for c in COUNTS.columns if c.name != "depth"])
     columns = [
@@ -122,26 +163,66 @@ def read_sorted(
         for c in COUNTS.columns
         if c.name != "depth"
     ]
+    if order is not None:
+        columns[0] = _renamed(columns[0], order, chr_names)
     table = pa.table(columns, names=table.column_names)
+    given = len(table)
     table = table.filter(pc.is_in(table["sample"], value_set=pa.array(samples, pa.string())))
-    if wanted is not None:
-        mask = np.zeros(len(table), bool)
-        chrom, pos = table["chrom"].to_numpy(), table["pos"].to_numpy()
-        for region in wanted:
-            inside = (pos > region.start) & (pos <= region.stop)
-            mask |= inside & (chrom == region.contig)
-        table = table.filter(pa.array(mask))
-    table = table.sort_by([("chrom", "ascending"), ("pos", "ascending")])
+    of_samples = len(table)
     pairs = table.select(["sample", "replicate"]).group_by(["sample", "replicate"]).aggregate([])
     found = set(zip(pairs["sample"].to_pylist(), pairs["replicate"].to_pylist(), strict=True))
+    if wanted is not None:
+        table = table.filter(pa.array(_inside(table, wanted, chr_names)))
+    left_out = given - of_samples, of_samples - len(table)
+    names, code = _codes(table["chrom"], order)
+    pos = table["pos"].to_numpy()
+    by_location = np.lexsort((pos, code))
+    table = table.take(pa.array(by_location))
     if not len(table):
-        return table, [], found
-    chrom, pos = table["chrom"].combine_chunks(), table["pos"].to_numpy()
-    code = chrom.dictionary_encode().indices.to_numpy()
+        return Sorted(table, [], found, *left_out)
+    code, pos = code[by_location], pos[by_location]
     first = np.flatnonzero(np.append(True, (np.diff(code) != 0) | (np.diff(pos) != 0)))
     picked = [*first[::EVERY].tolist(), int(first[-1])]
-    keys = list(zip(chrom.take(pa.array(picked)).to_pylist(), pos[picked].tolist(), strict=True))
-    return table, keys, found
+    keys = [(_place(names[c], order), p) for c, p in zip(code[picked], pos[picked].tolist(),
+                                                         strict=True)]  # fmt: skip
+    return Sorted(table, keys, found, *left_out)
+
+
+def _renamed(chrom: pa.ChunkedArray, order: Order, chr_names: str) -> pa.Array:
+    encoded = chrom.combine_chunks().dictionary_encode()
+    names = [in_file(name, order, chr_names) or name for name in encoded.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(encoded.indices)
+
+
+def _inside(table: pa.Table, wanted: Sequence[Region], chr_names: str) -> BoolArray:
+    """Return which rows lie in regions, which are sorted within each contig and apart."""
+    band = {name: i for i, name in enumerate(dict.fromkeys(r.contig for r in wanted))}
+    low = np.array([(band[r.contig] << 32) + r.start for r in wanted], np.int64)
+    high = np.array([(band[r.contig] << 32) + r.stop for r in wanted], np.int64)
+    names, code = _codes(table["chrom"])
+    known = [in_file(name, band, chr_names) for name in names]
+    of = np.array([-1 if name is None else band[name] for name in known], np.int64)[code]
+    at = (of << 32) + table["pos"].to_numpy() - 1
+    # Of all regions only the last that does not start behind a row can hold it.
+    last = np.searchsorted(low, at, side="right") - 1
+    return np.asarray((of >= 0) & (last >= 0) & (at < high[last]))
+
+
+def _place(name: str, order: Order | None) -> str | int:
+    return name if order is None else order.get(name, len(order))
+
+
+def between(table: pa.Table, low: Key | None, high: Key | None, order: Order | None) -> pa.Table:
+    """Return the rows from one location (None: the first) to before another (None: to the last)."""
+    names, code = _codes(table["chrom"], order)
+    place = np.array([_place(name, order) for name in names], object)[code]
+    pos = table["pos"].to_numpy()
+    inside = np.ones(len(table), bool)
+    if low is not None:
+        inside &= (place > low[0]) | ((place == low[0]) & (pos >= low[1]))
+    if high is not None:
+        inside &= (place < high[0]) | ((place == high[0]) & (pos < high[1]))
+    return table.filter(pa.array(inside))
 
 
 def in_order(samples: Sequence[Sequence[Key]]) -> bool:
@@ -157,8 +238,9 @@ def boundaries(samples: Sequence[Sequence[Key]], partitions: int) -> list[Key]:
 
 
 def assemble(
-    tables: Sequence[pa.Table], columns: Sequence[Column], case: str, source: str
-) -> tuple[Counts, Loci, int, int]:
+    tables: Sequence[pa.Table], columns: Sequence[Column], case: str, source: str,
+    order: Order | None,
+) -> tuple[Counts, Loci, int, int]:  # fmt: skip
     """Put the rows of a partition's locations into arrays.
 
     Locations without a read, and those whose reference is not A, C, G or T, are left out.
@@ -173,13 +255,15 @@ def assemble(
         Name of the case's sample.
     source
         For messages.
+    order
+        Contigs of the FASTA, in whose order locations come; None: in that of their names.
 
     Returns
     -------
     counts, loci
         The arrays.
     without_reads, without_reference
-        Locations left out.
+        Rows of the locations that were left out.
 
     Raises
     ------
@@ -189,8 +273,8 @@ def assemble(
     table = pa.concat_tables(tables)
     replicate = _places(table, columns)
     keep = replicate >= 0
-    names, code = _codes(table["chrom"])
-    names, code = np.array(names, dtype=str), code[keep]
+    of, code = _codes(table["chrom"], order)
+    names, code = np.array(of, dtype=str), code[keep]
     pos = table["pos"].to_numpy()[keep]
     reads = np.stack([table[b].to_numpy() for b in BASES], axis=1)[keep]
     letters = pc.index_in(pc.utf8_upper(table["ref"]), value_set=pa.array(list(BASES)))
@@ -214,14 +298,15 @@ def assemble(
     counts = np.zeros((len(unique), len(columns), 4), np.int32)
     counts[at, replicate] = reads
     member = np.array([sample == case for sample, _ in columns])
-    return clean(counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1], None)
+    rows = np.bincount(at, minlength=len(unique))
+    return clean(counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1], None, rows)
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
+def _codes(column: pa.ChunkedArray, order: Order | None = None) -> tuple[list[str], IntArray]:
     """Return the distinct values of a text column, sorted, and the place of each row's there."""
     encoded = column.combine_chunks().dictionary_encode()
     values = encoded.dictionary.to_pylist()
-    names = sorted(values)
+    names = sorted(values, key=lambda name: (_place(name, order), name))
     rank = {name: i for i, name in enumerate(names)}
     of = np.array([rank[v] for v in values], np.int64)
     return names, of[encoded.indices.to_numpy()]
@@ -245,8 +330,12 @@ def clean(
     chrom: np.ndarray,
     pos: IntArray,
     forward: np.ndarray | None,
+    rows: IntArray | None = None,
 ) -> tuple[Counts, Loci, int, int]:
-    """Leave out locations without a read or without a reference base, and count them."""
+    """Leave out locations without a read or without a reference base, and count them.
+
+    Or their ``rows``, [J], where that is how many each location came in.
+    """
     read = counts.any(axis=(1, 2))
     known = ref >= 0
     keep = read & known
@@ -255,7 +344,8 @@ def clean(
         pos[keep].astype(np.int64),
         None if forward is None else forward[keep],
     )
-    without = int((~read).sum()), int((read & ~known).sum())
+    lost = np.ones(len(keep), np.int64) if rows is None else rows
+    without = int(lost[~read].sum()), int(lost[read & ~known].sum())
     return Counts(counts[keep], ref[keep], case), loci, *without
 
 

@@ -75,8 +75,8 @@ def publish(
             for f, c in zip(run.files, run.checked, strict=True)
         ],
         rows_read=sum(i.rows_read for i in ingested),
-        rows_kept=sum(i.rows_kept for i in ingested),
-        dropped=_total_dropped(ingested),
+        rows_kept=sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped),
+        dropped=_total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),
         partitions=len(prepared.partitions),
         iterations=0 if fitted is None else fitted.iterations,
         converged=fitted is None or fitted.converged,
@@ -163,9 +163,9 @@ def _outcome(place: RunPlace, record: RunRecord, findings: Findings) -> dict[str
     }
 
 
-def _total_dropped(ingested: Sequence[Ingested]) -> list[Dropped]:
+def _total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
     total: dict[str, Dropped] = {}
-    for item in (dropped for one in ingested for dropped in one.dropped):
+    for item in dropped:
         before = total.get(item.reason, Dropped(reason=item.reason, count=0))
         total[item.reason] = Dropped(
             reason=item.reason,

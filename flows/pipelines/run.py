@@ -194,7 +194,8 @@ def check_files(
             ]
         ) from error
     checked = stages.map("check", partial(_check, family), files, settings)
-    faults = [fault for one in checked for fault in one.faults]
+    # Once each: what the settings name is looked at with every file.
+    faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
     faults = faults or family.check_together(files, checked)
     if to_fit and isinstance(family, ChecksToFit):
         faults = faults or family.check_to_fit(files, checked)

@@ -27,9 +27,21 @@ class VariantSettings(RunSettings):
         description="Name of the sample it is compared with; empty: the germline test of the "
         "case alone.",
     )
-    fasta: str | None = Field(None, description="Reference FASTA; needed for BAM and CRAM.")
-    bed: str | None = Field(None, description="BED file of the intervals to look at.")
-    region: str | None = Field(None, description="One region, such as 17:7572000-7591000.")
+    fasta: str | None = Field(
+        None,
+        description="Reference FASTA; needed for BAM and CRAM. Counts are compared with it and "
+        "come in the order of its contigs.",
+    )
+    bed: str | None = Field(
+        None,
+        description="BED file of the intervals to look at, plain or packed with gzip; with a "
+        "region, of the parts of them that lie in it.",
+    )
+    region: str | None = Field(
+        None,
+        description="One region, such as 17:7572000-7591000 (positions from 1, both included); "
+        "with a BED file, what both have.",
+    )
     chr_names: Literal["exact", "map"] = Field(
         "exact", description="map: take contig 'chr1' for '1' and the other way round."
     )
