@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from flows import storage
 from flows.faults import InputError
 from flows.ingest.regions import AnyContig, Region, fasta_contigs, regions
 from flows.ingest.sample_sheet import read_sheet
@@ -67,6 +68,24 @@ def test_a_bed_or_fasta_that_changes_during_the_run_is_refused(
     assert code == 1
     assert f"{named} has changed since this run first read it" in err
     assert not (tmp_path / "out" / "latest.json").exists()
+
+
+def test_a_resumed_run_reads_an_edited_bed_anew(capsys, monkeypatch, reads, tmp_path):
+    target, bed = tmp_path / "out", tmp_path / "x.bed"
+    edit_bed(bed, "chr1\t5\t11\n")
+    asked = (*QUICK, *options(fasta=tmp_path / "ref.fa", bed=bed))
+
+    def fails(*args):
+        raise storage.StorageError("the store went away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "_score", fails)
+        assert run(capsys, "variants", reads, target, *asked)[0] == 1
+    (run_id,) = (path.name for path in (target / "runs").iterdir())
+    edit_bed(bed, "chr1\t25\t31\n")
+    code, _, err = run(capsys, "variants", reads, target, *asked, "--resume", run_id)
+    assert code == 0, err
+    assert positions(target) == set(range(26, 32))
 
 
 @pytest.mark.parametrize("changed", ["sheet.csv", "x.bed", "a.bam"])
