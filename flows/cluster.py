@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 import dask
 from dask.utils import parse_bytes
 from distributed import Client, Future, KilledWorker, LocalCluster, get_worker
+from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from flows.block import Job, Order, PartitionMemoryError, joined
@@ -57,6 +58,14 @@ LOCAL = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 0.95,
 }
+_CERTIFICATES = (
+    "tls_ca_file",
+    *(
+        f"tls_{side}_{part}"
+        for side in ("client", "scheduler", "worker")
+        for part in ("cert", "key")
+    ),
+)
 NO_WORKERS = 60.0  # seconds without any worker until a run gives up
 POLL = 0.5  # seconds between two looks at what is late
 DEATHS = 2  # times that a block may lose all workers until it counts as deadly
@@ -198,16 +207,13 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Client]:
             raise ClusterError(
                 f"the memory limit {memory_limit!r} is no size; write one such as 4 GiB"
             ) from error
-    with dask.config.set(LOCAL):
-        cluster = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
-            memory_limit=limit,
-        )
+    try:
+        cluster = _local(workers, limit)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ClusterError(
+            f"cannot start {workers} workers on this machine: {first_line(error)}; look at Dask's "
+            "configuration (DASK_CONFIG), or fit without --workers"
+        ) from error
     try:
         client = _Connecting(cluster, timeout=CONNECT, set_as_default=False)
         try:
@@ -216,6 +222,23 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[Client]:
             _close(client)
     finally:
         cluster.close(timeout=10)
+
+
+def _local(workers: int, limit: int) -> LocalCluster:
+    """Start processes that only this machine can reach, whatever is configured for others."""
+    with dask.config.set(LOCAL):
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            protocol="tcp://",
+            # Named, as what is left out comes from the configuration: certificates of a cluster.
+            security=Security(require_encryption=False, **dict.fromkeys(_CERTIFICATES)),
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
+            memory_limit=limit,
+        )
 
 
 @contextmanager

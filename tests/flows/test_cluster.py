@@ -143,6 +143,26 @@ def block_index(model, q, batch, local, index):
     return index
 
 
+def test_local_workers_start_where_a_cluster_s_certificates_are_configured(tmp_path):
+    """As in the image: DASK_CONFIG names certificates that are not there, and asks for TLS."""
+    root = Path(__file__).parents[2]
+    code = (
+        "from flows.cluster import connect\n"
+        "if __name__ == '__main__':\n"
+        "    with connect(workers=1) as cluster:\n"
+        "        print(cluster.call(len, [1, 2, 3]))\n"
+    )
+    script = tmp_path / "calls.py"
+    script.write_text(code)
+    environment = {
+        **os.environ, "DASK_CONFIG": str(root / "deploy" / "dask.yaml"), "PYTHONPATH": str(root)
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "3\n", done.stderr
+
+
 def held(_):
     """Attempts whose data or jobs this worker holds, after a pause that lets the other work."""
     time.sleep(0.2)
