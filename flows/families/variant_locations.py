@@ -119,8 +119,20 @@ def _refuse_changed(part: Part) -> None:
         storage.refuse_changed(named.url, named.fingerprint)
 
 
-def write_part_counts(part: Part, settings: VariantSettings, target: str) -> int:
-    """Count the reads of all samples at a partition's positions; write rows of the counts table."""
+def write_part_counts(part: Part, settings: VariantSettings, target: str, names: list[str]) -> int:
+    """Count the reads of all samples at a partition's positions; write rows of the counts table.
+
+    Parameters
+    ----------
+    part
+        The partition.
+    settings
+        How reads are counted.
+    target
+        The folder of the files.
+    names
+        Their names, by partition.
+    """
     tables = [
         variant_counts.to_table(
             by_strand.sum(axis=2, dtype=np.int32), ref, region.contig, region.start, columns
@@ -128,7 +140,7 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str) -> int
         for region, by_strand, ref, columns in count_positions(part, settings, compared=False)
     ]
     table = pa.concat_tables(tables)
-    storage.write_table(storage.join(target, f"part-{part.index:05d}.parquet"), table)
+    storage.write_table(storage.join(target, names[part.index]), table)
     return int(table.num_rows)
 
 

@@ -27,6 +27,7 @@ from flows.families.variant_loci import MOST_DEPTHS, conclude_part
 from flows.faults import Fault, InputError
 from flows.ingest import variant_counts
 from flows.ingest.against_fasta import Against
+from flows.ingest.count_files import missing_files
 from flows.ingest.regions import (
     contigs_of,
     fasta_contigs,
@@ -96,12 +97,12 @@ class Variants:
         return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List sample sheets beside other files: a sheet stands alone."""
+        """List sample sheets beside other files, as one stands alone, and counts with gaps."""
         if len(files) > 1 and any(f.url.endswith(".csv") for f in files):
             names = ", ".join(f.url for f in files[:3])
             return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
                           "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
-        return []
+        return missing_files([f.url for f in files])
 
     def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
         """Take files of all samples each by itself, and files of single samples together."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from flows import storage, watch
 from flows.families.variant_locations import write_part_counts
 from flows.families.variants import Variants
 from flows.faults import Fault, InputError
+from flows.ingest.count_files import file_name
 from flows.ingest.sample_sheet import read_sheet
+from flows.partition import Part
 from flows.pipelines.compute import computing, each_of
 from flows.pipelines.run import check_files
 from flows.pipelines.stages import Plain
@@ -45,18 +49,26 @@ def count(
     replicates = len(read_sheet(files[0].url))
     rows = max(1, settings.rows_per_partition * USUAL // max(replicates, USUAL))
     parts = family.plan(files, checked, settings.model_copy(update={"rows_per_partition": rows}))
+    mark = _mark(parts, settings)
+    names = [file_name(mark, part.index, len(parts)) for part in parts]
     watch.current.get().stage("count")
     try:
         with computing(compute) as found:
             written = each_of(found, watch.current.get().part)(
-                write_part_counts, parts, settings, target
+                write_part_counts, parts, settings, target, names
             )
     except BaseException:
-        for name in _counts(target):
+        for name in set(names) & set(_counts(target)):
             storage.delete(storage.join(target, name))
         raise
     line = f"{sum(written):,} rows of counts in {len(written)} files below {target}"
     return {"target": target, "files": len(written), "rows": sum(written), "lines": [line]}
+
+
+def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:
+    """Return a digest of what is counted and how."""
+    text = "|".join([settings.model_dump_json(), *(part.fingerprint for part in parts)])
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _counts(target: str) -> list[str]:

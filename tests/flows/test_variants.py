@@ -286,11 +286,13 @@ def test_a_count_takes_no_folder_with_counts_and_leaves_none_when_it_fails(
     options = ("--set", f"fasta={simbam / 'ref400.fa'}", "--partitions", "3")
     written = count_pipeline.write_part_counts
 
-    def fails(part, settings, target):
+    def fails(part, settings, target, names):
         if part.index == 2:
             raise storage.StorageError("the store went away")
-        return written(part, settings, target)
+        return written(part, settings, target, names)
 
+    (tmp_path / "counts").mkdir()
+    (tmp_path / "counts" / "notes.txt").write_text("mine")
     with monkeypatch.context() as patch:
         patch.setattr(count_pipeline, "write_part_counts", fails)
         code, _, err = run(capsys, "count", source, tmp_path / "counts", *options)
@@ -298,14 +300,19 @@ def test_a_count_takes_no_folder_with_counts_and_leaves_none_when_it_fails(
     assert "the store went away" in err
     assert not list((tmp_path / "counts").glob("*.parquet"))
     assert run(capsys, "count", source, tmp_path / "counts", *options)[0] == 0
+    assert (tmp_path / "counts" / "notes.txt").read_text() == "mine"
     before = [path.stat().st_mtime_ns for path in sorted((tmp_path / "counts").glob("*"))]
     code, _, err = run(capsys, "count", source, tmp_path / "counts", *options)
     assert code == 2
-    assert "expected a folder without counts, found part-00000.parquet" in " ".join(err.split())
+    assert "expected a folder without counts, found counts-" in " ".join(err.split())
     assert before == [p.stat().st_mtime_ns for p in sorted((tmp_path / "counts").glob("*"))]
     code, _, err = run(capsys, "count", tmp_path / "counts", tmp_path / "other", *options)
     assert code == 2
     assert ".csv" in err
+    sorted((tmp_path / "counts").glob("*.parquet"))[1].unlink()
+    code, _, err = run(capsys, "check", "variants", tmp_path / "counts")
+    assert code == 2
+    assert "expected all 3 files of this count, found 2; file 1 is missing" in " ".join(err.split())
 
 
 # With one location each, about twenty partitions have none in the sample.
