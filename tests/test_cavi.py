@@ -127,6 +127,17 @@ def test_a_slow_creep_is_not_convergence():
     assert follow(values, tol=1e-3)[1].converged
 
 
+@pytest.mark.parametrize("rate", [0.9, 0.97, 0.99])
+def test_small_rises_between_leaps_are_not_convergence(rate):
+    """As SQUAREM makes them: a plain step of 1e-10 before each leap, 1e-4 to come in all."""
+    leaps = 1e-4 * (1 - rate) * rate ** np.arange(2000)
+    values = np.cumsum(np.stack([np.full(2000, 1e-10 * rate ** np.arange(2000)), leaps]).T.ravel())
+    taken, steps = follow(values, tol=1e-6, max_iter=5000)
+    assert steps.converged
+    assert values[-1] - taken[-1].elbo < 4e-6
+    assert len(taken) < 4000
+
+
 def test_one_small_rise_is_not_convergence():
     assert not follow([-10.0, -5.0, -3.0, -3.0, -2.0, -1.0])[1].converged
 
