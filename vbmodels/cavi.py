@@ -357,6 +357,7 @@ def _extrapolate(
 WINDOW = 12
 SLOWEST = 0.98  # what a window's rise is taken to shrink by where it does not shrink
 ROUNDING = 1e-14
+SHORTEST = 6  # values: then both looks at them have windows
 
 
 class UntilConverged:
@@ -417,7 +418,7 @@ class UntilConverged:
     def _converged(self, step: Step) -> bool:
         if step.converged is not None:
             return step.converged
-        return len(self.trace) > 3 and all(
+        return len(self.trace) >= SHORTEST and all(
             remaining_rise(self.trace[:end]) <= self.tol * max(1.0, abs(self.trace[-1]))
             for end in (len(self.trace) - 1, len(self.trace))
         )
