@@ -59,6 +59,12 @@ def test_latent_importance_against_quadrature(eta, y, c):
     assert_allclose(got.keyword, above, rtol=1e-6, atol=1e-9)
 
 
+def test_a_listed_word_far_below_zero_keeps_its_digits():
+    eta = np.array([-1e3, -1e5, -1e7])
+    got = latent_importance(eta, np.ones(3, bool), np.full(3, -0.5))
+    assert_allclose(got.mean, -1.0 / eta, rtol=1e-5)  # E z = 1/|eta| - 2/|eta|^3 + ...
+
+
 def test_latent_importance_stays_finite_far_out():
     eta = np.array([-60.0, 60.0, -60.0, 60.0])
     y = np.array([True, True, False, False])

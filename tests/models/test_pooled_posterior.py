@@ -150,6 +150,75 @@ def test_memory_does_not_grow_with_documents_times_draws():
     assert peak[1] - peak[0] < 2e5
 
 
+def short_documents(tau, sizes, labels, etas):
+    """A model that knows w, and documents of these words, their labels and predictors."""
+    batch, _ = simulate_pooled(np.random.default_rng(0), 50, coefficients=typical_coefficients(1))
+    model = PooledVBSS(0.25, document_precision=tau)
+    q = model.init(model.observe(batch), np.random.default_rng(0))
+    q = replace(q, information=np.eye(2) * 1e12, mean=np.array([0.0, 1.0]))
+    raw = q.location[1] + q.scale[1] * etas
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    n = len(sizes)
+    given = replace(
+        batch, x=np.column_stack([np.ones(len(raw)), raw]), y=labels, offsets=offsets,
+        fold=np.zeros(n, np.int64), complete=np.zeros(n, bool),
+        edge_offsets=np.zeros(n + 1, np.int64),
+    )  # fmt: skip
+    return model, q, given
+
+
+def over_intercept_and_alpha(model, q, batch, etas):
+    """P(keyword) of every word, by quadrature over a_d and alpha_d."""
+    sd = model.document_precision**-0.5
+    a, alpha = np.linspace(-8 * sd, 8 * sd, 321)[:, None], (np.arange(300) + 0.5) / 300
+    chances = []
+    for d, (prior_a, prior_b) in enumerate(zip(*model.prior_alpha(q, batch), strict=True)):
+        rows = batch.words(d)
+        mass = stats.norm.pdf(a, 0, sd) * stats.beta.pdf(alpha, prior_a, prior_b)
+        above = [stats.norm.cdf(eta + a) for eta in etas[rows]]
+        for p, y in zip(above, batch.y[rows], strict=True):
+            mass = mass * (p * (1 - alpha) if y else 1 - p * (1 - alpha))
+        chances += [
+            1.0 if y else np.sum(mass * p * alpha / (1 - p * (1 - alpha))) / mass.sum()
+            for p, y in zip(above, batch.y[rows], strict=True)
+        ]
+    return np.array(chances)
+
+
+def test_what_is_not_known_of_a_documents_own_intercept_is_integrated_out():
+    one = np.ones(1)
+    model, q, batch = short_documents(0.25, [1], np.zeros(1, bool), one)
+    assert_allclose(
+        model.predict(q, batch), over_intercept_and_alpha(model, q, batch, one), atol=1e-3
+    )
+    rng = np.random.default_rng(3)
+    sizes = rng.integers(1, 6, 40)
+    etas = rng.normal(-0.3, 1.2, sizes.sum())
+    labels = rng.random(sizes.sum()) < 0.2
+    model, q, batch = short_documents(0.44, sizes, labels, etas)
+    exact = over_intercept_and_alpha(model, q, batch, etas)
+    # What is left is alpha's: its geometric mean stands for it, as in the whole model.
+    local = model.local_step(q, batch, None)
+    for got in (model.predict(q, batch), model.probabilities(q, batch, local)):
+        assert np.abs(got - exact).max() < 0.045
+        assert np.abs(got - exact)[~labels].mean() < 0.012
+        assert np.all(got[labels] == 1.0)
+    plain = model.latent(q, batch, local).keyword
+    assert np.abs(plain - exact)[~labels].mean() > 0.05
+
+
+def test_complete_documents_and_no_documents_at_all_have_probabilities():
+    etas = np.array([0.3, -1.0, 2.0])
+    model, q, batch = short_documents(0.5, [1, 2], np.array([True, False, True]), etas)
+    known = replace(batch, complete=np.array([False, True]))
+    assert_array_equal(model.predict(q, known), [1.0, 0.0, 1.0])
+    none = replace(
+        batch, x=batch.x[:0], y=batch.y[:0], offsets=batch.offsets[:1], fold=batch.fold[:0],
+        complete=batch.complete[:0], edge_offsets=batch.edge_offsets[:1],
+    )  # fmt: skip
+    assert len(model.predict(q, none)) == 0
+
+
 def test_sampler_repeats_itself_and_refuses_nonsense(small):
     model, batch = small
     one, two = (

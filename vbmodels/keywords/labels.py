@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from vbmodels.expfam import Beta
+from vbmodels.expfam import Beta, TruncatedNormal
 from vbmodels.special import trigamma
 from vbmodels.state import BoolArray, FloatArray, IntArray
 
@@ -55,7 +55,9 @@ def latent_importance(eta: FloatArray, y: BoolArray, log_c: FloatArray) -> Laten
     log_norm = np.where(y, log_above, np.logaddexp(log_below, log_missed))
     keyword = np.where(y, 1.0, np.exp(log_missed - log_norm))
     pull = np.where(y, 1.0, np.expm1(log_c))
-    mean = eta + pull * np.exp(-0.5 * eta**2 - LOG_SQRT_2PI - log_norm)
+    mean = np.asarray(eta + pull * np.exp(-0.5 * eta**2 - LOG_SQRT_2PI - log_norm))
+    # Far on the wrong side the two terms cancel.
+    mean[y] = TruncatedNormal(eta[y], np.ones(1)).mean
     return LatentImportance(log_norm, mean, keyword)
 
 

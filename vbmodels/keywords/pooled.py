@@ -41,7 +41,9 @@ from vbmodels.keywords.pooled_information import (
     covariance,
     curvature_of,
     information,
+    own_bend,
 )
+from vbmodels.keywords.pooled_intercept import Labelled, integrated
 from vbmodels.keywords.pooled_restart import Slope, change_of_scale, newton_step
 from vbmodels.moments import Moments
 from vbmodels.state import FloatArray, State, Stats
@@ -340,8 +342,7 @@ class PooledVBSS:
         """
         tau = self.document_precision or 0.0
         gradient = per_document(z.mean - eta, batch.offsets) - tau * intercept
-        mass = per_document(h.kappa, batch.offsets)
-        curvature = per_document(h.known, batch.offsets) - h.rho * mass**2 + tau
+        curvature = own_bend(h, batch.offsets) + tau
         plain = batch.sizes + tau
         step: FloatArray = gradient / np.where(curvature > 1e-3 * plain, curvature, plain)
         return np.clip(step, -LONGEST, LONGEST)
@@ -458,20 +459,42 @@ class PooledVBSS:
         return replace(q, mean=np.ascontiguousarray(vector))
 
     def probabilities(self, q: PooledGlobal, batch: KeywordBatch, local: PooledLocal) -> FloatArray:
-        """Return r = q(z > 0) [W] of the fitted documents: 1 where listed."""
-        return self.latent(q, batch, local).keyword
+        """Return P(keyword) [W] of the fitted documents: 1 where listed.
+
+        r = q(z > 0), or with a document's own intercept its mean over that; w is not
+        integrated out, since the fit's labels are in it already.
+        """
+        return self._keyword(q, batch, local, 1.0)
 
     def predict(self, q: PooledGlobal, batch: KeywordBatch) -> FloatArray:
         """Return P(keyword | labels) [W] of documents that were not fitted; q(w) is frozen.
 
         w is integrated out: Phi(eta) becomes Phi(eta / sqrt(1 + x'C x)), C the covariance
-        of `posterior_covariance`.
+        of `posterior_covariance`; so is a_d (`vbmodels.keywords.pooled_intercept`).
         """
         local = self.local_step(q, batch, None)
-        eta = self._eta(q, batch, local)
-        spread = np.sqrt(1.0 + predictor_variance(q, batch, self.posterior_covariance(q)))
-        log_c = np.repeat(local.log_c, batch.sizes)
-        return latent_importance(eta / spread, batch.y, log_c).keyword
+        variance = predictor_variance(q, batch, self.posterior_covariance(q))
+        return self._keyword(q, batch, local, np.sqrt(1.0 + variance))
+
+    def _keyword(
+        self,
+        q: PooledGlobal,
+        batch: KeywordBatch,
+        local: PooledLocal,
+        spread: FloatArray | float,
+    ) -> FloatArray:
+        """Return P(keyword) [W] with predictors divided by ``spread`` and a_d integrated out."""
+        eta, tau = self._eta(q, batch, local), self.document_precision
+        if tau is None:
+            words = np.repeat(local.log_c, batch.sizes)
+            return latent_importance(eta / spread, batch.y, words).keyword
+        prior_a, prior_b = self.prior_alpha(q, batch)
+        labelled = Labelled(batch.y, batch.offsets, batch.complete, prior_a, prior_b, local.log_c)
+        alpha = Beta(local.missed, prior_b + batch.n_observed)
+        z = labelled.latent(eta, local.log_c)
+        bend = own_bend(self._bend(batch, eta, z, local.log_c, alpha), batch.offsets)
+        width = 1.0 / np.sqrt(np.maximum(bend, 0.0) + tau)
+        return integrated(labelled, eta, spread, local.intercept, width, tau)
 
 
 def _change(before: PooledGlobal, after: PooledGlobal) -> FloatArray:

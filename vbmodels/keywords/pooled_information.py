@@ -63,6 +63,13 @@ def curvature_of(
     )
 
 
+def own_bend(h: Curvature, offsets: IntArray) -> FloatArray:
+    """Return 1'H 1 [D], what the labels say of a document's own intercept."""
+    mass = per_document(h.kappa, offsets)
+    bend: FloatArray = per_document(h.known, offsets) - h.rho * mass**2
+    return bend
+
+
 def information(
     x: FloatArray, location: FloatArray, scale: FloatArray, offsets: IntArray, h: Curvature
 ) -> FloatArray:
