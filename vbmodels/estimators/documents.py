@@ -132,7 +132,7 @@ def read_documents(
     documents: Sequence[Any],
     keywords: Sequence[Any],
     complete: Sequence[bool],
-    ids: Sequence[str] | None,
+    ids: Sequence[str | None],
     rules: WordRules,
 ) -> ReadDocuments:
     """Turn documents into candidate words.
@@ -146,7 +146,7 @@ def read_documents(
     complete
         Whether they are all known.
     ids
-        Names, from which folds follow; None for documents outside of the counts.
+        Names, from which folds follow; None of a document outside of the counts.
     rules
         How text becomes words.
     """
@@ -165,7 +165,8 @@ def read_documents(
     position = np.array([place for part in parts for place in part.position], np.int64)
     _, term = np.unique(np.array(stems, object), return_inverse=True)
     nothing = np.full(len(word), _UNKNOWN, np.int64)
-    folds = [_UNSEEN if ids is None else fold_of(ids[d]) for d in kept]
+    names = [ids[d] for d in kept]
+    folds = [_UNSEEN if name is None else fold_of(name) for name in names]
     tokens = DocumentTokens(
         term=term.astype(np.int64),
         y=np.array([flag for part in parts for flag in part.observed], bool),

@@ -7,6 +7,7 @@ cloning, storing and tags apply, and no others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -23,18 +24,21 @@ from vbmodels.estimators.documents import (
     count_terms,
     read_documents,
 )
-from vbmodels.estimators.tables import cells_of, is_frame, like, names_of
+from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
+from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import DAMPING, WINDOW
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.selection import select_by_fdr, word_ranks
+from vbmodels.state import FloatArray
 
 
 class KeywordExtractor(TransformerMixin, LoopEstimator):
     """Keywords of documents by one regression over the corpus (pooled VBSS of ``keywords``).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
-    and ``keywords`` (lists), ``complete`` and ``doc_id`` where there are any.
+    and ``keywords`` (lists), ``complete`` and ``doc_id`` where there are any. A missing document
+    has no words; tokens go before the text of the same row.
 
     Parameters
     ----------
@@ -152,43 +156,70 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
             If a parameter is out of its range, no word is known, or lengths differ.
         """
         self._validate_params()
-        parts = self._parts(*self._columns(X, y, complete, ids))
+        self._fit(*self._columns(X, y, complete, ids))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None) -> Any:
+        """Fit the regression and return the selected words of the same documents.
+
+        They are selected by the fit's own posterior, with all that is known of the documents;
+        ``fit(X, y).transform(X)`` takes the documents for new ones without known keywords.
+        Parameters are those of `fit`; the answer is that of `transform`.
+        """
+        self._validate_params()
+        found = []
+        for read, batch in self._fit(*self._columns(X, y, complete, ids)):
+            local = self.model_.local_step(self.q_, batch, None)
+            found.append((read, batch, self.model_.probabilities(self.q_, batch, local)))
+        return self._selected(X, self._words(X, ids, found))
+
+    def _fit(
+        self, documents: list[Any], known: list[Any], whole: list[Any], names: list[str]
+    ) -> list[tuple[ReadDocuments, KeywordBatch]]:
+        """Fit, and return each partition's documents as they were read and as arrays."""
+        parts = self._parts(documents, known, whole, names)
         if not any(part.tokens.y.any() for part in parts):
             raise ValueError("expected a known keyword among the documents' words, found none")
-        self._corpus = count_terms(parts)
+        self._corpus, self._names = count_terms(parts), frozenset(names)
         model = PooledVBSS(self.keyword_rate, document_precision=self.document_precision)
-        q = self._run(
-            model, [part.batch(self._corpus, self.window, self.damping) for part in parts]
-        )
+        batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
+        q = self._run(model, batches)
         self.feature_names_ = FEATURE_NAMES
         self.coef_means_ = q.mean
         self._covariance = model.posterior_covariance(q)
         self.coef_sds_ = np.sqrt(np.diag(self._covariance))
         self.keyword_rate_ = q.rate
-        return self
+        return list(zip(parts, batches, strict=True))
 
-    def transform(self, X: Any, keywords: Any = None) -> Any:
+    def transform(self, X: Any, keywords: Any = None, *, ids: Any = None) -> Any:
         """Return the selected words of each document, most probable first.
 
-        Known keywords of new documents help; they are among the selected words. For a table
-        the answer is one of the same kind: doc_id and keywords.
-        """
-        words = self._scored(X, keywords)
-        chosen: list[list[str]] = [[] for _ in range(words["n_documents"])]
-        order = np.lexsort((words["rank"], words["document"]))
-        for i in order:
-            if words["selected"][i]:
-                chosen[words["document"][i]].append(words["term"][i])
-        if not is_frame(X):
-            return chosen
-        return like(X, {"doc_id": words["ids"], "keywords": chosen})
+        Parameters
+        ----------
+        X
+            Documents as for `fit`.
+        keywords
+            Known keywords of each: they help, and are among the selected words.
+        ids
+            The documents' names. One that the fit saw stands for its document: what the fit
+            learned from the labels of that document's fold is then left out of the feature
+            that counts how often a word is a keyword. Without names all documents are new.
 
-    def score_words(self, X: Any, keywords: Any = None) -> Any:
+        Returns
+        -------
+        words
+            A list of words for each document; for a table one of the same kind: doc_id and
+            keywords.
+        """
+        return self._selected(X, self._scored(X, keywords, ids))
+
+    def score_words(self, X: Any, keywords: Any = None, *, ids: Any = None) -> Any:
         """Return every candidate word: doc_id, term, probability, selected and rank.
 
-        In the kind of table of ``X``; for a list of documents a structured array.
+        In the kind of table of ``X``; for a list of documents a structured array. Parameters
+        are those of `transform`.
         """
-        words = self._scored(X, keywords)
+        words = self._scored(X, keywords, ids)
         columns = {
             "doc_id": [words["ids"][d] for d in words["document"]],
             "term": words["term"],
@@ -198,48 +229,67 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
         }
         return like(X if is_frame(X) else None, columns, rows=False)
 
-    def _scored(self, X: Any, keywords: Any) -> dict[str, Any]:
+    def _scored(self, X: Any, keywords: Any, ids: Any) -> dict[str, Any]:
         check_is_fitted(self)
-        documents, known, whole, _ = self._columns(X, keywords, None, None)
-        read = read_documents(documents, known, whole, None, self._rules())
+        documents, known, whole, names = self._columns(X, keywords, None, ids)
+        named = ids is not None or _column(X, "doc_id") is not None
+        seen = [name if named and name in self._names else None for name in names]
+        read = read_documents(documents, known, whole, seen, self._rules())
         batch = read.batch(self._corpus, self.window, self.damping)
-        probability = self.model_.predict(self.q_, batch)
-        selected = select_by_fdr(probability, batch.y, batch.offsets, self.fdr)
-        ids = _column(X, "doc_id") or list(range(_length(X)))
+        return self._words(X, ids, [(read, batch, self.model_.predict(self.q_, batch))])
+
+    def _words(
+        self, X: Any, ids: Any, found: Sequence[tuple[ReadDocuments, KeywordBatch, FloatArray]]
+    ) -> dict[str, Any]:
+        """Return all words of the partitions with their probabilities."""
+        names = _column(X, "doc_id") if ids is None else list(ids)
+        selected = [select_by_fdr(p, batch.y, batch.offsets, self.fdr) for _, batch, p in found]
         return {
-            "ids": ids,
-            "n_documents": len(ids),
-            "document": read.kept[batch.document_of_word],
-            "term": read.surfaces,
-            "probability": probability,
-            "selected": selected,
-            "rank": word_ranks(probability, batch.offsets),
+            "ids": names or list(range(_length(X))),
+            "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),
+            "term": [term for read, _, _ in found for term in read.surfaces],
+            "probability": np.concatenate([p for _, _, p in found]),
+            "selected": np.concatenate(selected),
+            "rank": np.concatenate([word_ranks(p, batch.offsets) for _, batch, p in found]),
         }
+
+    def _selected(self, X: Any, words: dict[str, Any]) -> Any:
+        chosen: list[list[str]] = [[] for _ in words["ids"]]
+        for i in np.lexsort((words["rank"], words["document"])):
+            if words["selected"][i]:
+                chosen[words["document"][i]].append(words["term"][i])
+        if not is_frame(X):
+            return chosen
+        return like(X, {"doc_id": words["ids"], "keywords": chosen})
 
     def _parts(
         self, documents: list[Any], known: list[Any], whole: list[Any], names: list[str]
     ) -> list[ReadDocuments]:
-        """Read the documents of each partition."""
+        """Read the documents of each partition; they keep their numbers among all."""
         size = len(documents)
         parts = np.array_split(np.arange(size), min(self.n_partitions, size))
-        cuts = [slice(part[0], part[-1] + 1) for part in parts]
-        return [
-            read_documents(documents[cut], known[cut], whole[cut], names[cut], self._rules())
-            for cut in cuts
-        ]
+        read = []
+        for part in parts:
+            cut = slice(part[0], part[-1] + 1)
+            some = read_documents(documents[cut], known[cut], whole[cut], names[cut], self._rules())
+            read.append(replace(some, kept=some.kept + part[0]))
+        return read
 
     def _columns(
         self, X: Any, y: Any, complete: Any, ids: Any
-    ) -> tuple[list[Any], list[Any], list[Any], list[str]]:
+    ) -> tuple[list[Any], list[Any], list[bool], list[str]]:
         """Return documents, their known keywords, whether these are all, and names."""
-        documents = _column(X, "tokens") or _column(X, "text") if is_frame(X) else list(X)
+        documents = _documents(X)
         if not documents:
             raise ValueError("expected documents in a list or in a column text or tokens")
         size = len(documents)
         known = _given(y, _column(X, "keywords"), [()] * size, "a list of keywords")
+        known = [() if is_missing(words) else words for words in known]
+        known = [[words] if isinstance(words, str) else words for words in known]
         whole = _given(complete, _column(X, "complete"), [False] * size, "a mark")
+        marks = [not is_missing(mark) and bool(mark) for mark in whole]
         names = _given(ids, _column(X, "doc_id"), list(range(size)), "a name")
-        return documents, known, whole, [str(name) for name in names]
+        return documents, known, marks, [str(name) for name in names]
 
     def _rules(self) -> WordRules:
         stop: Any = self.stop_words
@@ -250,6 +300,21 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
         factor = np.linalg.cholesky(self._covariance)
         noise = rng.standard_normal((count, len(self.coef_means_)))
         return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["word_feature"]}
+
+
+def _documents(X: Any) -> list[Any]:
+    """Return texts or lists of tokens; one that is missing has no words."""
+    if isinstance(X, str):
+        raise ValueError(
+            f"expected a list of documents or a table, got one text ({X[:30]!r}): put it in a list"
+        )
+    if not is_frame(X):
+        return ["" if is_missing(document) else document for document in X]
+    columns = [cells for name in ("tokens", "text") if (cells := _column(X, name)) is not None]
+    return [
+        next((cell for cell in cells if cell is not None), "")
+        for cells in zip(*columns, strict=True)
+    ]
 
 
 def _column(X: Any, name: str) -> list[Any] | None:

@@ -1,0 +1,108 @@
+"""Keywords as an estimator: what a fit knows of its own documents, and input as users have it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import roc_auc_score
+
+from tests.estimators import data
+from vbmodels.estimators import KeywordExtractor
+
+
+def extractor(**options):
+    return KeywordExtractor(keyword_rate=0.3, stop_words=None, **options)
+
+
+@pytest.fixture(scope="module")
+def given():
+    texts, known, _ = data.documents()
+    return texts, known
+
+
+@pytest.fixture(scope="module")
+def fitted(given):
+    return extractor().fit(*given)
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+@pytest.mark.parametrize("precision", [None, 2.0])
+def test_fit_transform_keeps_the_known_keywords(given, partitions, precision):
+    texts, known = given
+    asked = extractor(n_partitions=partitions, document_precision=precision)
+    chosen = asked.fit_transform(texts, known)
+    assert [set(k) <= set(c) for k, c in zip(known, chosen, strict=True)] == [True] * len(texts)
+    table = pa.table({"tokens": texts, "keywords": known, "doc_id": list(map(str, range(40)))})
+    told = extractor().fit_transform(table)
+    assert told["doc_id"].to_pylist() == table["doc_id"].to_pylist()
+    if precision is None and partitions == 1:
+        assert told["keywords"].to_pylist() == chosen
+
+
+def test_a_fitted_documents_own_labels_do_not_raise_its_words():
+    """Labels are noise: without names the fit's counts of labels give them away."""
+    auc = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        words = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)]
+        texts = [[words[i] for i in rng.integers(0, 600, 40)] for _ in range(80)]
+        known = [list(rng.choice(sorted(set(text)), 6, replace=False)) for text in texts]
+        found = extractor().fit(texts, known)
+        told = found.score_words(texts, ids=range(80))
+        y = [w in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
+        auc.append(roc_auc_score(y, told["probability"]))
+    assert abs(np.mean(auc) - 0.5) < 0.06
+
+
+def test_names_that_the_fit_did_not_see_are_those_of_new_documents(given, fitted):
+    texts, _ = given
+    other = [f"new {i}" for i in range(len(texts))]
+    named = fitted.score_words(texts, ids=other)
+    assert list(dict.fromkeys(named["doc_id"].tolist())) == other
+    assert_array_equal(named["probability"], fitted.score_words(texts)["probability"])
+    table = pd.DataFrame({"tokens": texts, "doc_id": range(len(texts))})
+    seen = fitted.score_words(table)["probability"]
+    assert_array_equal(seen, fitted.score_words(texts, ids=range(len(texts)))["probability"])
+    assert not np.array_equal(seen, named["probability"])
+
+
+def test_a_missing_document_has_no_words(given, fitted):
+    texts, known = given
+    joined = [" ".join(text) for text in texts]
+    for hole in (None, float("nan"), pd.NA):
+        assert fitted.transform([joined[0], hole])[1] == []
+    table = pd.DataFrame({"text": [*joined[:-1], None], "keywords": known})
+    for kind in (table, pa.table({"text": [*joined[:-1], None], "keywords": known})):
+        assert_allclose(
+            extractor().fit(kind).coef_means_,
+            extractor().fit(joined[:-1], known[:-1]).coef_means_,
+            atol=1e-6,
+        )
+    assert fitted.transform(table)["keywords"].tolist()[-1] == []
+
+
+def test_tokens_go_before_the_text_of_the_same_row(given, fitted):
+    texts, _ = given
+    joined = [" ".join(text) for text in texts]
+    table = pa.table({"tokens": [texts[0], None, None], "text": [joined[3], joined[1], None]})
+    expected = fitted.transform([texts[0], texts[1], []])
+    assert fitted.transform(table)["keywords"].to_pylist() == expected
+
+
+def test_a_bare_text_is_no_list_of_documents(given, fitted):
+    for call in (fitted.transform, fitted.score_words, extractor().fit):
+        with pytest.raises(ValueError, match=r"expected a list of documents .* got one text"):
+            call("a word here")
+
+
+@pytest.mark.parametrize("hole", [None, float("nan"), pd.NA])
+def test_missing_keywords_and_marks_are_none(given, hole):
+    texts, known = given
+    none = extractor().fit(texts, [*known[:-1], []], complete=[True] * 39 + [False])
+    found = extractor().fit(texts, [*known[:-1], hole], complete=[True] * 39 + [hole])
+    assert_array_equal(found.coef_means_, none.coef_means_)
+    one = extractor().fit(texts, [" ".join(words) for words in known])
+    assert_array_equal(one.coef_means_, extractor().fit(texts, known).coef_means_)
