@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
-from vbmodels.estimators.tables import is_frame, is_missing, like, names_of
+from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, objects_of
 from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
@@ -230,9 +230,9 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
             if is_missing(filled[row, d]):
                 filled[row, d] = self.categories_[d][int(np.argmax(chance))]
         if is_frame(X):
-            columns = {n: filled[:, d].tolist() for d, n in enumerate(names_of(X))}
-            return like(X, columns)
-        return filled.astype(np.asarray(X).dtype)
+            columns = {str(d): column.tolist() for d, column in enumerate(filled.T)}
+            return like(X, columns, labels=labels_of(X))
+        return filled.astype(_array(X).dtype)
 
     def _applied(self, X: Any) -> tuple[RowFindings, Any]:
         check_is_fitted(self)
@@ -241,14 +241,28 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
         return apply(self.model_, self.q_, batch, None, self._options), cells
 
     def _cells(self, X: Any, reset: bool) -> Any:
-        found = self._table(
-            X,
-            reset=reset,
-            dtype=None,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
-        return found.astype(object)
+        """Return the cells as objects [rows, columns]: no number or mark turns into another."""
+        least = 2 if reset else 1
+        if is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            X = objects_of(X)
+            found = check_array(
+                X, dtype=None, ensure_all_finite=False, ensure_min_samples=least, estimator=self
+            )
+        else:
+            found = self._table(
+                _array(X),
+                reset=reset,
+                dtype=None,
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=least,
+            ).astype(object)
+        for (n, d), cell in np.ndenumerate(found):
+            if isinstance(cell, float | np.floating) and np.isinf(cell):
+                raise ValueError(
+                    f"expected no infinity in a table, found {cell} in row {n}, column {d}"
+                )
+        return found
 
     @property
     def _levels(self) -> IntArray:
@@ -294,6 +308,13 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
         noise = rng.standard_normal((count, *self.weight_means_.shape))
         drawn: FloatArray = self.weight_means_ + np.einsum("jkl,sjl->sjk", factor, noise)
         return {"weight": drawn[None]}, dims
+
+
+def _array(X: Any) -> Any:
+    """Return lists as an array of objects: among text NaN would turn into the word."""
+    if isinstance(X, list | tuple):
+        return np.array(X, dtype=object)
+    return X if hasattr(X, "dtype") else np.asarray(X)
 
 
 def _text(cell: Any) -> str:

@@ -25,14 +25,39 @@ def is_frame(table: Any) -> bool:
 
 
 def names_of(table: Any) -> list[str]:
-    """Return the names of the columns."""
-    return [str(name) for name in (table.column_names if is_arrow(table) else table.columns)]
+    """Return the names of the columns as text."""
+    return [str(name) for name in labels_of(table)]
+
+
+def labels_of(table: Any) -> Any:
+    """Return the names of the columns as the table has them: pandas takes numbers too."""
+    return table.column_names if is_arrow(table) else table.columns
 
 
 def cells_of(table: Any, name: str) -> list[Any]:
-    """Return one column as Python objects, None where a cell is missing."""
-    cells = table.column(name).to_pylist() if is_arrow(table) else table[name].to_list()
+    """Return the column of this name, as text, as Python objects, None where one is missing."""
+    return cells_at(table, names_of(table).index(name))
+
+
+def cells_at(table: Any, place: int) -> list[Any]:
+    """Return one column by its place as Python objects, None where a cell is missing."""
+    if is_arrow(table):
+        cells = table.column(place).to_pylist()
+    elif hasattr(table, "iloc"):
+        cells = table.iloc[:, place].to_list()
+    else:
+        cells = table[labels_of(table)[place]].to_list()
     return [None if is_missing(cell) else cell for cell in cells]
+
+
+def objects_of(table: Any) -> Any:
+    """Return a table's cells as an array of objects [N, D], None where one is missing."""
+    columns = [cells_at(table, place) for place in range(len(labels_of(table)))]
+    result = np.empty((len(columns[0]) if columns else 0, len(columns)), object)
+    for d, cells in enumerate(columns):
+        for n, cell in enumerate(cells):
+            result[n, d] = cell
+    return result
 
 
 def is_missing(cell: Any) -> bool:
@@ -79,14 +104,10 @@ def as_matrix(table: Any) -> Any:
     try:
         return numbers_of(table, names)
     except ValueError:
-        columns = [cells_of(table, name) for name in names]
-        result = np.empty((len(columns[0]), len(names)), object)
-        for d, cells in enumerate(columns):
-            result[:, d] = cells
-        return result
+        return objects_of(table)
 
 
-def like(given: Any, columns: Mapping[str, Any], rows: bool = True) -> Any:
+def like(given: Any, columns: Mapping[str, Any], rows: bool = True, labels: Any = None) -> Any:
     """Return columns as a table of the kind of ``given``.
 
     Parameters
@@ -99,6 +120,8 @@ def like(given: Any, columns: Mapping[str, Any], rows: bool = True) -> Any:
         The columns by name, all of one length.
     rows
         Whether the result's rows are those of ``given``, so that pandas keeps their index.
+    labels
+        Names of a table's columns in place of those in ``columns``; see `labels_of`.
 
     Examples
     --------
@@ -107,11 +130,14 @@ def like(given: Any, columns: Mapping[str, Any], rows: bool = True) -> Any:
            [2. , 0.5]])
     """
     if is_arrow(given):
-        return type(given).from_pydict(dict(columns))
+        made = type(given).from_pydict(dict(columns))
+        return made if labels is None else made.rename_columns(labels)
     if is_frame(given):
         made = type(given)(dict(columns))
         if rows and hasattr(given, "index") and hasattr(made, "index"):
             made.index = given.index
+        if labels is not None:
+            made.columns = labels
         return made
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     kinds = {array.dtype for array in arrays.values()}

@@ -1,0 +1,96 @@
+"""Latent features of tables as users have them: a category is what its cell says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_array_equal
+
+from tests.estimators import data
+from vbmodels.estimators import LatentFeatures
+
+ASKED = {"anneal": 5, "starts": 1, "tol": 1e-4, "random_state": 0}
+
+
+def features():
+    return LatentFeatures(2, **ASKED)
+
+
+def marks(rows=200):
+    """The table of words as marks, yes for True."""
+    return data.categories(rows=rows)[0] == "yes"
+
+
+def test_marks_of_an_arrow_table_are_those_of_pandas():
+    named = {f"c{d}": column.tolist() for d, column in enumerate(marks().T)}
+    arrow, frame = pa.table(named), pd.DataFrame(named)
+    found = features().fit(arrow)
+    assert sorted(found.categories_[0]) == [False, True]
+    assert_array_equal(found.transform(frame), np.asarray(found.transform(arrow).to_pandas()))
+    holes = pa.table({**named, "c0": [None, *named["c0"][1:]]})
+    filled = features().fit(holes).impute(holes)
+    assert filled["c0"].type == pa.bool_()
+    assert filled["c0"].to_pylist()[1:] == named["c0"][1:]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table])
+def test_long_numbers_stay_apart(kind):
+    has = marks()
+    named = {f"c{d}": (2**53 + column).tolist() for d, column in enumerate(has.T)}
+    found = features().fit(kind(named))
+    assert sorted(found.categories_[0]) == [2**53, 2**53 + 1]
+
+
+def test_columns_of_every_type_stand_side_by_side():
+    has = marks()
+    frame = pd.DataFrame(
+        {
+            "mark": pd.array(has[:, 0], dtype="boolean"),
+            "count": pd.array(has[:, 1].astype(int), dtype="Int64"),
+            "word": pd.Categorical(np.where(has[:, 2], "a", "b")),
+        }
+    )
+    frame.loc[3, ["mark", "count"]] = pd.NA
+    found = features().fit(frame)
+    assert [sorted(c) for c in found.categories_] == [[False, True], [0, 1], ["a", "b"]]
+    assert {type(c) for c in found.categories_[1]} == {int}
+    numbers = frame[["count"]].assign(other=frame["count"])
+    filled = features().fit(numbers).impute(numbers)
+    assert filled["count"].tolist() == [int(c) for c in filled["count"]]
+    assert filled["count"].dtype.kind == "i"
+
+
+def test_the_names_of_columns_come_back_as_they_were():
+    words = data.categories()[0].astype(object)
+    words[0, 0] = None
+    for labels in ([0, 1, 2, 3, 4], list("abcde"), [("x", i) for i in range(5)]):
+        frame = pd.DataFrame(words, columns=labels, index=np.arange(200) + 7)
+        found = features().fit(frame)
+        filled = found.impute(frame)
+        assert filled.columns.equals(frame.columns)
+        assert filled.index.equals(frame.index)
+        assert_array_equal(filled.to_numpy()[1:], words[1:])
+        assert filled.iloc[0, 0] in ("yes", "no")
+
+
+@pytest.mark.parametrize("hole", [float("nan"), None, pd.NA])
+def test_a_gap_in_a_list_of_lists_is_no_category(hole):
+    rows = data.categories()[0].tolist()
+    rows[0][0] = hole
+    found = features().fit(rows)
+    assert found.categories_[0] == ["no", "yes"]
+    filled = found.impute(rows)
+    assert filled[0, 0] in ("yes", "no")
+    assert_array_equal(filled[1:], np.array(rows[1:]))
+
+
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pa.table, lambda named: np.column_stack(list(named.values()))]
+)
+def test_infinity_is_refused_with_its_place(kind):
+    named = {f"c{d}": column.astype(float) for d, column in enumerate(marks().T)}
+    named["c1"][2] = np.inf
+    with pytest.raises(ValueError, match=r"found inf in row 2, column 1|contains infinity"):
+        features().fit(kind(named))
