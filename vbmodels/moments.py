@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from vbmodels.state import FloatArray, Stats
 
 CONSTANT = 1e-9
+"""A column whose standard deviation is this share of its size or less counts as constant."""
+LARGEST = 1e150
+"""Size of a number whose square, and sums of such, are still numbers."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,11 @@ class Moments(Stats):
     def sd(self) -> FloatArray:
         """Return each column's standard deviation [P], infinite for a constant column.
 
-        Divided by it, a constant column is zero: it is dropped without a special case.
+        Divided by it, a constant column is zero: it is dropped without a special case. What
+        counts as constant does not depend on the column's unit.
         """
         if self.weight <= 0.0:
             return np.full(len(self.mean), np.inf)
         sd = np.sqrt(np.maximum(np.diag(self.scatter), 0.0) / self.weight)
-        return np.where(sd > CONSTANT * np.maximum(1.0, np.abs(self.mean)), sd, np.inf)
+        # Above, not from: a column of zeros has no size, and is constant too.
+        return np.where(sd > CONSTANT * np.hypot(self.mean, sd), sd, np.inf)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from flows.faults import Fault
 from flows.ingest.row_faults import row_faults
 from flows.ingest.slabs import joined_faults
+from vbmodels.moments import LARGEST
 from vbmodels.state import IntArray
 
 NOT_KNOWN = -1
@@ -46,7 +47,7 @@ class Thin:
     prints
         Digest of each row's ``bag_features``.
     faults
-        Numbers that are not finite.
+        Numbers that are not finite, or too large to be squared.
     """
 
     table: pa.Table
@@ -175,8 +176,8 @@ def _lengths(
 
 def _not_finite(column: Any, name: str, file: str) -> list[Fault]:
     flat = column.flatten()
-    values = flat.to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(~np.isfinite(values))
+    values = flat.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
     if not wrong.size:
         return []
     parents = np.asarray(pc.list_parent_indices(column))
@@ -188,10 +189,16 @@ def _not_finite(column: Any, name: str, file: str) -> list[Fault]:
     }
     return row_faults(
         rows,
-        lambda row: differs(file, name, "finite numbers",
+        lambda row: differs(file, name, _expected(found[row][1]),
                             f"{_shown(found[row][1])} at place {found[row][0]}", row + 1,
-                            "fill the gap or leave the row out"),
+                            "fill the gap, rescale the numbers or leave the row out"),
     )  # fmt: skip
+
+
+def _expected(value: float | None) -> str:
+    if value is not None and np.isfinite(value):
+        return f"numbers of at most {LARGEST:g} in size"
+    return "finite numbers"
 
 
 def _shown(value: float | None) -> str:

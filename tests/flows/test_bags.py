@@ -293,6 +293,10 @@ BAD = {
         {"features": nth(LISTS, 9, [0.0, float("nan")])},
         "row 10: expected finite numbers, found NaN at place 2",
     ),
+    "huge": (
+        {"features": nth(LISTS, 9, [1e200, 1.0])},
+        "row 10: expected numbers of at most 1e+150 in size, found 1e+200 at place 1",
+    ),
     "null_inside": ({"features": nth(LISTS, 9, [None, 1.0])}, "found null at place 1"),
     "twice": (
         {"instance_id": nth(instances()["instance_id"].to_pylist(), 1, "0")},

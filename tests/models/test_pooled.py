@@ -115,6 +115,16 @@ def test_moments_keep_their_digits_far_from_zero():
     assert_allclose(total.about(rows[0]), (rows - rows[0]).T @ (rows - rows[0]), rtol=1e-6)
 
 
+def test_what_is_constant_does_not_depend_on_the_unit():
+    rows = np.random.default_rng(1).standard_normal((50, 3)) + np.array([0.0, 3.0, 1e10])
+    rows[:, 2] = rows[0, 2] * (1.0 + 1e-12 * rows[:, 0])
+    for unit in (1e-100, 1e-12, 1.0, 1e12, 1e100):
+        sd = Moments.of(unit * rows).sd()
+        assert_allclose(sd[:2], unit * rows.std(0)[:2], rtol=1e-12)
+        assert np.isinf(sd[2])
+    assert np.isinf(Moments.of(np.zeros((5, 1))).sd())
+
+
 def test_constant_columns_do_no_harm(corpus):
     batch, truth = corpus
     model = PooledVBSS(keyword_rate=truth.keyword_rate)

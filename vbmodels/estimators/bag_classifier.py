@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.estimators.bag_data import GivenBags, read_bags
 from vbmodels.estimators.base import LoopEstimator
+from vbmodels.estimators.tables import is_missing
 from vbmodels.mil.batch import UNLABELLED, split
 from vbmodels.state import FloatArray
 
@@ -39,7 +40,7 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
             where there are several modalities), or a long table; see
             `vbmodels.estimators.bag_data.read_bags`.
         y
-            The bags' labels, two classes, [bags]; None or NaN: unlabelled. A table may have
+            The bags' labels, two classes, [bags]; None, NaN or NA: unlabelled. A table may have
             them in its column ``label`` instead.
 
         Raises
@@ -56,13 +57,12 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
                 f"expected a label for each of the {len(self._given.ids)} bags, found "
                 f"{'none' if labels is None else len(labels)}"
             )
-        known = [label for label in labels if label is not None and label == label]
+        known = [label for label in labels if not is_missing(label)]
         self.classes_ = np.unique(known)
         if len(self.classes_) != 2:
             raise ValueError(f"expected bags of two classes, found {len(self.classes_)}")
         code = [
-            int(label == self.classes_[1]) if label is not None and label == label else UNLABELLED
-            for label in labels
+            UNLABELLED if is_missing(label) else int(label == self.classes_[1]) for label in labels
         ]
         self._run(self._model(), split(self._given.bags(code), self.n_partitions))
         self._given = _form_of(self._given)

@@ -10,6 +10,7 @@ import numpy as np
 
 from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of
 from vbmodels.mil.batch import UNLABELLED, Bags, Instances, bags
+from vbmodels.moments import LARGEST
 from vbmodels.state import FloatArray, IntArray
 
 BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
@@ -85,28 +86,35 @@ def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
         Says what was expected, what was found, and in which bag.
     """
     wanted = () if like is None else like.columns
-    found = _from_table(X, wanted) if is_frame(X) else _from_list(X)
-    for k, of in enumerate(found.instances):
-        if not np.isfinite(of.features).all():
-            n, d = np.argwhere(~np.isfinite(of.features))[0]
-            bag = found.ids[int(of.bag[n])]
-            raise ValueError(f"expected finite features, found {of.features[n, d]} in bag {bag!r}")
-        if like is not None and k < len(like.instances):
-            expected = like.instances[k].n_features
-            if of.n_features != expected:
-                raise ValueError(f"expected {expected} features, found {of.n_features}")
+    found = _from_table(X, wanted) if is_frame(X) else _from_list(X, like)
     if like is not None and found.modalities != like.modalities:
         raise ValueError(f"expected modalities {like.modalities}, found {found.modalities}")
+    for k, of in enumerate(found.instances):
+        _check_sizes(of, found.ids)
+        if like is not None and of.n_features != like.instances[k].n_features:
+            expected = like.instances[k].n_features
+            raise ValueError(f"expected {expected} features, found {of.n_features}")
     return found
 
 
-def _from_list(X: Any) -> GivenBags:
+def _check_sizes(of: Instances, ids: Sequence[Any]) -> None:
+    odd = ~(np.abs(of.features) <= LARGEST)
+    if odd.any():
+        n, d = np.argwhere(odd)[0]
+        value = of.features[n, d]
+        expected = "finite features"
+        if np.isfinite(value):
+            expected = f"features of at most {LARGEST:g} in size (rescale them)"
+        raise ValueError(f"expected {expected}, found {value} in bag {ids[int(of.bag[n])]!r}")
+
+
+def _from_list(X: Any, like: GivenBags | None) -> GivenBags:
     if not hasattr(X, "__len__") or isinstance(X, str) or not len(X):
         raise ValueError("expected a list with an array for each bag, or a table with bag_id")
     first = X[0]
     if isinstance(first, Mapping):
-        names = tuple(str(name) for name in first)
-        rows = [[entry[name] for name in first] for entry in X]
+        names = _keys(first, like)
+        rows = [_in_order(entry, names, i) for i, entry in enumerate(X)]
     elif isinstance(first, tuple):
         names = tuple(str(k) for k in range(len(first)))
         rows = [list(entry) for entry in X]
@@ -116,13 +124,34 @@ def _from_list(X: Any) -> GivenBags:
     odd = next((i for i, entry in enumerate(rows) if len(entry) != width), None)
     if odd is not None:
         raise ValueError(f"expected {width} modalities in bag {odd}, found {len(rows[odd])}")
-    instances = tuple(_stacked([entry[k] for entry in rows]) for k in range(width))
+    known = like.instances if like is not None and like.modalities == names else ()
+    instances = tuple(
+        _stacked([entry[k] for entry in rows], known[k].n_features if known else 0)
+        for k in range(width)
+    )
     return GivenBags(instances, names, tuple(range(len(rows))), None, None)
 
 
-def _stacked(arrays: Sequence[Any]) -> Instances:
+def _keys(first: Mapping[Any, Any], like: GivenBags | None) -> tuple[str, ...]:
+    """Return the modalities in the order of the fit, or else in that of the first bag."""
+    names = tuple(str(name) for name in first)
+    known = like.modalities if like is not None else None
+    return known if known is not None and set(known) == set(names) else names
+
+
+def _in_order(entry: Mapping[Any, Any], names: tuple[str, ...], i: int) -> list[Any]:
+    found = {str(name): array for name, array in entry.items()}
+    if set(found) != set(names):
+        raise ValueError(f"expected modalities {names} in bag {i}, found {tuple(found)}")
+    return [found[name] for name in names]
+
+
+def _stacked(arrays: Sequence[Any], known: int) -> Instances:
+    """Return instances of all bags; without any they have the known number of features."""
     read = [np.asarray(array, np.float64) for array in arrays]
-    width = next((a.shape[1] for a in read if a.ndim == 2 and a.size), None)
+    widths = [a.shape[1] for a in read if a.ndim == 2]
+    full = [a.shape[1] for a in read if a.ndim == 2 and a.size]
+    width = next(iter(full), max(widths, default=0) or known)
     for i, array in enumerate(read):
         if array.size and (array.ndim != 2 or array.shape[1] != width):
             raise ValueError(
@@ -130,8 +159,7 @@ def _stacked(arrays: Sequence[Any]) -> Instances:
                 f"{array.shape}"
             )
     sizes = [len(a) if a.size else 0 for a in read]
-    rows = [a for a in read if a.size]
-    features = np.concatenate(rows) if rows else np.empty((0, 0))
+    features = np.concatenate([np.empty((0, width)), *(a for a in read if a.size)])
     return Instances(features, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 

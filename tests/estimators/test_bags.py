@@ -1,0 +1,70 @@
+"""Bags as users have them: empty ones, dicts in any order, gaps among the labels, sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from tests.estimators import data
+from vbmodels.estimators import MILGPClassifier, MultimodalMIC
+
+BAGS = [MultimodalMIC(random_state=0), MILGPClassifier(n_inducing=10, random_state=0)]
+
+
+@pytest.mark.parametrize("estimator", BAGS, ids=lambda e: type(e).__name__)
+def test_bags_without_instances_are_predicted_alone_and_among_others(estimator):
+    x, y = data.bags()
+    found = clone(estimator).fit(x, y)
+    empty = np.empty((0, 2))
+    among = found.predict_proba([x[0], empty])
+    for alone in ([empty], [empty, empty], [[]]):
+        assert_allclose(found.predict_proba(alone)[0], among[1], atol=1e-12)
+    with pytest.raises(ValueError, match="expected 2 features, found 3"):
+        found.predict_proba([np.empty((0, 3))])
+
+
+def test_modalities_of_a_dict_stand_in_any_order():
+    x, y = data.bags()
+    rng = np.random.default_rng(1)
+    bags = [{"image": bag, "text": rng.standard_normal((3, 4))} for bag in x]
+    found = clone(BAGS[0]).fit(bags, y)
+    turned = [dict(reversed(bag.items())) for bag in bags]
+    assert_array_equal(found.predict_proba(turned), found.predict_proba(bags))
+    assert_array_equal(found.predict_proba([bags[0], turned[1]]), found.predict_proba(bags[:2]))
+    with pytest.raises(ValueError, match=r"expected modalities \('image', 'text'\) in bag 1"):
+        found.predict_proba([bags[0], {"image": x[1]}])
+    with pytest.raises(ValueError, match=r"expected modalities \('image', 'text'\), found"):
+        found.predict_proba([{"image": x[1]}])
+
+
+def test_columns_with_numbers_for_names():
+    x, y = data.bags()
+    frame = pd.DataFrame(data.long_table(x, y))
+    numbered = frame.rename(columns={"f0": 0, "f1": 1})
+    expected = clone(BAGS[0]).fit(frame).predict_proba(frame)
+    assert_array_equal(clone(BAGS[0]).fit(numbered).predict_proba(numbered), expected)
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA])
+def test_a_gap_among_the_labels_is_a_bag_without_one(gap):
+    x, y = data.bags()
+    found = clone(BAGS[0]).fit(x, [gap, *y[1:]])
+    assert found.classes_.tolist() == [0, 1]
+    assert_array_equal(
+        found.predict_proba(x), clone(BAGS[0]).fit(x, [None, *y[1:]]).predict_proba(x)
+    )
+
+
+@pytest.mark.parametrize("estimator", BAGS, ids=lambda e: type(e).__name__)
+def test_features_too_large_to_be_squared_are_refused(estimator):
+    x, y = data.bags()
+    huge = [*x[:3], x[3] * 1e200, *x[4:]]
+    with pytest.raises(ValueError, match=r"at most 1e\+150 in size .* in bag 3"):
+        clone(estimator).fit(huge, y)
+    assert (
+        clone(estimator).fit([bag * 1e149 for bag in x], y).score([bag * 1e149 for bag in x], y)
+        > 0.8
+    )
