@@ -273,6 +273,27 @@ def test_reference_bases_are_single_letters_or_places():
             VariantTester().fit(counts, ref=some, case=case)
 
 
+def test_counts_without_locations_and_odd_references_are_refused():
+    counts, ref, case = data.reads()
+    found = VariantTester().fit(counts, ref=ref, case=case)
+    for call in (VariantTester().fit, found.test):
+        with pytest.raises(ValueError, match="at least one location, got none"):
+            call(counts[:0], ref=ref[:0], case=case)
+        with pytest.raises(ValueError, match=r"each of 60 locations, got the shape \(\)"):
+            call(counts, ref=0, case=case)
+        with pytest.raises(ValueError, match=r"each of 60 locations, got the shape \(59,\)"):
+            call(counts, ref=ref[:59], case=case)
+        for odd in (9, 0.5, 9.0):
+            for others in (ref.tolist(), ["A"] * 60):
+                with pytest.raises(ValueError, match=f"in ref, got {odd} at location 3"):
+                    call(counts, ref=[*others[:3], odd, *others[4:]], case=case)
+    whole = VariantTester()._read(counts, ref.astype(float), case)
+    assert_array_equal(whole.counts.ref, ref)
+    frame = pd.DataFrame(data.counts_table(counts, case))
+    with pytest.raises(ValueError, match="expected the samples case and control, found no row"):
+        found.test(frame[:0])
+
+
 def sampled_by(weight):
     return MixtureOfExperts(2, inference="mh", warmup=5, draws=4, class_weight=weight)
 

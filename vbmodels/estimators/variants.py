@@ -6,7 +6,6 @@ those of parameters, cloning, storing and tags apply, and no others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -16,8 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator
-from vbmodels.estimators.tables import cells_of, is_frame, like, names_of, numbers_of
-from vbmodels.state import BoolArray, FloatArray
+from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
+from vbmodels.state import FloatArray
 from vbmodels.variants.batch import BASES, Counts, Units, units
 from vbmodels.variants.calls import (
     MOST_LFDR,
@@ -230,10 +229,12 @@ class VariantTester(LoopEstimator):
             )
         if ref is None or case is None:
             raise ValueError("expected ref and case beside an array of counts, got None")
+        if not len(counts):
+            raise ValueError("expected counts of at least one location, got none")
         if counts.size and counts.max() > _MOST_READS:
             raise ValueError(f"expected at most {_MOST_READS} reads of a base, got {counts.max()}")
         names = range(len(counts))
-        of = Counts(counts.astype(np.int32), _references(ref), np.asarray(case, bool))
+        of = Counts(counts.astype(np.int32), _references(ref, len(counts)), np.asarray(case, bool))
         return GivenCounts(of, ("",) * len(counts), tuple(names), None)
 
     def _read_table(self, table: Any) -> GivenCounts:
@@ -254,7 +255,7 @@ class VariantTester(LoopEstimator):
         if found != set(wanted):
             raise ValueError(
                 f"expected the samples {' and '.join(wanted)}, found "
-                f"{', '.join(sorted(map(str, set(cells['sample']))))}"
+                f"{', '.join(sorted(map(str, set(cells['sample'])))) or 'no row'}"
             )
         places = sorted({(cells["chrom"][i], cells["pos"][i]) for i in kept})
         columns = sorted({(cells["sample"][i], cells["replicate"][i]) for i in kept})
@@ -280,7 +281,7 @@ class VariantTester(LoopEstimator):
             counts[j, r], ref[j] = reads[i], cells["ref"][i]
         case = np.array([sample == self.case for sample, _ in columns])
         chrom, pos = zip(*places, strict=True)
-        return GivenCounts(Counts(counts, _references(ref), case), chrom, pos, table)
+        return GivenCounts(Counts(counts, _references(ref, len(ref)), case), chrom, pos, table)
 
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:
         raise NotImplementedError(
@@ -289,22 +290,34 @@ class VariantTester(LoopEstimator):
         )
 
 
-def _references(ref: Sequence[Any] | BoolArray) -> Any:
-    """Return the place of each reference base in ACGT, -1 for what is no base.
+def _references(ref: Any, size: int) -> Any:
+    """Return the place of each location's reference base in ACGT, -1 for what is no base.
 
     Raises
     ------
     ValueError
-        If places are given and one is not in -1 to 3.
+        If there is not one for each location, or one is a number but not in -1 to 3.
     """
-    given = list(np.asarray(ref).tolist())
-    if all(isinstance(r, int) for r in given):
-        wrong = [j for j, r in enumerate(given) if not -1 <= r < len(BASES)]
-        if wrong:
-            raise ValueError(
-                f"expected places in ACGT (0 to 3, or -1 for none) in ref, got {given[wrong[0]]} "
-                f"at location {wrong[0]}"
-            )
-        return np.array(given, np.int8)
-    bases = [str(r).upper() for r in given]
-    return np.array([BASES.find(b) if len(b) == 1 else -1 for b in bases], np.int8)
+    array = np.asarray(ref)
+    if array.shape != (size,):
+        raise ValueError(
+            f"expected ref to have a base for each of {size} locations, got the shape {array.shape}"
+        )
+    given = ref if isinstance(ref, list) else array.tolist()
+    found = np.array([_place(r) for r in given])
+    wrong = np.flatnonzero((found < -1) | (found >= len(BASES)))
+    if wrong.size:
+        raise ValueError(
+            f"expected places in ACGT (0 to 3, or -1 for none) in ref, got {given[wrong[0]]} "
+            f"at location {wrong[0]}"
+        )
+    return found.astype(np.int8)
+
+
+def _place(ref: Any) -> int:
+    """Return the place in ACGT of a base; a number is a place already, or len(BASES) if none."""
+    if isinstance(ref, Real) and not is_missing(ref):
+        number = float(ref)
+        return int(number) if number.is_integer() else len(BASES)
+    base = str(ref).upper()
+    return BASES.find(base) if len(base) == 1 else -1
