@@ -14,7 +14,7 @@ from flows.ingest import experts as tables_of
 from flows.publish.run import RunPlace
 from flows.settings import ExpertSettings
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.columns import SPARSE, ColumnSums
+from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, scaled, too_large
 from vbmodels.state import FloatArray, State, from_bytes, to_bytes
 
 _NAMED = 20
@@ -24,6 +24,7 @@ _NAMED = 20
 class Design(State):
     """How columns become the model's: names, what is taken off, what they are divided by.
 
+    What has one value in the fit is divided by infinity: it is 0 in new rows too.
     ``weights`` are those of the labels 0 and 1 in the fit.
     """
 
@@ -75,7 +76,10 @@ def settle(
     warnings = []
     if sums.constant.any():
         named = [columns[i] for i in np.flatnonzero(sums.constant)]
-        warnings.append(f"Columns with one value tell nothing: {_listed(named)}.")
+        warnings.append(
+            f"Columns with one value tell nothing; they are left out, in new rows too: "
+            f"{_listed(named)}."
+        )
     first: dict[str, str] = {}
     same = [
         f"{column} (as {first[key]})"
@@ -116,8 +120,24 @@ def build(index: int, settings: ExpertSettings, place: RunPlace, new: bool) -> s
             ]
         )
     x, t = _arrays(table, [f"c.{n}" for n in design.columns])
-    x = (x - design.centre) / design.scale
-    keys = tables_of.keys_of(table[tables_of.ID].to_pylist())
+    x = scaled(x, design.centre, design.scale)
+    names = table[tables_of.ID].to_pylist()
+    found = too_large(x)
+    if found:
+        row, column = found
+        name = str(design.columns[column])
+        raise InputError(
+            [
+                Fault(
+                    file="the new data" if new else "the data",
+                    column=name,
+                    expected=f"cells within {LARGEST:g} after scaling",
+                    found=f"{table[f'c.{name}'][row].as_py()!r} in the row {names[row]!r}",
+                    remedy="give the column in another unit, or leave it out",
+                )
+            ]
+        )
+    keys = tables_of.keys_of(names)
     fitted = np.zeros(len(t)) if new else fitted_rows(keys, t, settings.test_share).astype(float)
     weight = fitted * design.weights[(t > 0).astype(np.int64)]
     batch = Rows.of(x, t, keys, weight, design.sparse)

@@ -212,6 +212,41 @@ def test_odd_columns_are_warned_of(tmp_path, capsys):
     assert "the fit rests on its prior" in warnings
 
 
+@pytest.mark.parametrize("standardise", ["true", "false"])
+def test_new_values_of_a_column_with_one_value_count_for_nothing(tmp_path, capsys, standardise):
+    path = written(tmp_path, plain(day=np.full(60, 20231101.0)))
+    more = ["--set", f"standardise={standardise}", "--set", "predict=mackay"]
+    code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK, *more)
+    assert code == 0, said
+    assert "left out, in new rows too: day." in latest(tmp_path / "out")[1]["warnings"][0]
+    found = rows_of(latest(tmp_path / "out")[0])["probability"].to_numpy()
+    assert log_loss(plain()["label"], found) < 0.5
+    new = {**plain(day=np.arange(60.0))}
+    path = written(tmp_path, {n: c for n, c in new.items() if n != "label"}, "new.parquet")
+    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new", "--no-record")
+    assert code == 0, said
+    again = rows_of(latest(tmp_path / "new")[0])["probability"].to_numpy()
+    np.testing.assert_allclose(again, found, rtol=1e-10)
+
+
+def test_cells_that_overflow_are_named(fitted, tmp_path, capsys):
+    columns = plain(a=np.linspace(-1e155, 1e155, 60))
+    path = written(tmp_path, columns)
+    code, said = run(
+        capsys, "experts", path, tmp_path / "out", *QUICK, "--set", "standardise=false"
+    )
+    assert code == 2
+    said = " ".join(said.split())
+    assert "column a: expected cells within 1e+100 after scaling, found -1e+155 in the row" in said
+    columns = pq.read_table(latest(fitted)[1]["inputs"][0]["url"]).slice(0, 9).to_pydict()
+    columns["x2"][4] = 1e130
+    path = written(tmp_path, columns)
+    code, said = run(capsys, "score", fitted, path, tmp_path / "out", "--no-record")
+    assert code == 2
+    said = " ".join(said.split())
+    assert "column x2: expected cells within 1e+100 after scaling, found 1e+130 in the row" in said
+
+
 def test_score_names_columns_that_are_missing(fitted, tmp_path, capsys):
     path = written(tmp_path, plain())
     code, said = run(capsys, "score", fitted, path, tmp_path / "out", "--no-record")

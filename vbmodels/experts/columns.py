@@ -13,13 +13,18 @@ from vbmodels.state import FloatArray
 SPARSE = 0.25
 """Rows are kept sparse below this share of cells that are not 0."""
 
+LARGEST = 1e100
+"""Largest size of a scaled cell: sums of squares of larger ones overflow."""
+
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """Sums over some rows that add up: count, mean and squared deviations of every column.
+    """Sums over some rows that add up: count, mean and standard deviation of every column.
 
     Attributes
     ----------
+    sd
+        Standard deviation, not its square, which overflows and underflows sooner; [D].
     nonzero
         Number of cells that are not 0; [D].
     binary
@@ -34,7 +39,7 @@ class ColumnSums:
 
     rows: int
     mean: FloatArray
-    deviations: FloatArray
+    sd: FloatArray
     nonzero: FloatArray
     binary: Any
     least: FloatArray
@@ -46,15 +51,18 @@ class ColumnSums:
     @classmethod
     def of(cls, x: FloatArray, t: FloatArray) -> ColumnSums:
         """Sum up one partition."""
-        mean = x.mean(0)
+        # Powers of two change no digit, and keep sums and squares within range.
+        power = np.frexp(np.abs(x).max(0))[1]
+        unit = np.ldexp(x, -power)
+        mean = unit.mean(0)
         prints = tuple(
             hashlib.blake2b(np.ascontiguousarray(column).tobytes(), digest_size=8).hexdigest()
             for column in x.T
         )
         return cls(
             len(x),
-            mean,
-            ((x - mean) ** 2).sum(0),
+            np.ldexp(mean, power),
+            np.ldexp(np.sqrt(((unit - mean) ** 2).mean(0)), power),
             np.count_nonzero(x, axis=0).astype(np.float64),
             ((x == 0.0) | (x == 1.0)).all(0),
             x.min(0),
@@ -67,11 +75,14 @@ class ColumnSums:
     def __add__(self, other: ColumnSums) -> ColumnSums:
         """Add another partition's (Chan, Golub and LeVeque 1983)."""
         rows = self.rows + other.rows
-        gap = other.mean - self.mean
+        share = other.rows / rows
+        between = np.sqrt(share * (1.0 - share))
+        gap = between * other.mean - between * self.mean
+        within = np.hypot(np.sqrt(1.0 - share) * self.sd, np.sqrt(share) * other.sd)
         return ColumnSums(
             rows,
-            self.mean + gap * other.rows / rows,
-            self.deviations + other.deviations + gap**2 * self.rows * other.rows / rows,
+            (1.0 - share) * self.mean + share * other.mean,
+            np.hypot(within, gap),
             self.nonzero + other.nonzero,
             self.binary & other.binary,
             np.minimum(self.least, other.least),
@@ -83,16 +94,38 @@ class ColumnSums:
 
     @property
     def constant(self) -> Any:
-        """Columns with one value; [D]."""
-        return self.least == self.most
+        """Columns with one value, or too little beside it for a standard deviation; [D]."""
+        return (self.least == self.most) | (self.sd == 0.0)
 
     def scaling(self, standardise: bool) -> tuple[FloatArray, FloatArray]:
-        """Return what is taken off every column and what it is divided by; [D] each."""
-        sd = np.sqrt(self.deviations / self.rows)
-        stays = self.binary | self.constant | (sd == 0.0) | (not standardise)
-        return np.where(stays, 0.0, self.mean), np.where(stays, 1.0, sd)
+        """Return what is taken off every column and what it is divided by; [D] each.
+
+        A column with one value is divided by infinity: beside the intercept it says nothing, and
+        of other values in new rows nothing was learned.
+        """
+        stays = self.binary | (not standardise)
+        centre = np.where(stays, 0.0, self.mean)
+        scale = np.where(stays, 1.0, self.sd)
+        return np.where(self.constant, self.least, centre), np.where(self.constant, np.inf, scale)
 
     def density(self, centre: FloatArray) -> float:
         """Return the share of cells that are not 0 after scaling."""
-        full = np.where(centre != 0.0, self.rows, self.nonzero)
+        full = np.where(centre != 0.0, self.rows, self.nonzero) * ~self.constant
         return float(full.sum() / (self.rows * max(1, full.size)))
+
+
+def scaled(x: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return rows x [N, D] on the scale of the fit; columns with an infinite scale become 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        result: FloatArray = (x - centre) / scale
+    result[:, np.isinf(scale)] = 0.0
+    return result
+
+
+def too_large(x: FloatArray) -> tuple[int, int] | None:
+    """Return row and column of the first scaled cell that overflows in a fit; None without one."""
+    bad = ~(np.abs(x) <= LARGEST)
+    if not bad.any():
+        return None
+    row, column = np.argwhere(bad)[0]
+    return int(row), int(column)
