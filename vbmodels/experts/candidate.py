@@ -102,14 +102,40 @@ class Point(State):
             mean[:] = 0.0
         return cls(candidate, mean, np.zeros(columns - 1))
 
+    def narrowed(self, observed: Observed) -> Point:
+        """Shrink the weights of columns larger than standardised ones, as they saturate rows."""
+        size = np.sqrt(observed.squares / observed.squares[-1])
+        return replace(self, mean=self.mean / np.maximum(size, 1.0))
+
     def widened(self, observed: Observed, only_widths: bool) -> Point:
         """Begin a Gaussian here, with widths guessed from the columns' sums of squares."""
-        k = self.candidate.n_experts
-        guess = np.full(self.mean.shape, 0.1 / k) * observed.squares
-        if k == 1:
+        log_sd = -0.5 * np.log(self._curvature(observed))
+        return replace(self, log_sd=log_sd, only_widths=only_widths)
+
+    def stretch(self, observed: Observed) -> FloatArray:
+        """Return factors that give all coordinates of `vector` about one curvature.
+
+        That of a standardised column is 1, whatever the rows' weights, and so are those of b0
+        and log s, whose curvatures do not hang on the columns' units.
+        """
+        curvature = self._curvature(observed)
+        rows = observed.squares[-1]  # of the intercept, which is 1 in every row
+        usual = self.candidate.tau + self._share * rows
+        factors = np.ones(self.vector.size)
+        factors[: self.mean.size] = np.sqrt(curvature / usual).ravel()
+        return factors
+
+    @property
+    def _share(self) -> float:
+        """Curvature of the likelihood in one weight, guessed, for each x^2."""
+        return 0.1 / self.candidate.n_experts
+
+    def _curvature(self, observed: Observed) -> FloatArray:
+        """Guess the posterior precision of gates and experts; [2, K, p]."""
+        guess = np.full(self.mean.shape, self._share) * observed.squares
+        if self.candidate.n_experts == 1:
             guess[0] = 0.0
-        precision = self.candidate.precision(observed.squares.size) + guess
-        return replace(self, log_sd=-0.5 * np.log(precision), only_widths=only_widths)
+        return self.candidate.precision(observed.squares.size) + guess
 
     def likelihood(
         self, batch: Rows, fold: IntArray | None, draws: int

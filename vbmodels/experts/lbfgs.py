@@ -15,6 +15,9 @@ from vbmodels.state import FloatArray, State
 
 MEMORY = 20
 _RISE = 1e-4
+_ENOUGH = 2
+_PATIENCE = 20
+"""Small rises in a row that end a search whose slope promises more, as at a kink."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,9 @@ class Memory(State):
         return cls(empty, empty, gradient, step, 0, length == 0.0)
 
 
-def trial(point: FloatArray, memory: Memory) -> FloatArray:
-    """Return the next point to evaluate."""
-    result: FloatArray = point + memory.step * memory.direction
+def trial(point: FloatArray, memory: Memory, stretch: FloatArray) -> FloatArray:
+    """Return the next point to evaluate, in coordinates that the search sees times ``stretch``."""
+    result: FloatArray = point + memory.step * memory.direction / stretch
     return result
 
 
@@ -72,7 +75,8 @@ def judge(
     before, after
         (value, gradient) at its point and at the trial.
     tolerance
-        The search ends when two rises in a row are at most this.
+        The search ends when two rises in a row are at most this, and the slope promises no
+        more: g'H g / 2, the rise to come of a quadratic.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def judge(
     scale = max(1.0, abs(value))
     if math.isfinite(found) and np.isfinite(slope).all() and found >= value + _RISE * promised:
         small = memory.small + 1 if found - value <= tolerance else 0
-        return True, _moved(memory, gradient, slope, small)
+        return True, _ended(_moved(memory, gradient, slope, small), slope, tolerance)
     if promised <= 4.0 * np.finfo(float).eps * scale or memory.step < 1e-14:
         if len(memory.moves):
             return False, replace(Memory.first(gradient), small=memory.small)
@@ -104,11 +108,17 @@ def _moved(memory: Memory, before: FloatArray, after: FloatArray, small: int) ->
         moves = np.concatenate([moves, move[None]])[-MEMORY:]
         changes = np.concatenate([changes, change[None]])[-MEMORY:]
     if not len(moves):
-        return replace(Memory.first(after), small=small, done=small >= 2)
+        return replace(Memory.first(after), small=small)
     direction = _ascent(moves, changes, after)
     if direction @ after <= 0.0:
-        return replace(Memory.first(after), small=small, done=small >= 2)
-    return Memory(moves, changes, direction, 1.0, small, small >= 2)
+        return replace(Memory.first(after), small=small)
+    return Memory(moves, changes, direction, 1.0, small, False)
+
+
+def _ended(memory: Memory, gradient: FloatArray, tolerance: float) -> Memory:
+    promised = 0.5 * memory.step * float(memory.direction @ gradient)
+    over = memory.small >= (_ENOUGH if promised <= tolerance else _PATIENCE)
+    return replace(memory, done=memory.done or over)
 
 
 def _ascent(moves: FloatArray, changes: FloatArray, gradient: FloatArray) -> FloatArray:

@@ -136,7 +136,9 @@ class MarginalExperts:
         folds = range(1 if observed.rows >= FEW_ROWS else FOLDS)
         columns = observed.squares.size
         points = tuple(
-            Point.random(replace(c, fold=f), columns, np.random.default_rng([seed, 0, f, i]))
+            Point.random(
+                replace(c, fold=f), columns, np.random.default_rng([seed, 0, f, i])
+            ).narrowed(observed)
             for c in candidates
             for f in folds
             for i in range(2 if len(folds) == 1 and c.n_experts > 1 else 1)
@@ -221,8 +223,8 @@ class MarginalExperts:
         points, memories = list(q.points), list(cursor.memories)
         value, gradient = old.value.copy(), list(old.gradient)
         for j, i in enumerate(going):
-            before = points[i].objective(float(value[i]), gradient[i])
-            after = asked.points[j].objective(float(new.value[j]), new.gradient[j])
+            before = _stretched(points[i], q.observed, float(value[i]), gradient[i])
+            after = _stretched(asked.points[j], q.observed, float(new.value[j]), new.gradient[j])
             accepted, memories[i] = judge(memories[i], before, after, tolerance)
             if accepted:
                 points[i], value[i], gradient[i] = asked.points[j], new.value[j], new.gradient[j]
@@ -266,7 +268,7 @@ class MarginalExperts:
                 points.append(replace(starts[at].pop(0), candidate=kept[at]))
             else:
                 rng = np.random.default_rng([seed, 1, i])
-                points.append(Point.random(kept[at], columns, rng))
+                points.append(Point.random(kept[at], columns, rng).narrowed(observed))
         if self.rival_beside and kept[0].n_experts > 1:
             tau = choice.logistic_tau if found else self.taus[0]
             plain = Candidate(1, tau, False)
@@ -294,14 +296,22 @@ def _evaluated(q: Search, stats: Sums) -> Iterator[tuple[Point, float, FloatArra
 
 def _begun(q: Search, stats: Sums) -> tuple[Memory, ...]:
     return tuple(
-        Memory.first(p.objective(float(value), gradient)[1])
+        Memory.first(_stretched(p, q.observed, float(value), gradient)[1])
         for p, value, gradient in _evaluated(q, stats)
     )
 
 
 def _trials(q: Search, memories: Sequence[Memory]) -> Search:
     points = [
-        p.at(trial(p.vector, m)) if not m.done else p
+        p if m.done else p.at(trial(p.vector, m, p.stretch(q.observed)))
         for p, m in zip(q.points, memories, strict=True)
     ]
     return replace(q, points=tuple(points))
+
+
+def _stretched(
+    point: Point, observed: Observed, value: float, slopes: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return objective and gradient in the coordinates of the search."""
+    value, gradient = point.objective(value, slopes)
+    return value, gradient / point.stretch(observed)
