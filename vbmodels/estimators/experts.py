@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import logit
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
 from vbmodels.estimators.tables import like
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.columns import SPARSE, ColumnSums
+from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, scaled, too_large
 from vbmodels.experts.forms import make
 from vbmodels.experts.metropolis import SampledExperts
 from vbmodels.experts.options import refusal
@@ -30,7 +29,8 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
     The models are those of the pipeline ``experts``: `vbmodels.experts.marginal` (the default),
     `vbmodels.experts.cavi` and `vbmodels.experts.metropolis`. With more than two classes put it
     into scikit-learn's ``OneVsRestClassifier``. Columns are brought to mean 0 and standard
-    deviation 1 here, but for those of 0 and 1; tables of few nonzero cells are kept sparse.
+    deviation 1 here, but for those of 0 and 1; columns with one value are left out, in new rows
+    too; tables of few nonzero cells are kept sparse.
 
     Parameters
     ----------
@@ -96,7 +96,8 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
     gate_means_, gate_sds_
         The same of the gates.
     centre_, scale_
-        What is taken off every column, and what it is divided by.
+        What is taken off every column, and what it is divided by: infinity where it has one
+        value in the fit, so that it counts for nothing, in new rows either.
 
     Examples
     --------
@@ -218,7 +219,7 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
         sums = ColumnSums.of(X, t)
         self.centre_, self.scale_ = sums.scaling(self.standardise)
         self._sparse = sums.density(self.centre_) < SPARSE
-        weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)[code]
+        weight = self._class_weights(y)[code]
         key = np.arange(len(y))
         batches = [
             self._rows(X[part], t[part], key[part], weight[part])
@@ -239,7 +240,7 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the log odds of the second class, [rows]."""
-        odds: FloatArray = logit(self.predict_proba(X)[:, 1])
+        odds: FloatArray = self.posterior_.log_odds(self._unlabelled(X), self.predict_by)
         return odds
 
     def predict(self, X: Any) -> Any:
@@ -253,13 +254,34 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
         return like(X, {f"expert_{k + 1}": column for k, column in enumerate(share)})
 
     def _predicted(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X = self._table(X, reset=False, dtype=np.float64, order="C")
-        batch = self._rows(X, np.zeros(len(X)), _keys(X), np.ones(len(X)))
+        batch = self._unlabelled(X)
         return self.posterior_.predict(batch, self.predict_by)
 
+    def _unlabelled(self, X: Any) -> Rows:
+        check_is_fitted(self)
+        X = self._table(X, reset=False, dtype=np.float64, order="C")
+        return self._rows(X, np.zeros(len(X)), _keys(X), np.ones(len(X)))
+
     def _rows(self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray) -> Rows:
-        return Rows.of((X - self.centre_) / self.scale_, t, key, weight, self._sparse)
+        x = scaled(X, self.centre_, self.scale_)
+        found = too_large(x)
+        if found:
+            row, column = found
+            raise ValueError(
+                f"expected cells within {LARGEST:g} after scaling, got {X[row, column]:g} in "
+                f"column {column}: give the column in another unit, or leave it out"
+            )
+        return Rows.of(x, t, key, weight, self._sparse)
+
+    def _class_weights(self, y: Any) -> FloatArray:
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        for label, weight in zip(self.classes_.tolist(), weights, strict=True):
+            if not 0.0 < weight < np.inf:
+                raise ValueError(
+                    f"class_weight: expected a positive number for each class, got {weight:g} for "
+                    f"{label!r}: a fit needs rows of both classes, so give it a small weight"
+                )
+        return np.asarray(weights, np.float64)
 
     def _coded(self, y: Any) -> tuple[Any, IntArray]:
         check_classification_targets(y)

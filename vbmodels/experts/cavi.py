@@ -147,8 +147,7 @@ class BoundedExperts:
         """Return one component with its covariances."""
         factors = (q.gates, q.experts)
         mean = np.stack([f.mean for f in factors])
-        covariance = np.stack([f.second for f in factors])
-        covariance -= mean[..., :, None] * mean[..., None, :]
+        covariance = np.stack([f.covariance for f in factors])
         sd = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
         return Posterior((Component(mean, sd, covariance),))
 

@@ -68,6 +68,12 @@ class Angular(State):
         result: FloatArray = self.square[:, None, None] * moment
         return result
 
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance of g a; [K, p, p]."""
+        result: FloatArray = self.second - self.mean[:, :, None] * self.mean[:, None, :]
+        return result
+
     def along(self, batch: Rows) -> tuple[FloatArray, FloatArray]:
         """Return E v'x and E (v'x)^2 of every row; [K, N] each."""
         p = self.direction.shape[1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_expit, softmax
+from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from vbmodels.experts.batch import Rows
 from vbmodels.state import FloatArray, State
@@ -72,9 +73,16 @@ class Posterior(State):
         ValueError
             For another method.
         """
-        found = [_predict(c, batch, method, draws) for c in self.components]
+        found = [_mixed(_sums(c, batch, method, draws), batch.t) for c in self.components]
         probability = np.mean([p for p, _ in found], axis=0)
         return Predicted(probability, found[0][1])
+
+    def log_odds(self, batch: Rows, method: str = "plug_in", draws: int = 64) -> FloatArray:
+        """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1.
+
+        The parameters, and what is raised, are those of `predict`.
+        """
+        return _log_odds(_sums(c, batch, method, draws) for c in self.components)
 
 
 @dataclass(frozen=True)
@@ -93,31 +101,54 @@ class DrawnPosterior(State):
 
         ``method`` is that of other posteriors; draws need none.
         """
-        draws = self.draws[:: -(-len(self.draws) // most)]
-        k = draws.shape[2]
+        k = self.draws.shape[2]
         probability, share = np.zeros(batch.size), np.zeros((k, batch.size))
-        for one in draws:
-            linear = batch.project(one.reshape(2 * k, -1)).reshape(1, 2, k, -1)
+        count = len(self._spaced(most))
+        for linear in self._linear(batch, most):
             p, r = _mixed(linear, batch.t)
-            probability += p / len(draws)
-            share += r / len(draws)
+            probability += p / count
+            share += r / count
         return Predicted(probability, share)
 
+    def log_odds(self, batch: Rows, method: str = "monte_carlo", most: int = 400) -> FloatArray:
+        """Return log p / (1 - p) of every row; see `Posterior.log_odds`."""
+        return _log_odds(self._linear(batch, most))
 
-def _predict(
-    component: Component, batch: Rows, method: str, draws: int
-) -> tuple[FloatArray, FloatArray]:
+    def _spaced(self, most: int) -> FloatArray:
+        return self.draws[:: -(-len(self.draws) // most)]
+
+    def _linear(self, batch: Rows, most: int) -> Iterator[FloatArray]:
+        k = self.draws.shape[2]
+        for one in self._spaced(most):
+            yield batch.project(one.reshape(2 * k, -1)).reshape(1, 2, k, -1)
+
+
+def _sums(component: Component, batch: Rows, method: str, draws: int) -> FloatArray:
+    """Return gate and expert sums of every row, [draws or 1, 2, K, N]."""
     if method not in METHODS:
         raise ValueError(f"expected one of {', '.join(METHODS)}, got {method!r}")
     mean, variance = component.linear(batch)
     k = mean.shape[1]
     if method == "monte_carlo":
         noise = batch.noise(draws, 2 * k).reshape(-1, 2, k, batch.size)
-        at = mean + np.sqrt(variance) * noise
-    else:
-        shrink = 1.0 / np.sqrt(1.0 + np.pi * variance / 8.0) if method == "mackay" else 1.0
-        at = (mean * shrink)[None]
-    return _mixed(at, batch.t)
+        drawn: FloatArray = mean + np.sqrt(variance) * noise
+        return drawn
+    shrink = 1.0 / np.sqrt(1.0 + np.pi * variance / 8.0) if method == "mackay" else 1.0
+    result: FloatArray = (mean * shrink)[None]
+    return result
+
+
+def _log_odds(sums: Iterable[FloatArray]) -> FloatArray:
+    """Return the log odds of the mean over arrays of sums, each [draws, 2, K, N]."""
+    sides = []
+    for at in sums:
+        gates = log_softmax(at[:, 0], axis=1)
+        both = np.stack([log_expit(at[:, 1]), log_expit(-at[:, 1])])
+        # Each array weighs the same, so what counts is its mean over draws.
+        sides.append(logsumexp(gates + both, axis=(1, 2)) - np.log(len(at)))
+    one, other = logsumexp(sides, axis=0)
+    odds: FloatArray = one - other
+    return odds
 
 
 def _mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
