@@ -240,7 +240,8 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the log odds of the second class, [rows]."""
-        odds: FloatArray = self.posterior_.log_odds(self._unlabelled(X), self.predict_by)
+        batch = self._unlabelled(X)
+        odds: FloatArray = self.posterior_.log_odds(batch, self.predict_by)
         return odds
 
     def predict(self, X: Any) -> Any:
