@@ -113,16 +113,17 @@ class Point(State):
         return replace(self, log_sd=log_sd, only_widths=only_widths)
 
     def stretch(self, observed: Observed) -> FloatArray:
-        """Return factors that give all coordinates of `vector` about one curvature.
+        """Return factors of `vector` that leave no coordinate far more curved than the others.
 
         That of a standardised column is 1, whatever the rows' weights, and so are those of b0
-        and log s, whose curvatures do not hang on the columns' units.
+        and log s, whose curvatures do not hang on the columns' units. Small columns keep 1: on
+        a9a, where they are rare zeros and ones, smaller factors cost up to a third more sweeps.
         """
         curvature = self._curvature(observed)
         rows = observed.squares[-1]  # of the intercept, which is 1 in every row
         usual = self.candidate.tau + self._share * rows
         factors = np.ones(self.vector.size)
-        factors[: self.mean.size] = np.sqrt(curvature / usual).ravel()
+        factors[: self.mean.size] = np.sqrt(np.maximum(curvature / usual, 1.0)).ravel()
         return factors
 
     @property
