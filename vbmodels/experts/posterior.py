@@ -140,13 +140,14 @@ def _sums(component: Component, batch: Rows, method: str, draws: int) -> FloatAr
 
 def _log_odds(sums: Iterable[FloatArray]) -> FloatArray:
     """Return the log odds of the mean over arrays of sums, each [draws, 2, K, N]."""
-    sides = []
+    total: FloatArray = np.array(-np.inf)
     for at in sums:
         gates = log_softmax(at[:, 0], axis=1)
         both = np.stack([log_expit(at[:, 1]), log_expit(-at[:, 1])])
         # Each array weighs the same, so what counts is its mean over draws.
-        sides.append(logsumexp(gates + both, axis=(1, 2)) - np.log(len(at)))
-    one, other = logsumexp(sides, axis=0)
+        mean = logsumexp(gates + both, axis=(1, 2)) - np.log(len(at))
+        total = np.logaddexp(total, mean)
+    one, other = total
     odds: FloatArray = one - other
     return odds
 
