@@ -15,6 +15,7 @@ from flows.families.catalogue import pipeline_named
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.fit import FitResult, Progress, run_fit
 from flows.lock import claim
+from flows.pipelines import asked
 from flows.pipelines import since as incremental
 from flows.pipelines.access import reached
 from flows.pipelines.compute import computing, each_of
@@ -100,7 +101,8 @@ def _run_pipeline(
     if since is not None and family.model(settings) is None:
         watch.current.get().log("since has no effect: these settings fit no model, all is read")
     elif since is not None:
-        earlier = look_up(family, target, since, settings)
+        earlier = _earlier(family, place, settings, since, resume is not None)
+    ours = asked.asked_for(family.name, settings, _since_whom(earlier), files)
     stages.begin(place.run_id, storage.join(place.work, "kept"))
     with computing(compute) as found:
         run = Run(
@@ -118,11 +120,30 @@ def _run_pipeline(
         try:
             # One publisher a run: until the end, not only while the model is fitted.
             with claim(place.work, place.run_id):
+                asked.settle(place, ours, resume is not None)
                 return _fit_and_publish(run, resume is not None)
         except KeyboardInterrupt as error:
             raise Interrupted(f"latest.json is as it was; {how}") from error
         except (ComputeError, StorageError) as error:
             raise RunError(f"{error}; latest.json is as it was; {how}") from error
+
+
+def _earlier(
+    family: Family, place: RunPlace, settings: RunSettings, since: str, resume: bool
+) -> incremental.Since:
+    """Find the earlier run; for a resumed one the one that was the latest when it began."""
+    began = asked.read_asked(place) if resume and since == incremental.LATEST else None
+    if began is None or began.since is None:
+        return look_up(family, place.target, since, settings)
+    if not began.since:
+        return incremental.Since()
+    return look_up(family, place.target, began.since, settings)
+
+
+def _since_whom(earlier: incremental.Since | None) -> str | None:
+    if earlier is None:
+        return None
+    return earlier.earlier.run_id if earlier.earlier is not None else ""
 
 
 def score_pipeline(
@@ -217,6 +238,8 @@ def _check(family: Family, file: InputFile, settings: RunSettings) -> Checked:
 def _fit_and_publish(run: Run, resume: bool) -> dict[str, Any]:
     ingested, prepared = _partitions(run)
     model = run.family.model(run.settings)
+    if resume:
+        _remove_results(run.place)
     job = _job(run, model, prepared)
     executor = run.compute.executor(job)
     try:
@@ -234,6 +257,13 @@ def _fit_and_publish(run: Run, resume: bool) -> dict[str, Any]:
     finally:
         executor.close()
     return _published(run, ingested, prepared, model, q, fitted, summaries)
+
+
+def _remove_results(place: RunPlace) -> None:
+    """Remove what an earlier attempt published in part: this one may write fewer files."""
+    for name in storage.names(place.root):
+        if name not in ("work", "kept"):
+            storage.delete(storage.join(place.root, name))
 
 
 def _partitions(run: Run) -> tuple[list[Ingested], Prepared]:
@@ -269,7 +299,8 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         max_iter=run.settings.max_iter,
         checkpoint_every=run.settings.checkpoint_every,
         settings=tuple(
-            (name, repr(value)) for name, value in sorted(run.settings.model_dump().items())
+            (name, repr(value))
+            for name, value in sorted(run.settings.model_dump(exclude=set(asked.FREE)).items())
         ),
         **incremental.left_by_earlier(run, model, prepared),
     )

@@ -58,6 +58,7 @@ class Run:
     ) -> list[Any]:
         """Apply a function to every partition: a few groups of them as mapped tasks."""
         groups = _groups(parts, _MOST_TASKS)
+        # With the index: what a part leaves is stored under it.
         named = f"{self.settings.model_dump_json()} {self.family.name}"
 
         def one(group: list[Part]) -> list[Ingested]:
@@ -67,7 +68,7 @@ class Run:
             name,
             one,
             groups,
-            cache_key=lambda group: _digest(named, *(part.fingerprint for part in group)),
+            cache_key=lambda group: _digest(named, *(f"{p.index}:{p.fingerprint}" for p in group)),
         )
         return [result for group in found for result in group]
 
