@@ -256,11 +256,19 @@ def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
     storage.write_bytes(storage.join(folder, "about.json"), json.dumps(about).encode())
 
 
-@lru_cache(maxsize=1)
 def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
-    about = json.loads(storage.read_bytes(storage.join(folder, "about.json")))
+    urls = storage.join(folder, "about.json"), storage.join(folder, "terms.parquet")
+    # Kept by version: a long-lived process may meet the same run again with other documents.
+    return _counts_of(*urls, *(storage.fingerprint_of(url) for url in urls))
+
+
+@lru_cache(maxsize=1)
+def _counts_of(
+    about_url: str, terms_url: str, about_version: str, terms_version: str
+) -> tuple[CorpusCounts, int]:
+    about = json.loads(storage.read_bytes(about_url))
     counts = CorpusCounts(
-        terms=storage.read_table(storage.join(folder, "terms.parquet")),
+        terms=storage.read_table(terms_url),
         least_documents=int(about["least_documents"]),
         n_pruned=int(about["n_pruned"]),
         totals=np.array(about["totals"], dtype=np.int64),

@@ -6,15 +6,20 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
+from flows.families import expert_rival
 from flows.families.catalogue import pipeline_named
 from flows.faults import InputError, RunError
 from flows.pipelines import run as run_module
 from flows.pipelines.launch import launch
 from flows.settings import ComputeSettings
 from flows.storage import StorageError
+from vbmodels.experts.batch import Rows
+from vbmodels.state import to_bytes
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +57,7 @@ def stopped(monkeypatch):
         before = set(os.listdir(target / "runs")) if target.exists() else set()
         with monkeypatch.context() as patch:
             patch.setattr(run_module, stage, fails)
-            with pytest.raises(RunError, match="the store went away.*--resume"):
+            with pytest.raises(RunError, match=r"the store went away.*--resume"):
                 go(source, target, **changes)
         (run_id,) = set(os.listdir(target / "runs")) - before
         return run_id
@@ -116,7 +121,7 @@ def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path)
 def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
     run_id = stopped(source, tmp_path / "out")
     pipeline_named("features").simulate(str(tmp_path / "table"), 60, 1)
-    with pytest.raises(InputError, match="expected the pipeline keywords .* found features"):
+    with pytest.raises(InputError, match=r"expected the pipeline keywords .* found features"):
         go(tmp_path / "table", tmp_path / "out", run_id, name="features")
 
 
@@ -167,3 +172,23 @@ def test_what_a_run_was_asked_for_may_be_damaged(source, stopped, tmp_path):
     asked = tmp_path / "out" / "runs" / run_id / "work" / "asked.json"
     asked.write_text('{"pipeline": ')
     assert go(source, tmp_path / "out", run_id)["run_id"] == run_id
+
+
+def test_a_process_that_meets_a_run_again_reads_its_counts_anew(source, stopped, tmp_path, corpus):
+    os.remove(source / "b.parquet")
+    os.remove(source / "c.parquet")
+    run_id = stopped(source, tmp_path / "out")
+    root = tmp_path / "out" / "runs" / run_id
+    (root / "work" / "asked.json").unlink()  # else other files are refused
+    pq.write_table(corpus.slice(20, 40), source / "b.parquet")
+    go(source, tmp_path / "out", run_id)
+    about = json.loads((root / "posterior" / "corpus" / "about.json").read_text())
+    assert about["n_documents"] == 60
+
+
+def test_a_process_that_meets_rows_again_reads_them_anew(tmp_path):
+    url = str(tmp_path / "part.npz")
+    for label in (1.0, -1.0):
+        rows = Rows.of(np.ones((3, 2)), np.full(3, label), np.arange(3))
+        storage.write_bytes(url, to_bytes(rows))
+        assert expert_rival._batch(url).t.tolist() == [label] * 3
