@@ -14,7 +14,7 @@ import pyarrow as pa
 from flows import partition, storage
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.families.keyword_models import corpus_model, document_model, sample
-from flows.faults import Fault, RunError
+from flows.faults import Fault, InputError, RunError
 from flows.ingest import keywords as documents_of
 from flows.ingest.check import KNOWN_TAGS, check_documents, joined_documents, shared_names
 from flows.ingest.counts import CorpusCounts, reduce_counts
@@ -48,13 +48,19 @@ class Keywords:
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
+        try:
+            _text_options(settings)
+        except InputError as error:
+            wrong = error.faults
+        else:
+            wrong = ()
         rows, faults, names = 0, [], []
         for first, table in slabs(file.url):
             rows += table.num_rows
             faults.append((first, check_documents(table, file.url)))
             if all(f.row is not None or f.expected == KNOWN_TAGS for f in faults[-1][1]):
                 names.append([name or "" for name in table["doc_id"].to_pylist()])
-        found = tuple(joined_documents(faults, names, file.url))
+        found = (*wrong, *joined_documents(faults, names, file.url))
         return Checked(rows, found, () if found else tuple(itertools.chain(*names)))
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
