@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or exit 1 with one sentence where its parts are missing."""
+    """Run the command line, or exit 1 with one sentence where it cannot begin."""
     try:
         from flows.cli import main as run
     except ModuleNotFoundError as error:
@@ -16,6 +16,8 @@ def main() -> None:
             f"vbflows: the command line needs the package {error.name}, which is not installed; "
             "install it all with: pip install 'vbflows[flows]'"
         )
+    except KeyboardInterrupt:
+        sys.exit("vbflows: interrupted before anything was computed")
     run()
 
 

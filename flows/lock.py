@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 BEAT = 5.0  # seconds between two heartbeats
 PATIENCE = 3.5 * BEAT  # seconds without a change until a holder counts as dead
+LOCK = "lock.json"
 SETTLE = 0.5  # seconds until the last of several writers is known
 
 _held: dict[str, Claim] = {}
@@ -52,7 +53,7 @@ class Claim:
     def __init__(self, store: str, run_id: str) -> None:
         self.store = store
         self.run_id = run_id
-        self.url = join(store, "lock.json")
+        self.url = join(store, LOCK)
         self.token = uuid.uuid4().hex
         self._beats = 0
         self._taken_by: str | None = None
@@ -66,6 +67,17 @@ class Claim:
                 f"run {self.run_id} was taken over by {self._taken_by} while this process did not "
                 "answer; leave it to that one"
             )
+
+    def confirm(self) -> None:
+        """Look at the lock itself and raise `RunBusy` if it is another process's by now.
+
+        For what cannot be undone: a process that was suspended goes on before its next heartbeat.
+        """
+        self.check()
+        holder = _read(self.url)
+        if holder and holder.get("token") != self.token:
+            self._taken_by = _name(holder)
+        self.check()
 
     def acquire(self, patience: float) -> None:
         """Take the lock, or raise `RunBusy`."""

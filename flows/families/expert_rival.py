@@ -89,8 +89,13 @@ def _judged(index: int, rival: Posterior, method: str, place: RunPlace) -> Float
     return judge(batch, own, rival.predict(batch, method).probability)
 
 
-@lru_cache(maxsize=2)
 def _batch(url: str) -> Rows:
+    # Kept by version: a long-lived process may meet the same run again with other rows.
+    return _batch_of(url, storage.fingerprint_of(url))
+
+
+@lru_cache(maxsize=2)
+def _batch_of(url: str, version: str) -> Rows:
     return from_bytes(storage.read_bytes(url), Rows, url)
 
 

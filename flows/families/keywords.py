@@ -14,7 +14,7 @@ import pyarrow as pa
 from flows import partition, storage
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.families.keyword_models import corpus_model, document_model, sample
-from flows.faults import Fault, RunError
+from flows.faults import Fault, InputError, RunError
 from flows.ingest import keywords as documents_of
 from flows.ingest.check import KNOWN_TAGS, check_documents, joined_documents, shared_names
 from flows.ingest.counts import CorpusCounts, reduce_counts
@@ -48,13 +48,19 @@ class Keywords:
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
+        try:
+            _text_options(settings)
+        except InputError as error:
+            wrong = error.faults
+        else:
+            wrong = ()
         rows, faults, names = 0, [], []
         for first, table in slabs(file.url):
             rows += table.num_rows
             faults.append((first, check_documents(table, file.url)))
             if all(f.row is not None or f.expected == KNOWN_TAGS for f in faults[-1][1]):
                 names.append([name or "" for name in table["doc_id"].to_pylist()])
-        found = tuple(joined_documents(faults, names, file.url))
+        found = (*wrong, *joined_documents(faults, names, file.url))
         return Checked(rows, found, () if found else tuple(itertools.chain(*names)))
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -256,11 +262,19 @@ def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
     storage.write_bytes(storage.join(folder, "about.json"), json.dumps(about).encode())
 
 
-@lru_cache(maxsize=1)
 def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
-    about = json.loads(storage.read_bytes(storage.join(folder, "about.json")))
+    urls = storage.join(folder, "about.json"), storage.join(folder, "terms.parquet")
+    # Kept by version: a long-lived process may meet the same run again with other documents.
+    return _counts_of(*urls, *(storage.fingerprint_of(url) for url in urls))
+
+
+@lru_cache(maxsize=1)
+def _counts_of(
+    about_url: str, terms_url: str, about_version: str, terms_version: str
+) -> tuple[CorpusCounts, int]:
+    about = json.loads(storage.read_bytes(about_url))
     counts = CorpusCounts(
-        terms=storage.read_table(storage.join(folder, "terms.parquet")),
+        terms=storage.read_table(terms_url),
         least_documents=int(about["least_documents"]),
         n_pruned=int(about["n_pruned"]),
         totals=np.array(about["totals"], dtype=np.int64),

@@ -100,9 +100,10 @@ def publish(
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
     storage.write_bytes(run.place.file("report.html"), html.encode())
+    run.confirm()
     finish(run.place, record)
     _tell_page(run, record, findings, fitted)
-    return _outcome(run.place, record, findings)
+    return outcome(run.place, record, findings.headline)
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
@@ -142,8 +143,9 @@ def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResul
         run.stages.image("trace", plots.png(figure))
 
 
-def _outcome(place: RunPlace, record: RunRecord, findings: Findings) -> dict[str, Any]:
-    lines = [findings.headline, f"run {record.run_id} in {record.seconds:.1f} s"]
+def outcome(place: RunPlace, record: RunRecord, headline: str) -> dict[str, Any]:
+    """Return what the command prints of a published run."""
+    lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
         lines.append(fit_in_words(record))
     lines += [f"warning: {warning}" for warning in record.warnings]

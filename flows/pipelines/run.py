@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from flows import storage, watch
 from flows.block import Job
@@ -15,16 +18,26 @@ from flows.families.catalogue import pipeline_named
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.fit import FitResult, Progress, run_fit
 from flows.lock import claim
+from flows.pipelines import asked
 from flows.pipelines import since as incremental
 from flows.pipelines.access import reached
 from flows.pipelines.compute import computing, each_of
 from flows.pipelines.outcome import publish
+from flows.pipelines.resumed import (
+    earlier_of,
+    forget,
+    is_complete,
+    publish_again,
+    remove_results,
+    since_whom,
+)
 from flows.pipelines.running import Run
-from flows.pipelines.since import look_up
 from flows.pipelines.stages import Plain, Stages
 from flows.publish.run import (
     PublishError,
     RunPlace,
+    RunRecord,
+    is_latest,
     new_run_id,
     open_run,
 )
@@ -88,6 +101,8 @@ def _run_pipeline(
 ) -> dict[str, Any]:
     target = storage.absolute(target)
     place = RunPlace(target, resume or new_run_id())
+    if resume is not None and is_complete(place):
+        return publish_again(family, place)
     watch.current.get().stage("check")
     files, checked = check_files(family, stages, source, settings)
     storage.check_writable(target)
@@ -100,29 +115,49 @@ def _run_pipeline(
     if since is not None and family.model(settings) is None:
         watch.current.get().log("since has no effect: these settings fit no model, all is read")
     elif since is not None:
-        earlier = look_up(family, target, since, settings)
+        earlier = earlier_of(family, place, settings, since, resume is not None)
+    ours = asked.asked_for(family.name, settings, since_whom(earlier), files)
     stages.begin(place.run_id, storage.join(place.work, "kept"))
-    with computing(compute) as found:
-        run = Run(
-            family,
-            source,
-            place,
-            settings,
-            stages,
-            found,
-            files=files,
-            checked=checked,
-            since=earlier,
-        )
-        how = f"go on with the same command and --resume {place.run_id}"
-        try:
+    how = f"go on with the same command and --resume {place.run_id}"
+    try:
+        with computing(compute) as found:
+            run = Run(
+                family,
+                source,
+                place,
+                settings,
+                stages,
+                found,
+                files=files,
+                checked=checked,
+                since=earlier,
+            )
             # One publisher a run: until the end, not only while the model is fitted.
-            with claim(place.work, place.run_id):
+            with _told(place, how), claim(place.work, place.run_id) as run.held:
+                asked.settle(place, ours, resume is not None)
                 return _fit_and_publish(run, resume is not None)
-        except KeyboardInterrupt as error:
-            raise Interrupted(f"latest.json is as it was; {how}") from error
-        except (ComputeError, StorageError) as error:
-            raise RunError(f"{error}; latest.json is as it was; {how}") from error
+    except InputError:
+        if resume is None:
+            forget(place)
+        raise
+
+
+@contextmanager
+def _told(place: RunPlace, how: str) -> Iterator[None]:
+    """Say of a run that was stopped what became of it, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise _interrupted(place, how) from error
+    except (ComputeError, StorageError) as error:
+        raise RunError(f"{error}; latest.json is as it was; {how}") from error
+
+
+def _interrupted(place: RunPlace, how: str) -> Interrupted:
+    with storage.impatient():
+        published = is_latest(place)
+    state = f"run {place.run_id} is published" if published else f"latest.json is as it was; {how}"
+    return Interrupted(state)
 
 
 def score_pipeline(
@@ -138,29 +173,56 @@ def _score_pipeline(
 ) -> dict[str, Any]:
     fitted, record = open_run(fitted_run)
     family = pipeline_named(record.pipeline)
-    settings = family.settings(**record.settings)
+    settings = _settings_of(family, fitted, record)
     place = RunPlace(storage.absolute(target), new_run_id())
     watch.current.get().stage("check")
     files, checked = check_files(family, stages, source, settings, to_fit=False)
     storage.check_writable(place.target)
     stages.begin(place.run_id, storage.join(place.work, "kept"))
-    with computing(compute) as found:
-        run = Run(
-            family, source, place, settings, stages, found, fitted, files=files, checked=checked
-        )
-        ingested, prepared = _partitions(run)
-        model = family.model(settings)
-        q: State = Nothing()
-        if model is not None:
-            url = storage.join(fitted.root, "posterior", "q.npz")
-            q = from_bytes(storage.read_bytes(url), State, url)
-        job = _job(run, model, prepared)
-        executor = found.executor(job)
-        try:
-            summaries = stages.call("score", _score, run, executor, q, None)
-        finally:
-            executor.close()
-        return stages.call("publish", publish, run, ingested, prepared, model, q, None, summaries)
+    try:
+        with computing(compute) as found:
+            run = Run(
+                family, source, place, settings, stages, found, fitted, files=files, checked=checked
+            )
+            with claim(place.work, place.run_id) as run.held:
+                return _score_and_publish(run, fitted)
+    except BaseException as error:
+        # Nothing can go on with it, so nothing of it stays.
+        with storage.impatient():
+            published = is_latest(place)
+        if not published:
+            forget(place)
+        if isinstance(error, KeyboardInterrupt):
+            raise _interrupted(place, "run it again") from error
+        raise
+
+
+def _settings_of(family: Family, fitted: RunPlace, record: RunRecord) -> RunSettings:
+    try:
+        return family.settings(**record.settings)
+    except ValidationError as error:
+        names = sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})
+        raise PublishError(
+            f"run {fitted.run_id} has settings that this version of vbflows does not know "
+            f"({', '.join(names)}); fit again, or score with vbflows "
+            f"{record.versions.get('vbflows', 'of that time')}"
+        ) from error
+
+
+def _score_and_publish(run: Run, fitted: RunPlace) -> dict[str, Any]:
+    ingested, prepared = _partitions(run)
+    model = run.family.model(run.settings)
+    q: State = Nothing()
+    if model is not None:
+        url = storage.join(fitted.root, "posterior", "q.npz")
+        q = from_bytes(storage.read_bytes(url), State, url)
+    job = _job(run, model, prepared)
+    executor = run.compute.executor(job)
+    try:
+        summaries = run.stages.call("score", _score, run, executor, q, None)
+    finally:
+        executor.close()
+    return run.stages.call("publish", publish, run, ingested, prepared, model, q, None, summaries)
 
 
 def check_source(family: Family, source: str, settings: RunSettings) -> tuple[list[InputFile], int]:
@@ -217,6 +279,8 @@ def _check(family: Family, file: InputFile, settings: RunSettings) -> Checked:
 def _fit_and_publish(run: Run, resume: bool) -> dict[str, Any]:
     ingested, prepared = _partitions(run)
     model = run.family.model(run.settings)
+    if resume:
+        remove_results(run.place)
     job = _job(run, model, prepared)
     executor = run.compute.executor(job)
     try:
@@ -269,7 +333,8 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         max_iter=run.settings.max_iter,
         checkpoint_every=run.settings.checkpoint_every,
         settings=tuple(
-            (name, repr(value)) for name, value in sorted(run.settings.model_dump().items())
+            (name, repr(value))
+            for name, value in sorted(run.settings.model_dump(exclude=set(asked.FREE)).items())
         ),
         **incremental.left_by_earlier(run, model, prepared),
     )

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from flows import storage, watch
 from flows.families.base import Checked, Family, Ingested
+from flows.lock import Claim, RunBusy
 from flows.partition import Part
 from flows.pipelines.compute import Compute
 from flows.pipelines.stages import Stages
@@ -39,25 +40,39 @@ class Run:
     files: list[InputFile] = field(default_factory=list)
     checked: list[Checked] = field(default_factory=list)
     since: Any = None  # flows.pipelines.since.Since
+    held: Claim | None = None
 
     def heard(self, stage: str) -> Callable[[int, int], None]:
         """Return what tells the terminal and the run's page how much of a stage is done.
 
-        It raises where the run was cancelled on the page.
+        It raises where the run was cancelled on the page, or taken over by another process.
         """
 
         def tell(done: int, total: int) -> None:
+            if self.held is not None:
+                self.held.check()
             watch.current.get().part(done, total)
             # Below 1, which stands for a run that is published.
             self.stages.progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
 
         return tell
 
+    def confirm(self) -> None:
+        """Raise `RunBusy` where another process has taken this run over, or published it."""
+        if self.held is not None:
+            self.held.confirm()
+        if storage.exists(self.place.file("run.json")):
+            raise RunBusy(
+                f"run {self.place.run_id} was published by another process while this one did not "
+                "answer; nothing is left to do"
+            )
+
     def map(
         self, name: str, function: Callable[..., Any], parts: Sequence[Part], *args: Any
     ) -> list[Any]:
         """Apply a function to every partition: a few groups of them as mapped tasks."""
         groups = _groups(parts, _MOST_TASKS)
+        # With the index: what a part leaves is stored under it.
         named = f"{self.settings.model_dump_json()} {self.family.name}"
 
         def one(group: list[Part]) -> list[Ingested]:
@@ -67,7 +82,7 @@ class Run:
             name,
             one,
             groups,
-            cache_key=lambda group: _digest(named, *(part.fingerprint for part in group)),
+            cache_key=lambda group: _digest(named, *(f"{p.index}:{p.fingerprint}" for p in group)),
         )
         return [result for group in found for result in group]
 

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from flows import storage
+from flows.block import digest_of
 from flows.families.base import Checked, CutsTogether, Family, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.partition import Part
@@ -43,7 +44,7 @@ class KeptPart(BaseModel):
 
     fingerprint: str
     folder: str
-    files: list[str]
+    files: dict[str, str]  # by name, the digest of what it holds
     ingested: Any
     local: str | None = None
     stats: str | None = None
@@ -114,8 +115,8 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
         found.known = {part.fingerprint: part for part in manifest.parts}
     except (StorageError, ValidationError):
         found.notes.append(
-            f"Run {place.run_id} kept no partitions for this one (it ran without since), so all "
-            "were read again."
+            f"Run {place.run_id} kept no partitions that this one can take up (it ran without "
+            "since, or with an earlier version), so all were read again."
         )
     if not storage.exists(found.start or ""):
         found.start = None
@@ -152,12 +153,18 @@ def ingest(run: Run, parts: Sequence[Part]) -> list[Ingested]:
         KeptPart(
             fingerprint=part.fingerprint,
             folder=storage.join(folder, f"part-{part.index:05d}"),
-            files=outputs.get(part.index, []),
+            files={},
             ingested=_INGESTED.dump_python(fresh[part.index], mode="json"),
         )
         for part in rest
     ]
-    run.stages.map("keep", _keep, list(zip(new, rest, strict=True)), run.place.work)
+    to_keep = [
+        (kept, part.index, outputs.get(part.index, []))
+        for kept, part in zip(new, rest, strict=True)
+    ]
+    digests = run.stages.map("keep", _keep, to_keep, run.place.work)
+    for kept, files in zip(new, digests, strict=True):
+        kept.files = files
     by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}
     since.kept = [by_index[part.index].model_copy() for part in parts]
     since.reused = len(taken)
@@ -273,11 +280,16 @@ def _working(work: str, name: str, index: int) -> str:
 
 
 def _take_up(item: tuple[KeptPart, int], work: str) -> bool:
-    """Copy what was kept to where this run works; say whether all of it was there."""
+    """Copy what was kept to where this run works; say whether all of it was there and whole."""
     kept, index = item
     try:
-        for name in kept.files:
-            storage.copy(storage.join(kept.folder, name), _working(work, name, index))
+        for name, digest in kept.files.items():
+            url = storage.join(kept.folder, name)
+            content = storage.read_bytes(url)
+            if digest_of(content) != digest:
+                log.warning("partition %d is read again: %s is damaged", index, url)
+                return False
+            storage.write_bytes(_working(work, name, index), content, durable=False)
     except storage.TransientStorageError:
         raise
     except StorageError as error:
@@ -286,10 +298,15 @@ def _take_up(item: tuple[KeptPart, int], work: str) -> bool:
     return True
 
 
-def _keep(item: tuple[KeptPart, Part], work: str) -> None:
-    kept, part = item
-    for name in kept.files:
-        storage.copy(_working(work, name, part.index), storage.join(kept.folder, name))
+def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
+    """Store what ingest made of a partition; return the digest of each file."""
+    kept, index, names = item
+    digests = {}
+    for name in names:
+        content = storage.read_bytes(_working(work, name, index))
+        storage.write_bytes(storage.join(kept.folder, name), content)
+        digests[name] = digest_of(content)
+    return digests
 
 
 def _keep_state(

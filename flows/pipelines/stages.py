@@ -15,7 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -154,15 +154,20 @@ class Plain:
         """Run one stage for every item."""
         one = keeping(self._folder, name, function, cache_key)
         stopped = threading.Event()
-        with ThreadPoolExecutor(self._max_workers, thread_name_prefix=name) as pool:
-            futures = [pool.submit(self._persist, one, stopped, item, *args) for item in items]
-            try:
-                for future in as_completed(futures):
-                    future.result()
-            except BaseException:
-                stopped.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        pool = ThreadPoolExecutor(self._max_workers, thread_name_prefix=name)
+        futures: list[Future[Any]] = []
+        try:
+            futures.extend(pool.submit(self._persist, one, stopped, item, *args) for item in items)
+            for future in as_completed(futures):
+                future.result()
+        except BaseException as error:
+            stopped.set()
+            # Ctrl-C is answered at once, but nothing whose results are kept outlives its stage: it
+            # would write into a run that was removed or resumed meanwhile.
+            writes = cache_key is not None or not isinstance(error, KeyboardInterrupt)
+            pool.shutdown(wait=writes, cancel_futures=True)
+            raise
+        pool.shutdown()
         return [future.result()[1] for future in futures]
 
     def progress(self, fraction: float, text: str) -> None:

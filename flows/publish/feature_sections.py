@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,7 +121,8 @@ def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
                   for key in keys}  # fmt: skip
         kept = set(sorted(keys, key=lambda key: -spread[key])[:MOST_CATEGORIES])
         keys = [key for key in keys if key in kept]
-    two = {c for c, _ in table if sum(column == c for column, _ in table) == 2}
+    categories = Counter(column for column, _ in table)
+    two = {column for column, count in categories.items() if count == 2}
     labels = [c if c in two else f"{c} = {r}" for c, r in keys]
     none = [table[key][0] for key in keys]
     base = [p / r if r else 0.0 for p, r in none]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import platform
 import re
 import resource
@@ -16,12 +17,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flows import lock, storage
 from flows.faults import RunError
 from flows.schemas import POSTERIOR, TRACE
+from flows.storage import StorageError
 from vbmodels.state import State, to_bytes
+
+log = logging.getLogger("vbflows.pipeline")
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 _PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "prefect")
@@ -186,10 +190,51 @@ def finish(place: RunPlace, record: RunRecord) -> None:
     """
     text = record.model_dump_json(indent=2)
     storage.write_bytes(place.file("run.json"), text.encode())
-    lock.rest(place.work)
-    storage.delete(place.work)
+    name_latest(place, record)
+
+
+def name_latest(place: RunPlace, record: RunRecord) -> None:
+    """Remove a complete run's working files and name it the latest.
+
+    Its lock goes last: as long as it is there, a run that was stopped here can be told from one
+    that is published.
+    """
+    for name in storage.names(place.work):
+        if name != lock.LOCK:
+            storage.delete(storage.join(place.work, name))
     latest = json.dumps({"run_id": place.run_id, "pipeline": record.pipeline})
     storage.write_bytes(storage.join(place.target, "latest.json"), latest.encode())
+    lock.rest(place.work)
+    try:
+        storage.delete(place.work)
+    except StorageError as error:
+        log.warning("run %s is published, but its lock stays: %s", place.run_id, error)
+
+
+def is_latest(place: RunPlace) -> bool:
+    """Whether a run is the one that its target's ``latest.json`` names."""
+    try:
+        return _latest(place.target) == place.run_id
+    except (PublishError, StorageError):
+        return False
+
+
+def read_record(place: RunPlace) -> RunRecord:
+    """Read what a finished run has recorded.
+
+    Raises
+    ------
+    PublishError
+        If the record is damaged, or has what this version does not know.
+    """
+    url = place.file("run.json")
+    try:
+        return RunRecord.model_validate_json(storage.read_bytes(url))
+    except ValueError as error:
+        raise PublishError(
+            f"{url} cannot be read as the record of a run ({_line(error)}): it is damaged, or "
+            "another version of vbflows wrote it; fit again, or use that version"
+        ) from error
 
 
 def open_run(run: str) -> tuple[RunPlace, RunRecord]:
@@ -198,12 +243,11 @@ def open_run(run: str) -> tuple[RunPlace, RunRecord]:
     Raises
     ------
     PublishError
-        If there is no finished run.
+        If there is no finished run, or what names or records it is damaged.
     """
     url = storage.absolute(run)
-    latest = storage.join(url, "latest.json")
-    if storage.exists(latest):
-        place = RunPlace(url, str(json.loads(storage.read_bytes(latest))["run_id"]))
+    if storage.exists(storage.join(url, "latest.json")):
+        place = RunPlace(url, _latest(url))
     else:
         above, _, run_id = url.rpartition("/")
         target, _, runs = above.rpartition("/")
@@ -215,4 +259,25 @@ def open_run(run: str) -> tuple[RunPlace, RunRecord]:
         place = RunPlace(target, run_id)
     if not storage.exists(place.file("run.json")):
         raise PublishError(f"{place.root} has no run.json: that run has not finished")
-    return place, RunRecord.model_validate_json(storage.read_bytes(place.file("run.json")))
+    return place, read_record(place)
+
+
+def _latest(target: str) -> str:
+    """Return the name of a target's latest run."""
+    url = storage.join(target, "latest.json")
+    try:
+        return str(json.loads(storage.read_bytes(url))["run_id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PublishError(
+            f"{url} is damaged: expected a JSON object with run_id, the name of the latest run; "
+            f"name the run itself, as {target}/runs/RUN_ID"
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    """Put what pydantic says of a record into one line."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return f"{where}: {first['msg']}" if where else str(first["msg"])
+    return (str(error) or type(error).__name__).splitlines()[0]

@@ -363,6 +363,17 @@ def test_without_its_parts_the_command_says_what_to_install(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_an_interrupt_while_the_command_is_read_is_told(tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.entry"], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "vbflows: interrupted before anything was computed\n"
+
+
 def test_json_has_null_for_what_is_no_number(capsys):
     _print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
     assert capsys.readouterr().out == '{"b": "x", "r_hat": null, "rows": [1, null]}\n'

@@ -7,7 +7,7 @@ import pytest
 
 from flows import storage
 from flows.lock import claim
-from flows.publish import plots
+from flows.publish import feature_sections, plots
 from flows.publish.report import Grid, Section, render
 from flows.publish.run import (
     Dropped,
@@ -111,3 +111,24 @@ def test_a_heartbeat_does_not_make_a_finished_runs_folder_again(tmp_path, monkey
         time.sleep(0.1)
     assert not Path(place.work).exists()
     assert Path(tmp_path, "latest.json").exists()
+
+
+def test_figures_of_many_columns_take_no_quadratic_time():
+    class Name(str):
+        compared = 0
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [f"column {i}" for i in range(400)]
+    rows = [
+        (Name(name), category, 0, None, None, 0.5, 1.0 + 0.01 * i)
+        for i, name in enumerate(names)
+        for category in ("no", "yes")
+    ]
+    (section,) = feature_sections._figures(rows, 0)
+    assert section.title == "What features change"
+    assert Name.compared < 20 * len(rows)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows import watch
+from flows import storage, watch
 from flows.families.catalogue import pipeline_named
 from flows.faults import InputError
 from flows.ingest import bags_check
@@ -232,3 +232,45 @@ def test_bags_in_two_files_are_cut_together():
         return bags_check.Runs(names, np.arange(len(names) + 1), np.zeros(len(names)), {}, 0)
 
     assert bags_check.sharing_bags([runs("a", "b"), runs("c"), runs("d", "b")]) == [[0, 2], [1]]
+
+
+def test_damaged_kept_files_are_made_again(documents, tmp_path, counted):
+    """And every run after that has them whole."""
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    kept = tmp_path / "out" / "runs" / first["run_id"] / "kept"
+    for path in (kept / "part-00002").iterdir():
+        path.write_bytes(path.read_bytes()[:-9])
+    vocabulary = kept / "part-00005" / "vocabulary.parquet"
+    shutil.copy(kept / "part-00006" / "vocabulary.parquet", vocabulary)  # sound, but another's
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert "6 were taken up as they were and 2 were read" in Path(again["report"]).read_text()
+    third, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert "8 were taken up as they were and 0 were read" in Path(third["report"]).read_text()
+    assert again["rows_kept"] == third["rows_kept"] == first["rows_kept"]
+
+
+def test_what_an_earlier_version_kept_is_read_again(documents, tmp_path, counted):
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    manifest = tmp_path / "out" / "runs" / first["run_id"] / "kept" / "manifest.json"
+    written = json.loads(manifest.read_text())
+    for part in written["parts"]:
+        part["files"] = list(part["files"])
+    manifest.write_text(json.dumps(written))
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert any("kept no partitions that this one can take up" in w for w in again["warnings"])
+    assert "0 were taken up as they were and 8 were read" in Path(again["report"]).read_text()
+
+
+def test_kept_files_outlive_a_loss_of_power(documents, tmp_path, counted, monkeypatch):
+    """The manifest, which vouches for them, is written after they are."""
+    synced, original = [], storage.write_bytes
+
+    def write(url, data, durable=True):
+        original(url, data, durable)
+        if durable and "/kept/" in url and "/work/" not in url:
+            synced.append(url.rpartition("/kept/")[2])
+
+    monkeypatch.setattr(storage, "write_bytes", write)
+    counted("keywords", documents, tmp_path / "out", max_iter=2)
+    assert synced[-1] == "manifest.json"
+    assert sum(name.startswith("part-") for name in synced) == 8 * 4

@@ -14,6 +14,7 @@ import pytest
 
 from flows import storage
 from flows.faults import Fault, InputError
+from flows.pipelines import stages as stages_module
 from flows.pipelines.stages import Pace, Plain, Retry, escape, transient
 
 FAST = Retry(times=3, first_delay=0.01)
@@ -233,3 +234,30 @@ def test_prefect_is_not_imported_before_it_is_needed():
     )
     root = Path(__file__).parents[2]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_an_interrupt_waits_only_for_what_writes(tmp_path, monkeypatch, writes):
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    def slow(item: int) -> int:
+        begun.set()
+        go_on.wait(5)
+        ended.append(item)
+        return item
+
+    def interrupted(futures):
+        begun.wait(5)
+        if writes:
+            threading.Timer(0.2, go_on.set).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages_module, "as_completed", interrupted)
+    stages = Plain(retry=FAST, max_workers=1)
+    stages.begin("run", str(tmp_path))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stages.map("check", slow, range(4), cache_key=str if writes else None)
+        assert ended == ([0] if writes else [])
+    finally:
+        go_on.set()

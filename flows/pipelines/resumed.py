@@ -1,0 +1,78 @@
+"""What a resumed run finds of its earlier attempt, and what it does with that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows import storage, watch
+from flows.families.base import Family
+from flows.faults import Fault, InputError
+from flows.lock import claim
+from flows.pipelines import asked
+from flows.pipelines import since as incremental
+from flows.pipelines.outcome import outcome
+from flows.publish.run import RunPlace, name_latest, read_record
+from flows.settings import RunSettings
+from flows.storage import StorageError
+
+
+def is_complete(place: RunPlace) -> bool:
+    """Whether a run has all it leaves and was stopped before it became the latest."""
+    if not storage.exists(place.file("run.json")):
+        return False
+    return storage.exists(place.work) or not storage.exists(
+        storage.join(place.target, "latest.json")
+    )
+
+
+def publish_again(family: Family, place: RunPlace) -> dict[str, Any]:
+    """Do what is left of a complete run: name it the latest."""
+    record = read_record(place)
+    if record.pipeline != family.name:
+        raise InputError(
+            [
+                Fault(
+                    f"resume {place.run_id}",
+                    f"the pipeline {record.pipeline} that the run began with",
+                    family.name,
+                )
+            ]
+        )
+    with claim(place.work, place.run_id):
+        name_latest(place, record)
+    return outcome(place, record, "The run was complete when it was stopped; it is published now.")
+
+
+def forget(place: RunPlace) -> None:
+    """Remove a run that cannot be gone on with."""
+    try:
+        with storage.impatient():
+            storage.delete(place.root)
+    except StorageError as error:
+        watch.current.get().log(f"what is left of run {place.run_id} stays: {error}")
+
+
+def earlier_of(
+    family: Family, place: RunPlace, settings: RunSettings, since: str, resume: bool
+) -> incremental.Since:
+    """Find the earlier run; for a resumed one the one that was the latest when it began."""
+    began = asked.read_asked(place) if resume and since == incremental.LATEST else None
+    if began is None or began.since is None:
+        return incremental.look_up(family, place.target, since, settings)
+    if not began.since:
+        return incremental.Since()
+    return incremental.look_up(family, place.target, began.since, settings)
+
+
+def since_whom(earlier: incremental.Since | None) -> str | None:
+    """Name the run that one goes on from; empty where there is none yet, None without since."""
+    if earlier is None:
+        return None
+    return earlier.earlier.run_id if earlier.earlier is not None else ""
+
+
+def remove_results(place: RunPlace) -> None:
+    """Remove what an earlier attempt published in part: this one may write fewer files."""
+    for name in storage.names(place.root):
+        if name not in ("work", "kept"):
+            storage.delete(storage.join(place.root, name))
