@@ -12,6 +12,7 @@ import fsspec
 
 from flows.storage.access import filesystem
 from flows.storage.errors import StorageError, persistent, told
+from flows.storage.listing import GLOB
 from flows.storage.urls import absolute, is_local, join
 
 
@@ -138,6 +139,8 @@ def names(url: str) -> list[str]:
 def delete(url: str) -> None:
     """Remove an object or a folder with all that is below it; nothing if it is not there."""
 
+    _refuse_wildcards(url)
+
     def remove() -> None:
         with told("remove", url):
             fs, path = filesystem(url)
@@ -150,8 +153,18 @@ def delete(url: str) -> None:
     persistent(is_local(url), remove)
 
 
+def _refuse_wildcards(url: str) -> None:
+    """Refuse a name that a client would take for a glob when it removes a folder."""
+    if not is_local(url) and GLOB.search(url):
+        raise StorageError(
+            f"cannot write {url}: expected the name of a place without '*', '?' and '[', by which "
+            "other objects could be removed; choose another name"
+        )
+
+
 def check_writable(url: str) -> None:
     """Write and remove a small object below a folder, so that a fit does not run in vain."""
+    _refuse_wildcards(url)
     probe = join(url, f".probe-{uuid.uuid4().hex}")
     write_bytes(probe, b"")
     if not is_local(url) and not exists(probe):
