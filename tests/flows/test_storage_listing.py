@@ -151,3 +151,24 @@ def test_secrets_are_found_in_every_part_of_a_url(url):
 @pytest.mark.parametrize("url", ["s3://bucket/a@b", "/a::b@c", "https://host/a@b?page=2", "a@b"])
 def test_what_is_no_secret_is_let_through(url):
     refuse_secrets(url)
+
+
+def test_an_index_that_comes_later_is_copied_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "staging"))
+    url = f"memory://{tmp_path.name}"
+
+    def beside():
+        return sorted(os.listdir(os.path.dirname(storage.as_local(f"{url}/a.bam", ".bai"))))
+
+    storage.write_bytes(f"{url}/a.bam", b"reads")
+    assert beside() == ["a.bam"]
+    assert len(os.listdir(tmp_path / "staging")) == 2  # the copy and its lock
+    assert beside() == ["a.bam"]
+    assert len(os.listdir(tmp_path / "staging")) == 2
+    storage.write_bytes(f"{url}/a.bam.bai", b"index")
+    assert beside() == ["a.bam", "a.bam.bai"]
+    storage.write_bytes(f"{url}/a.bam.bai", b"another index")
+    assert storage.as_local(f"{url}/a.bam", ".bai").endswith("a.bam")
+    with open(storage.as_local(f"{url}/a.bam", ".bai") + ".bai", "rb") as file:
+        assert file.read() == b"another index"
+    storage.delete(url)
