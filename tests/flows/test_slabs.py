@@ -140,4 +140,4 @@ def test_names_of_files_are_compared_without_a_table_of_them():
     tracemalloc.stop()
     (fault,) = faults
     assert (fault.file, fault.row, fault.found) == ("f1", 8, "'0-3', which f0 has too")
-    assert peak < 60 * 200_000  # a table of the names took more than 100 bytes each
+    assert peak < 45 * 200_000  # a table of the names took 58 bytes each
