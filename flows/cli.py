@@ -36,8 +36,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-_out = Console()
-_err = Console(stderr=True)
+_out = Console(emoji=False)  # what is printed may hold names such as a:cat:b
+_err = Console(stderr=True, emoji=False)
 
 
 Source = Annotated[str, typer.Argument(help="Path, folder, glob or URL of the input.")]
@@ -248,7 +248,7 @@ def show(
 def simulate(
     pipeline: Annotated[str, typer.Argument(help="Which model to draw from.")],
     target: Target,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     rows: Annotated[int, typer.Option(min=1, help="Rows (documents, bags, locations).")] = 500,
 ) -> None:
     """Draw data from a model, with the truth beside it."""

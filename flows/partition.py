@@ -62,17 +62,21 @@ def cut(
     total = sum(rows)
     wanted = partitions if partitions is not None else -(-total // per_partition)
     count = max(1, min(wanted, total))
-    bounds = [total * i // count for i in range(count + 1)]
     parts = []
+    place, before = 0, 0  # the first file that is not used up, and the rows before it
     for index in range(count):
-        slices, before = [], 0
-        for file, n in ordered:
-            start, stop = max(bounds[index], before), min(bounds[index + 1], before + n)
-            if start < stop:
+        low, high = total * index // count, total * (index + 1) // count
+        slices = []
+        while low < high:
+            file, n = ordered[place]
+            stop = min(high, before + n)
+            if low < stop:
                 slices.append(
-                    Slice(file.url, start - before, stop - before, file.fingerprint, file.size)
+                    Slice(file.url, low - before, stop - before, file.fingerprint, file.size)
                 )
-            before += n
+                low = stop
+            if low == before + n:
+                place, before = place + 1, before + n
         parts.append(Part(index, tuple(slices)))
     return parts
 

@@ -75,6 +75,7 @@ class FeaturesFamily:
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
         faults = shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
+        faults += _equal_names(files, checked)
         columns = [set(_columns(c)) for c in checked]
         for file, found in zip(files[1:], columns[1:], strict=True):
             if found != columns[0]:
@@ -195,6 +196,23 @@ class FeaturesFamily:
         from flows.families.feature_simulation import write_table
 
         return write_table(target, rows, seed)
+
+
+def _equal_names(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    """List files of equal names whose rows would be named alike, after their file."""
+    first: dict[str, str] = {}
+    return [
+        Fault(
+            file=file.url,
+            column=tables_of.ID,
+            expected="names of rows, or a file name that no other file has",
+            found=f"none, and the file name of {before}",
+            remedy="add a column id, or give the files different names",
+        )
+        for file, found in zip(files, checked, strict=True)
+        if found.rows and not found.keys
+        and (before := first.setdefault(tables_of.file_name(file.url), file.url)) != file.url
+    ]  # fmt: skip
 
 
 def _columns(checked: Checked) -> Mapping[str, Levels]:

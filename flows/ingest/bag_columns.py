@@ -274,3 +274,36 @@ def repeated_instances(plain: dict[str, Any], number: IntArray, file: str) -> li
                             f"{again[row] + 1} has too", row + 1,
                             "give every instance its own name"),
     )  # fmt: skip
+
+
+def named_instances(plain: dict[str, Any]) -> tuple[IntArray, IntArray]:
+    """Return digests of the instances that have a name, and their rows."""
+    if "instance_id" not in plain:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    rows = np.flatnonzero(np.asarray(pc.is_valid(plain["instance_id"])))
+    take = pa.array(rows)
+    names = [plain[c].take(take).to_pylist() for c in ("bag_id", "instance_id")]
+    kinds = plain["modality"].take(take).to_pylist() if "modality" in plain else [""] * len(rows)
+    return digests_of(
+        "\0".join((bag, kind or "", name)) for bag, name, kind in zip(*names, kinds, strict=True)
+    ), rows
+
+
+def own_prints(thin: Thin, number: IntArray, n: int) -> IntArray:
+    """Return a digest of the features of each bag, 0 where there are none."""
+    prints = np.zeros(n, np.int64)
+    given = np.flatnonzero(thin.own >= 0)
+    prints[number[given]] = thin.prints[given]
+    return prints
+
+
+def class_prints(classes: pa.Array) -> IntArray:
+    """Return a digest of the list of classes of each bag, 0 where there is none."""
+    known = [0 if of is None else 1 for of in classes.to_pylist()]
+    return digests_of("\0".join(of or ()) for of in classes.to_pylist()) * np.array(known)
+
+
+def digests_of(texts: Iterable[str]) -> IntArray:
+    """Return a number of each text's own."""
+    digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), np.int64)

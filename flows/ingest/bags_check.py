@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,26 +13,40 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from flows.faults import Fault
+from flows.ingest import bag_classes
 from flows.ingest.bag_classes import MASK, label_faults, mask_faults, with_label, with_lists
 from flows.ingest.bag_columns import (
     NOT_KNOWN,
     SAME_LENGTH,
+    class_prints,
     differing_own,
     differs,
     feature_widths,
     known_labels,
     label_of_bags,
     name_faults,
+    named_instances,
     of_modality,
+    own_prints,
     own_width,
     repeated_instances,
     thinned,
 )
-from flows.ingest.row_faults import invalid_text
+from flows.ingest.row_faults import invalid_text, row_faults
 from flows.schemas import INSTANCES_IN
 from vbmodels.state import IntArray
 
 _TYPES = {column.name: column.type for column in INSTANCES_IN.columns}
+_OTHER_FEATURES = "give a bag the same features in every file"
+_OTHER_CLASSES = "give a bag the same classes in every file"
+
+
+@dataclass(frozen=True)
+class Named:
+    """Instances with a name: a digest of bag, modality and name, and the row it stands in."""
+
+    prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    rows: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,10 @@ class Runs:
         Features of an instance, by modality ("" where there is none).
     own
         Features of a bag; None where the file has bags without a row of them.
+    own_prints, class_prints
+        Digests of the features of each run's bag and of its list of classes, 0 for none.
+    instances
+        Digests of the instances that have a name, and their rows.
     """
 
     bag_ids: tuple[str, ...]
@@ -58,6 +76,9 @@ class Runs:
     labels: NDArray[np.int8]
     widths: dict[str, int]
     own: int
+    own_prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    class_prints: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    instances: Named = field(default_factory=Named)
 
 
 def check_bags(
@@ -119,17 +140,33 @@ def check_bags(
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
     names = codes.dictionary.to_pylist()
     first = number[starts[:-1]]
-    runs = Runs(tuple(names[i] for i in first), starts, per_bag[first], widths, own)
+    classes = class_prints(bag_classes.of_bags(table, number, len(names))) if multi else None
+    runs = Runs(
+        tuple(names[i] for i in first),
+        starts,
+        per_bag[first],
+        widths,
+        own,
+        own_prints(thin, number, len(names))[first],
+        np.zeros(len(first), np.int64) if classes is None else classes[first],
+        Named(*named_instances(plain)),
+    )
     return faults, runs if not faults else None
 
 
 def check_together(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
-    """List what files that are each right say differently: labels and numbers of features."""
-    faults: list[Fault] = []
+    """List what files that are each right say differently or twice.
+
+    That is labels, classes and features of bags, numbers of features, and instances.
+    """
+    together = sorted(zip(files, runs, strict=True), key=lambda pair: pair[0])
+    faults = _other_prints(together, "bag_features", _OTHER_FEATURES)
+    faults += _other_prints(together, "labels", _OTHER_CLASSES)
+    faults += _shared_instances(together)
     label: dict[str, tuple[int, str]] = {}
     width: dict[str, tuple[int, str]] = {}
     own: tuple[int, str] | None = None
-    for file, found in sorted(zip(files, runs, strict=True), key=lambda pair: pair[0]):
+    for file, found in together:
         for bag, value, row in zip(found.bag_ids, found.labels, found.starts, strict=False):
             before = label.setdefault(bag, (int(value), file))
             if NOT_KNOWN in (value, before[0]):
@@ -149,6 +186,53 @@ def check_together(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
             told = f"{own[0]} features of a bag, as in {own[1]}"
             faults.append(differs(file, "bag_features", told, str(found.own), None, SAME_LENGTH))
     return faults[:100]
+
+
+def _other_prints(together: Sequence[tuple[str, Runs]], column: str, remedy: str) -> list[Fault]:
+    """List the bags that two files give other features, or other classes."""
+    first: dict[str, tuple[int, str, int]] = {}
+    faults = []
+    for file, found in together:
+        prints = found.own_prints if column == "bag_features" else found.class_prints
+        rows = {}
+        for bag, value, row in zip(found.bag_ids, prints.tolist(), found.starts.tolist(),
+                                   strict=False):  # fmt: skip
+            if value and first.setdefault(bag, (value, file, row))[0] != value:
+                rows[row] = bag
+        faults += row_faults(
+            list(rows),
+            lambda row, file=file, rows=rows: differs(
+                file, column,
+                f"those that bag {rows[row]!r} has in {first[rows[row]][1]}, "
+                f"row {first[rows[row]][2] + 1}", "others", row + 1, remedy,
+            ),
+        )  # fmt: skip
+    return faults
+
+
+def _shared_instances(together: Sequence[tuple[str, Runs]]) -> list[Fault]:
+    """List the instances that an earlier file has too."""
+    of = [found.instances for _, found in together]
+    prints = np.concatenate([np.zeros(0, np.int64), *(own.prints for own in of)])
+    rows = np.concatenate([np.zeros(0, np.int64), *(own.rows for own in of)])
+    file = np.repeat(np.arange(len(of)), [len(own.rows) for own in of])
+    order = np.argsort(prints, kind="stable")
+    new = np.concatenate([[True], prints[order][1:] != prints[order][:-1]])[: len(order)]
+    first = np.empty_like(order)
+    first[order] = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
+    again = np.flatnonzero(first != np.arange(len(order)))
+    faults = []
+    for number, (name, _) in enumerate(together):
+        before = {int(rows[i]): int(first[i]) for i in again[file[again] == number]}
+        faults += row_faults(
+            list(before),
+            lambda row, name=name, before=before: differs(
+                name, "instance_id", "an instance that no other file has",
+                f"that of {together[file[before[row]]][0]}, row {rows[before[row]] + 1}", row + 1,
+                "leave the copy out, or give every instance its own name",
+            ),
+        )  # fmt: skip
+    return faults
 
 
 def check_to_fit(source: str, runs: Sequence[Runs]) -> list[Fault]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from flows.faults import Fault
 from flows.ingest.row_faults import invalid_text, row_faults
-from flows.ingest.slabs import joined_faults, repeated_names
+from flows.ingest.slabs import Places, joined_faults, repeated_names, seen_before
 from flows.ingest.text import OTHER, pos_code
 from flows.schemas import DOCUMENTS
 
@@ -93,25 +93,28 @@ def shared_names(names: Mapping[str, Sequence[str]]) -> list[Fault]:
     names
         File to its doc_ids, each once.
     """
-    first: dict[str, str] = {}
-    faults = []
-    for file in sorted(names):
-        rows = []
-        for row, doc_id in enumerate(names[file]):
-            if first.setdefault(doc_id, file) != file:
-                rows.append(row)
-        faults += row_faults(
-            rows,
-            lambda row, file=file: Fault(
+    files = sorted(names)
+    lists = [names[file] for file in files]
+    again = seen_before(lists)
+    at = Places(lists)
+    rows: dict[int, list[int]] = {}
+    for place in again:
+        rows.setdefault(at.of(place)[0], []).append(place)
+    return [
+        fault
+        for number, places in rows.items()
+        for fault in row_faults(
+            places,
+            lambda place, file=files[number]: Fault(
                 file=file,
                 column="doc_id",
                 expected="a name used once over all files",
-                found=f"{names[file][row]!r}, which {first[names[file][row]]} has too",
-                row=row + 1,
+                found=f"{at.name(place)!r}, which {files[at.of(again[place])[0]]} has too",
+                row=at.of(place)[1] + 1,
                 remedy="give every document its own name",
             ),
         )
-    return faults
+    ]
 
 
 def _names(plain: dict[str, pa.Array], file: str) -> list[Fault]:

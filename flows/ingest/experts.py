@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.faults import Fault
+from flows.ingest.row_faults import wrong_names
 from vbmodels.state import FloatArray, IntArray
 
 ID, LABEL = "id", "label"
@@ -41,7 +42,7 @@ def check_table(table: pa.Table, file: str) -> list[Fault]:
         faults += _numbers(table[name], name, file)
     if LABEL in table.column_names:
         faults += _labels(table[LABEL], file)
-    return [*faults, *_ids(table[ID], file)]
+    return faults + (wrong_names(table[ID], ID, file) or _ids(table[ID], file))
 
 
 def _numbers(column: pa.ChunkedArray, name: str, file: str) -> list[Fault]:
@@ -102,11 +103,15 @@ def _faults(rows: Sequence[int] | IntArray, make: Callable[[int], Fault]) -> lis
 
 
 def _floats(column: pa.ChunkedArray) -> FloatArray:
-    return np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    # Not the safe cast: a whole number beyond 2**53 is taken for the one next to it.
+    number = pc.cast(column, pa.float64(), safe=False)
+    return np.asarray(number.to_numpy(zero_copy_only=False), np.float64)
 
 
 def names_of(column: pa.ChunkedArray) -> list[str]:
     """Return the names of rows as text, empty for null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     return [name or "" for name in pc.cast(column, pa.string()).to_pylist()]
 
 

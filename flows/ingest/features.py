@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.faults import Fault
 from flows.ingest.nesarc import Form, read_nesarc
+from flows.ingest.row_faults import invalid_text, is_text, wrong_names
 from flows.ingest.slabs import SLAB, slabs
 from vbmodels.state import IntArray
 
 ID = "id"
 SUFFIXES = (".parquet", ".csv")
+EXACT = 2**53  # what a float tells apart from its neighbours is below
 _NULLS = ["", "NA", "NaN", "nan", "null", "NULL"]
 
 
@@ -94,8 +96,13 @@ def row_names(table: pa.Table, url: str, start: int) -> pa.Array:
     """Return the column ``id`` as text; where there is none, file name and row number."""
     if ID in table.column_names:
         return as_text(table[ID])
-    name = url.rstrip("/").rsplit("/", 1)[-1]
+    name = file_name(url)
     return pa.array([f"{name}:{start + i + 1}" for i in range(table.num_rows)], pa.string())
+
+
+def file_name(url: str) -> str:
+    """Return the last part of a URL, after which rows without a name are named."""
+    return url.rstrip("/").rsplit("/", 1)[-1]
 
 
 def as_text(column: pa.ChunkedArray) -> pa.Array:
@@ -181,15 +188,19 @@ def check_table(
     found: dict[str, Levels] = {}
     for name in names:
         fault = _type_fault(table[name], name, file)
-        if fault is None:
+        broken = [] if fault is not None else _broken_text(table[name], name, file)
+        faults += broken
+        if fault is None and not broken:
             levels = count_levels(without(as_text(table[name]), missing))
             found[name] = levels
             fault = too_many(name, levels, file, max_levels)
         if fault is not None:
             faults.append(fault)
-    faults += _id_faults(table, file)
-    ids = tuple(table[ID].cast(pa.string()).to_pylist()) if ID in table.column_names else ()
-    return faults, found, ids
+    if ID not in table.column_names:
+        return faults, found, ()
+    odd = wrong_names(table[ID], ID, file)
+    faults += odd or _id_faults(table, file)
+    return faults, found, () if odd else tuple(as_text(table[ID]).to_pylist())
 
 
 def too_many(name: str, levels: Levels, file: str, most: int) -> Fault | None:
@@ -207,8 +218,7 @@ def too_many(name: str, levels: Levels, file: str, most: int) -> Fault | None:
 
 def _type_fault(column: pa.ChunkedArray, name: str, file: str) -> Fault | None:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    whole = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
-             pa.types.is_integer, pa.types.is_boolean, pa.types.is_null)  # fmt: skip
+    whole = (is_text, pa.types.is_integer, pa.types.is_boolean, pa.types.is_null)
     if any(test(kind) for test in whole):
         return None
     if not pa.types.is_floating(kind):
@@ -219,8 +229,9 @@ def _type_fault(column: pa.ChunkedArray, name: str, file: str) -> Fault | None:
             found=f"type {column.type}",
             remedy="turn the column into categories or leave it out",
         )
-    value = column.cast(kind).to_numpy()
-    broken = ~np.isnan(value) & (value != np.floor(value))
+    value = column.cast(kind).to_numpy().astype(np.float64)
+    whole_number = np.isfinite(value) & (value == np.floor(value)) & (np.abs(value) < EXACT)
+    broken = ~np.isnan(value) & ~whole_number
     if not broken.any():
         return None
     row = int(np.argmax(broken))
@@ -228,15 +239,18 @@ def _type_fault(column: pa.ChunkedArray, name: str, file: str) -> Fault | None:
         file=file,
         column=name,
         row=row + 1,
-        expected="whole numbers as codes of categories",
+        expected="whole numbers as codes of categories, below 2**53",
         found=f"{value[row]:g}",
         remedy="cut the column into classes or leave it out",
     )
 
 
+def _broken_text(column: pa.ChunkedArray, name: str, file: str) -> list[Fault]:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return invalid_text(column, name, file) if is_text(kind) else []
+
+
 def _id_faults(table: pa.Table, file: str) -> list[Fault]:
-    if ID not in table.column_names:
-        return []
     faults = []
     names = table[ID].to_pylist()
     for row, name in enumerate(names):

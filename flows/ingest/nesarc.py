@@ -96,7 +96,7 @@ def read_nesarc(table: pa.Table, form: Form, file: str) -> pa.Table:
     Raises
     ------
     InputError
-        Naming every variable that is not there.
+        Naming every variable that is not there, or holds something else than codes.
     """
     wanted = CRITERIA if form == "nesarc_criteria" else DIAGNOSES
     if set(wanted) <= set(table.column_names):
@@ -118,7 +118,16 @@ def read_nesarc(table: pa.Table, form: Form, file: str) -> pa.Table:
                 for variable in absent
             ]
         )
-    text = {v: _codes(table[there[v]]) for v in asked}
+    text, faults = {}, []
+    for variable in asked:
+        column = table[there[variable]]
+        try:
+            text[variable] = _codes(column)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            found = f"type {column.type} ({str(error).splitlines()[0]})"
+            faults.append(Fault(file, "codes, as whole numbers or text", found, there[variable]))
+    if faults:
+        raise InputError(faults)
     columns = {
         name: _met([(text[v], codes) for v, codes in parts]) for name, parts in wanted.items()
     }

@@ -30,6 +30,30 @@ def row_faults(rows: Sequence[int] | IntArray, make: Callable[[int], Fault]) -> 
     return faults
 
 
+def wrong_names(column: pa.ChunkedArray, name: str, file: str) -> list[Fault]:
+    """List why a column cannot name rows: its type, or text that is no UTF-8."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if is_text(kind):
+        return invalid_text(column, name, file)
+    if pa.types.is_integer(kind):
+        return []
+    return [
+        Fault(
+            file=file,
+            column=name,
+            expected="names of rows (text, whole numbers or a dictionary of them)",
+            found=f"type {column.type}",
+            remedy="write the names as text",
+        )
+    ]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's for text."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
 def invalid_text(column: pa.ChunkedArray, name: str, file: str) -> list[Fault]:
     """Text that is no UTF-8 (Arrow does not check it when a file is read)."""
     try:

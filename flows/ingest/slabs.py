@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from flows import storage
@@ -85,31 +86,60 @@ def repeated_names(
     names
         The names of the rows of every slab; empty ones are not compared.
     """
-    first: dict[str, tuple[int, int]] = {}
-    again = []
-    row = 0
-    for slab, own in enumerate(names):
-        for name in own:
-            if name and first.setdefault(name, (slab, row))[0] != slab:
-                again.append(row)
-            row += 1
-    told = dict(zip(again, _at(names, again), strict=True))
+    again = seen_before(names)
+    at = Places(names)
     return row_faults(
-        again,
+        list(again),
         lambda row: Fault(
             file=file,
             column=column,
             expected="a name used once",
-            found=f"{told[row]!r}, which row {first[told[row]][1] + 1} has too",
+            found=f"{at.name(row)!r}, which row {again[row] + 1} has too",
             row=row + 1,
             remedy=remedy,
         ),
     )
 
 
-def _at(names: Sequence[Sequence[str]], rows: Sequence[int]) -> list[str]:
-    wanted = set(rows)
-    return [n for row, n in enumerate(itertools.chain.from_iterable(names)) if row in wanted]
+class Places:
+    """Names of several lists, found by their place in all of them."""
+
+    def __init__(self, names: Sequence[Sequence[str]]) -> None:
+        self._names = names
+        self.starts = np.cumsum([0, *map(len, names)])
+
+    def of(self, place: int) -> tuple[int, int]:
+        """Return (number of the list, place in it)."""
+        number = int(np.searchsorted(self.starts, place, side="right")) - 1
+        return number, place - int(self.starts[number])
+
+    def name(self, place: int) -> str:
+        """Return a name."""
+        number, row = self.of(place)
+        return self._names[number][row]
+
+
+def seen_before(names: Sequence[Sequence[str]]) -> dict[int, int]:
+    """Return the places of names that stand in an earlier list, with their first place.
+
+    No table of all names is made: their hashes are sorted, and only names with equal ones are
+    compared. Empty names are not.
+    """
+    if len(names) < 2:
+        return {}
+    at = Places(names)
+    every = itertools.chain.from_iterable(names)
+    prints = np.fromiter(map(hash, every), np.int64, int(at.starts[-1]))
+    order = np.argsort(prints, kind="stable")
+    same = np.flatnonzero(prints[order][1:] == prints[order][:-1])
+    first: dict[str, int] = {}
+    again = {}
+    for place in np.unique(np.concatenate([order[same], order[same + 1]])).tolist():
+        name = at.name(place)
+        before = first.setdefault(name, place)
+        if name and at.of(before)[0] != at.of(place)[0]:
+            again[place] = before
+    return again
 
 
 def _moved(fault: Fault, first: int) -> Fault:

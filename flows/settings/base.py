@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from flows.settings.access import S3Access
 
-_ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
+_ADDRESS = re.compile(r"(tcp|tls)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
 
+_SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORECASE)
+_LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
@@ -18,7 +20,9 @@ Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 class RunSettings(BaseModel):
     """What every pipeline has."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+    )
 
     seed: int = Field(0, ge=0, description="Seed of everything that is random.")
     max_iter: int = Field(1000, ge=1, description="Most sweeps over the data.")
@@ -51,7 +55,8 @@ class ComputeSettings(BaseModel):
     )
     memory_limit: str | None = Field(
         None,
-        description="Memory of one local worker, such as 4 GiB; empty: its share of the machine.",
+        description="Memory of one local worker, such as 4 GiB and at least 256 MiB; with workers "
+        "only; empty: its share of the machine.",
     )
     s3: S3Access = Field(
         S3Access.model_validate({}), description="How s3:// is reached; empty: the environment."
@@ -67,3 +72,31 @@ class ComputeSettings(BaseModel):
                 "tcp://host:8786 or tls://host:8786"
             )
         return self
+
+    @model_validator(mode="after")
+    def _memory_of_workers(self) -> Self:
+        if self.memory_limit is None:
+            return self
+        if self.workers is None:
+            raise ValueError("a memory limit is given without workers, whose memory it limits")
+        size = _bytes(self.memory_limit)
+        if size is None:
+            raise ValueError(
+                f"the memory limit {self.memory_limit!r} is no size; write one such as 4GiB"
+            )
+        if size < _LEAST_MEMORY:
+            raise ValueError(
+                f"the memory limit {self.memory_limit!r} is {size:,.0f} bytes, too little for a "
+                "worker; give it at least 256MiB"
+            )
+        return self
+
+
+def _bytes(text: str) -> float | None:
+    """Return the bytes that a size such as 4GiB stands for; None if it is none."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or (found[4] and not found[3]):
+        return None
+    power = " kmgtp".index(found[3].lower() or " ")
+    size: float = float(found[1] + (found[2] or "")) * (1024 if found[4] else 1000) ** power
+    return size

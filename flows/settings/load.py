@@ -54,7 +54,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
                     )
                 ]
             )
-        values[key.strip()] = yaml.safe_load(text) if text.strip() else ""
+        values[key.strip()] = _value(assignment, text) if text.strip() else ""
     values.update({key: value for key, value in given.items() if value is not None})
     try:
         return settings(**values)
@@ -62,11 +62,47 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         raise InputError([_fault(settings, problem) for problem in error.errors()]) from error
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML's plain values, where no name stands twice in a mapping."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Refuse what the usual loader lets the last one win of."""
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"the name {key.value} twice", problem_mark=key.start_mark
+                    )
+                seen.add(key.value)
+        return dict(super().construct_mapping(node, deep))
+
+
+def _parsed(text: str) -> Any:
+    """Read YAML; whatever is wrong with it is a `ValueError` of one line."""
+    try:
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        mark = getattr(error, "problem_mark", None)
+        problem = problem.removeprefix("found ")
+        raise ValueError(f"{problem} (line {mark.line + 1})" if mark else problem) from error
+
+
+def _value(assignment: str, text: str) -> Any:
+    try:
+        return _parsed(text)
+    except ValueError as error:
+        remedy = "put text that is no number or list into quotes: --set 'language=\"x\"'"
+        expected = f"a value as YAML in {assignment!r}"
+        raise InputError([Fault("--set", expected, str(error), remedy=remedy)]) from error
+
+
 def _read_config(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
-            values = yaml.safe_load(file) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            values = _parsed(file.read()) or {}
+    except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
             [Fault(file=path, expected="a YAML or JSON file of settings", found=reason)]
@@ -75,6 +111,13 @@ def _read_config(path: str) -> dict[str, Any]:
         raise InputError(
             [Fault(file=path, expected="names with values", found=type(values).__name__)]
         )
+    odd = [
+        Fault(path, "names of settings", repr(key), remedy="write the name as text")
+        for key in values
+        if not isinstance(key, str)
+    ]
+    if odd:
+        raise InputError(odd)
     return values
 
 

@@ -84,6 +84,10 @@ def told(action: str, url: str) -> Iterator[None]:
         yield
     except StorageError:
         raise
+    except UnicodeError as error:
+        raise StorageError(
+            f"cannot {action} {url}: its text is not UTF-8; write it again in UTF-8"
+        ) from error
     except (OSError, pa.ArrowException, BotoCoreError, ClientError, HttpError) as error:
         raise _sentence(action, url, error) from error
 

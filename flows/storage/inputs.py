@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from flows.storage.access import filesystem
 from flows.storage.errors import StorageError, persistent, told
-from flows.storage.urls import absolute, is_local, shown
+from flows.storage.listing import GLOB, inside, matching
+from flows.storage.urls import absolute, is_local, refuse_bytes, shown
 
-_GLOB = re.compile(r"[*?\[]")
+log = logging.getLogger(__name__)
+
+_OF_A_RUN = re.compile(r"(^|/)runs/\d{8}T\d{6}-[0-9a-f]{6}/")
 
 
 @dataclass(frozen=True)
@@ -31,21 +35,24 @@ def expand(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     Parameters
     ----------
     source
-        One file, a folder (searched to any depth), or a glob.
+        One file, a folder (searched to any depth), or a glob; what is there under that very name
+        comes before what it matches. Folders that it matches are searched too. What earlier runs
+        have published below a folder is left out.
     suffixes
         Endings of the files to take from a folder, such as ``.parquet``.
 
     Raises
     ------
     StorageError
-        If nothing matches.
+        If nothing matches, or something that does cannot be read.
     """
     url = absolute(source)
     found = persistent(is_local(url), lambda: _found(url, suffixes))
+    for name in found:
+        refuse_bytes(name)
     files = [
         InputFile(_url_of(url, name), int(info["size"] or 0), _fingerprint(info))
         for name, info in sorted(found.items())
-        if info["type"] == "file"
     ]
     if not files:
         raise StorageError(
@@ -89,20 +96,64 @@ def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:
     with told("read", url):
         fs, path = filesystem(url)
         fs.invalidate_cache()
-        if _GLOB.search(path):
-            matched: dict[str, Any] = fs.glob(path, detail=True)
-            return matched
-        if not fs.isdir(path):
-            return {path: fs.info(path)}
-        return {
-            name: info
-            for name, info in fs.find(path, detail=True).items()
-            if name.endswith(tuple(suffixes)) and not _hidden(name, path)
-        }
+        if not GLOB.search(path) or _there(fs, path):
+            return _taken(fs, url, path, suffixes, fs.info(path))
+        found: dict[str, Any] = {}
+        for name, info in _matches(fs, url, path):
+            found |= _taken(fs, url, name, suffixes, info)
+        return found if "/runs/" in path else _new(found, GLOB.split(path)[0])
+
+
+def _matches(fs: Any, url: str, pattern: str) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Yield what a glob matches; wildcards match no hidden folder, as a search finds none."""
+    if is_local(url):
+        found = {name: fs.info(name) for name in matching(pattern)}
+    else:
+        found = fs.glob(pattern, detail=True)
+    starred = GLOB.match(pattern.rpartition("/")[2])
+    for name, info in found.items():
+        own = name.rstrip("/").rpartition("/")[2]
+        if not (starred and info["type"] == "directory" and own.startswith((".", "_"))):
+            yield name, info
+
+
+def _there(fs: Any, path: str) -> bool:
+    try:
+        fs.info(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    return True
+
+
+def _taken(
+    fs: Any, url: str, path: str, suffixes: Sequence[str], info: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a file, or the files below a folder."""
+    if info["type"] == "file":
+        return {path: info}
+    if info["type"] != "directory":
+        raise StorageError(f"cannot read {path}: it is neither a file nor a folder")
+    if is_local(url):
+        return _new({name: fs.info(name) for name in inside(path, suffixes)}, path)
+    below = fs.find(path, detail=True).items()
+    kept = {n: i for n, i in below if n.endswith(tuple(suffixes)) and not _hidden(n, path)}
+    return _new(kept, path)
 
 
 def _hidden(name: str, folder: str) -> bool:
     return any(part.startswith((".", "_")) for part in name.removeprefix(folder).split("/"))
+
+
+def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Leave out what runs whose target lies in the source have published there."""
+    kept = {n: info for n, info in found.items() if not _OF_A_RUN.search(n.removeprefix(folder))}
+    if len(kept) < len(found):
+        log.warning(
+            "%d files below %s are the results of earlier runs and are not read as input",
+            len(found) - len(kept),
+            folder,
+        )
+    return kept
 
 
 def _fingerprint(info: dict[str, Any]) -> str:

@@ -10,8 +10,10 @@ from typing import Any
 
 import fsspec
 
+from flows.faults import Fault, InputError
 from flows.storage.access import filesystem
 from flows.storage.errors import StorageError, persistent, told
+from flows.storage.listing import GLOB
 from flows.storage.urls import absolute, is_local, join
 
 
@@ -138,6 +140,9 @@ def names(url: str) -> list[str]:
 def delete(url: str) -> None:
     """Remove an object or a folder with all that is below it; nothing if it is not there."""
 
+    if not is_local(url) and GLOB.search(url):
+        raise StorageError(f"cannot remove {url}: a store's client would take it for a glob")
+
     def remove() -> None:
         with told("remove", url):
             fs, path = filesystem(url)
@@ -151,7 +156,19 @@ def delete(url: str) -> None:
 
 
 def check_writable(url: str) -> None:
-    """Write and remove a small object below a folder, so that a fit does not run in vain."""
+    """Write and remove a small object below a folder, so that a fit does not run in vain.
+
+    Raises
+    ------
+    InputError
+        If the folder has a name by which a store's client could remove other objects.
+    StorageError
+        If it cannot be written to.
+    """
+    if not is_local(url) and (found := GLOB.search(url)):
+        expected = "the name of a place without '*', '?' and '['"
+        remedy = "choose another name: a client takes it for a glob and could remove other objects"
+        raise InputError([Fault(url, expected, found[0], remedy=remedy)])
     probe = join(url, f".probe-{uuid.uuid4().hex}")
     write_bytes(probe, b"")
     if not is_local(url) and not exists(probe):

@@ -47,16 +47,20 @@ def as_local(url: str, *beside: str) -> str:
         return absolute(url)
     url = absolute(url)
     name = url.rsplit("/", 1)[-1]
-    key = hashlib.sha256(f"{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
+    stem = url.rpartition(".")[0]
+    others = dict.fromkeys(made for end in beside for made in (url + end, stem + end))
+    # An index that came or changed since makes another copy: readers look for it once.
+    marks = {other: mark for other in others if (mark := _mark(other)) is not None}
+    versions = "|".join([url, fingerprint_of(url), *(f"{o} {mark}" for o, mark in marks.items())])
+    key = hashlib.sha256(versions.encode()).hexdigest()[:24]
     place = _folder() / key
     with _alone(key):
         if not (place / name).exists():
             size = _size(url)
             _make_room(size, url)
             place.mkdir(exist_ok=True)
-            stem = url.rpartition(".")[0]
-            for other in dict.fromkeys(made for end in beside for made in (url + end, stem + end)):
-                _copy_if_there(other, place)
+            for other in marks:
+                _copy(other, place / other.rsplit("/", 1)[-1])
             _copy(url, place / name)
         os.utime(place)
     return str(place / name)
@@ -92,14 +96,14 @@ def _size(url: str) -> int:
     return persistent(False, look)
 
 
-def _copy_if_there(url: str, place: Path) -> None:
+def _mark(url: str) -> str | None:
+    """Return what marks the version of an object; None if there is none."""
     try:
-        _size(url)
+        return fingerprint_of(url)
     except StorageError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            return
+            return None
         raise
-    _copy(url, place / url.rsplit("/", 1)[-1])
 
 
 def _copy(url: str, target: Path) -> None:

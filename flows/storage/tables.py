@@ -203,23 +203,46 @@ def _csv_from(
 def _csv(url: str, null_values: Sequence[str]) -> pc.CSVStreamingReader:
     """Open a CSV file, every column as text."""
     read = pc.ReadOptions(block_size=CSV_BLOCK)
+    lines = pc.ParseOptions(newlines_in_values=True)
 
     def opened() -> pc.CSVStreamingReader:
         with told("read", url):
             fs, path = arrow(url)
             try:
-                with fs.open_input_stream(path) as stream, pc.open_csv(stream, read) as reader:
+                with (
+                    fs.open_input_stream(path) as stream,
+                    pc.open_csv(stream, read, lines) as reader,
+                ):
                     names = reader.schema.names
+                _refuse_separators(url, names)
+                # Where there is one column only, an empty line is a missing cell.
+                lines.ignore_empty_lines = len(names) > 1
                 convert = pc.ConvertOptions(
                     null_values=list(null_values),
                     strings_can_be_null=True,
                     column_types=dict.fromkeys(names, pa.string()),
                 )
-                return pc.open_csv(fs.open_input_stream(path), read, convert_options=convert)
+                reader = pc.open_csv(fs.open_input_stream(path), read, lines, convert)
+                if reader.schema.names != names:
+                    raise StorageError(
+                        f"cannot read {url} as CSV: expected the names of the columns in its first "
+                        "line, found an empty one; remove it"
+                    )
+                return reader
             except pa.ArrowInvalid as error:
                 raise _not_csv(url, error) from error
 
     return persistent(is_local(url), opened)
+
+
+def _refuse_separators(url: str, names: Sequence[str]) -> None:
+    """Refuse a table whose columns are set apart by something else than commas."""
+    found = next((mark for mark in (";", "\t") if len(names) == 1 and mark in names[0]), None)
+    if found:
+        raise StorageError(
+            f"cannot read {url} as CSV: expected commas between columns, found "
+            f"{'semicolons' if found == ';' else 'tabs'} and one column; write it with commas"
+        )
 
 
 def _not_csv(url: str, error: pa.ArrowInvalid) -> StorageError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import urlsplit
 
 from flows.storage.errors import StorageError
 
@@ -40,20 +39,29 @@ def absolute(url: str) -> str:
     Raises
     ------
     StorageError
-        If it holds a secret.
+        If it holds a secret, or bytes that are no text.
     """
+    refuse_bytes(url)
     if not is_local(url):
         refuse_secrets(url)
         return url.rstrip("/")
     return os.path.abspath(os.path.expanduser(url.removeprefix("file://")))
 
 
+def refuse_bytes(name: str) -> None:
+    """Raise `StorageError` if a name holds bytes that are no UTF-8: records could not name it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        readable = name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        raise StorageError(
+            f"cannot read or write {readable}: its name has bytes that are no UTF-8; rename it"
+        ) from error
+
+
 def refuse_secrets(url: str) -> None:
     """Raise `StorageError` if a URL holds a secret: URLs stand in logs, records and reports."""
-    if is_local(url):
-        return
-    authority, _, rest = url.partition("://")[2].partition("/")
-    if "@" in authority or _SIGNED.search(rest.partition("?")[2]):
+    if any(_secret(part) for part in url.split("::")):
         raise StorageError(
             f"{shown(url)} holds a user name, a key or a signature: URLs stand in logs, records "
             "and reports; give secrets by the environment (AWS_ACCESS_KEY_ID, "
@@ -61,18 +69,30 @@ def refuse_secrets(url: str) -> None:
         )
 
 
+def _secret(url: str) -> bool:
+    if is_local(url):
+        return False
+    rest = url.partition("://")[2]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return "@" in authority or _SIGNED.search(rest.partition("?")[2]) is not None
+
+
 def shown(url: str) -> str:
     """Return a URL as it may be shown: without user, password and query.
 
     >>> shown("https://user:word@host/a.parquet?X-Amz-Signature=1")
     'https://host/a.parquet'
+    >>> shown("zip://a.csv::https://user:word@host?sig=1")
+    'zip://a.csv::https://host'
     """
+    return "::".join(_shown(part) for part in url.split("::"))
+
+
+def _shown(url: str) -> str:
     if is_local(url):
-        return url
+        return url.encode(errors="surrogateescape").decode(errors="backslashreplace")
     scheme, _, rest = url.partition("://")
+    if scheme in ("http", "https") or _SIGNED.search(rest.partition("?")[2]):
+        rest = re.split(r"[?#]" if scheme in ("http", "https") else r"\?", rest, maxsplit=1)[0]
     authority, slash, path = rest.partition("/")
-    if scheme in ("http", "https"):
-        path = urlsplit(f"//host/{path}").path.removeprefix("/")
-    elif _SIGNED.search(path.partition("?")[2]):
-        path = path.partition("?")[0]
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

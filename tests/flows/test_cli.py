@@ -377,3 +377,19 @@ def test_an_interrupt_while_the_command_is_read_is_told(tmp_path):
 def test_json_has_null_for_what_is_no_number(capsys):
     _print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
     assert capsys.readouterr().out == '{"b": "x", "r_hat": null, "rows": [1, null]}\n'
+
+
+def test_names_are_printed_as_they_are(tmp_path, capsys):
+    """Rich would make a picture of :cat: and of :100:."""
+    folder = tmp_path / "a:cat:b 17:100:200"
+    code, out, err = run(capsys, "simulate", "keywords", folder, "--rows", "3")
+    assert (code, err) == (0, "")
+    assert str(folder) in out
+    _, _, err = run(capsys, "check", "keywords", folder / "none.parquet")
+    assert str(folder) in err
+
+
+def test_the_seed_of_a_simulation_is_not_negative(tmp_path, capsys):
+    code, _, err = run(capsys, "simulate", "keywords", tmp_path, "--seed", "-1")
+    assert code == 2
+    assert "--seed" in err

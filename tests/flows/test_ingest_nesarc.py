@@ -92,3 +92,13 @@ def test_the_94_real_rows_run_through_the_pipeline(shared_data, tmp_path, capsys
     assert record["rows_kept"] == 94
     assert "with one category only were left out" in said
     assert "DPD6" in said
+
+
+@pytest.mark.parametrize("cells", [[0.5, 1.0], [float("inf"), 1.0], [[1], [2]]])
+def test_what_is_no_code_is_named(cells):
+    parts = [v for own in DIAGNOSES.values() for v, _ in own]
+    table = pa.table({v: pa.array(cells if v == "DYSLIFE" else [1, 0]) for v in parts})
+    with pytest.raises(
+        InputError, match="column DYSLIFE: expected codes, as whole numbers or text"
+    ):
+        read_nesarc(table, "nesarc_diagnoses", "x.parquet")

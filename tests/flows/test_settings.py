@@ -3,7 +3,7 @@ import json
 import pytest
 
 from flows.faults import InputError
-from flows.settings import KeywordSettings, compute_settings, describe, load
+from flows.settings import ExpertSettings, KeywordSettings, compute_settings, describe, load
 
 
 def faults_of(*args, **kwargs):
@@ -75,3 +75,78 @@ def test_where_to_compute_must_make_sense(workers, scheduler, sentence):
 @pytest.mark.parametrize("scheduler", ["tcp://host:8786", "tls://10.0.0.1:1", "tcp://[::1]:8786"])
 def test_addresses_are_taken(scheduler):
     assert compute_settings(None, scheduler).scheduler == scheduler
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("fdr=[1", "a value as YAML in 'fdr=[1', found expected ',' or ']'"),
+        ("language=*x", "a value as YAML in 'language=*x', found undefined alias"),
+        ("language=2021-13-45", "month must be in 1..12"),
+        ("language={a: 1, a: 2}", "the name a twice"),
+    ],
+)
+def test_a_value_that_is_no_yaml_is_refused(assignment, said):
+    assert said in faults_of(None, [assignment])[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fdr: 0.1\nseed: 1\nfdr: 0.2\n", "found the name fdr twice (line 3)"),
+        ('{"fdr": 0.1, "fdr": 0.2}', "found the name fdr twice (line 1)"),
+        ("1: 2\n", "expected names of settings, found 1; write the name as text"),
+        ("fdr: *x\n", "undefined alias"),
+    ],
+)
+def test_a_config_says_each_name_once(tmp_path, text, said):
+    config = tmp_path / "c.yaml"
+    config.write_text(text)
+    assert said in faults_of(str(config), [])[0]
+
+
+def test_defaults_of_a_config_may_be_merged(tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("{<<: {fdr: 0.2, seed: 1}, fdr: 0.3}\n")
+    found = load(KeywordSettings, str(config), [])
+    assert (found.fdr, found.seed) == (0.3, 1)
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan"])
+def test_numbers_are_finite(value):
+    with pytest.raises(InputError, match="finite number"):
+        load(ExpertSettings, None, [f"tau={value}"])
+    assert "finite number" in faults_of(None, [f"document_precision={value}"])[0]
+
+
+@pytest.mark.parametrize("limit", ["foo", "-1GiB", "", "0", "12", "100MiB", "4 Gib per", "1iB"])
+def test_the_memory_of_a_worker_is_a_size(limit):
+    with pytest.raises(InputError, match="memory limit"):
+        compute_settings(2, None, limit)
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"),
+    [("4GiB", 2**32), ("4 GiB", 2**32), ("1e9", 10**9), ("0.5GB", 5 * 10**8), ("600M", 6 * 10**8),
+     ("400mib", 400 * 2**20), ("1ki", 1024), ("5 kB", 5000)],
+)  # fmt: skip
+def test_sizes_are_read_as_dask_reads_them(limit, size):
+    from dask.utils import parse_bytes
+
+    from flows.settings.base import _bytes
+
+    assert _bytes(limit) == parse_bytes(limit) == size
+    if size >= 2**28:
+        assert compute_settings(1, None, limit).memory_limit == limit
+
+
+def test_a_memory_limit_goes_with_workers():
+    for scheduler in (None, "tcp://host:8786"):
+        with pytest.raises(InputError, match="a memory limit is given without workers"):
+            compute_settings(None, scheduler, "4GiB")
+
+
+@pytest.mark.parametrize("scheduler", ["ws://h:1", "wss://h:1", "ucx://h:1"])
+def test_addresses_that_cannot_be_reached_are_refused(scheduler):
+    with pytest.raises(InputError, match="is no address"):
+        compute_settings(None, scheduler)

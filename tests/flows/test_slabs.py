@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from flows import storage
 from flows.families.catalogue import pipeline_named
 from flows.ingest import slabs
+from flows.ingest.check import shared_names
 
 NAMES = [f"n{i}" for i in range(60)]
 
@@ -106,3 +108,36 @@ def test_a_large_file_is_not_held_whole(tmp_path):
     assert (seen, part.num_rows) == (rows, 500)
     assert size > 150e6
     assert peak[0] < size / 2
+
+
+def test_names_of_several_lists_are_compared_by_their_hashes(monkeypatch):
+    """Also where all hashes are equal, and where nothing is: as a table of all names says."""
+    rng = np.random.default_rng(0)
+    lists = [
+        [str(n) if n else "" for n in rng.choice(400, 60, replace=False).tolist()] for _ in range(4)
+    ]
+    flat = [(k, name) for k, own in enumerate(lists) for name in own]
+    first = {}
+    expected = {
+        place: first[name][1]
+        for place, (k, name) in enumerate(flat)
+        if name and first.setdefault(name, (k, place))[0] != k
+    }
+    assert slabs.seen_before(lists) == expected
+    assert expected
+    monkeypatch.setattr(slabs, "hash", lambda name: 7, raising=False)
+    assert slabs.seen_before(lists) == expected
+    assert slabs.seen_before([["a", "b"], [], ["c"]]) == {}
+    assert slabs.seen_before([["a", "a"]]) == slabs.seen_before([]) == {}
+
+
+def test_names_of_files_are_compared_without_a_table_of_them():
+    names = {f"f{k}": [f"{k}-{i}" for i in range(100_000)] for k in range(2)}
+    names["f1"][7] = "0-3"
+    tracemalloc.start()
+    faults = shared_names(names)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    (fault,) = faults
+    assert (fault.file, fault.row, fault.found) == ("f1", 8, "'0-3', which f0 has too")
+    assert peak < 45 * 200_000  # a table of the names took 58 bytes each

@@ -75,6 +75,39 @@ def test_a_broken_csv_has_its_sentence(tmp_path, capsys, text):
     assert "x.csv" in told
 
 
+def test_lines_within_quotes_may_be_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.storage.tables.CSV_BLOCK", 4000)
+    path = tmp_path / "x.csv"
+    texts = ["".join(f"line {k}\n" for k in range(50 + i)) for i in range(40)]
+    table = pa.table({"id": [f"r{i}" for i in range(40)], "text": texts})
+    pc.write_csv(table, path)
+    assert tables_of.read_file(str(path)).equals(table)
+    assert tables_of.read_file(str(path), 7, 31).equals(table.slice(7, 24))
+
+
+def test_an_empty_line_of_a_single_column_is_a_missing_cell(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a\nx\n\ny\n\n")
+    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x", None, "y", None]
+    path.write_text("a\nx")
+    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x"]
+    path.write_text("\na\nx\n")
+    with pytest.raises(storage.StorageError, match="names of the columns in its first line"):
+        tables_of.read_file(str(path))
+    path.write_text("a,b\nx,y\n\ny,z\n\n")
+    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_a_table_with_other_separators_is_refused(tmp_path, mark, name):
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(mark.join(line) for line in ("iab", "123", "456")))
+    with pytest.raises(
+        storage.StorageError, match=f"expected commas between columns, found {name}"
+    ):
+        tables_of.read_file(str(path))
+
+
 def bags_of(path, rows, width=8, per_bag=10, seed=0, change=None):
     rng = np.random.default_rng(seed)
     bag = np.arange(rows) // per_bag
