@@ -93,7 +93,7 @@ def test_what_changes_during_a_count_is_refused(capsys, monkeypatch, reads, tmp_
     edit_bed(tmp_path / "x.bed", "chr1\t5\t25\n")
     original, calls = count_pipeline.write_part_counts, []
 
-    def edits(part, settings, target):
+    def edits(part, settings, target, names):
         if calls:  # after the first partition
             path = tmp_path / changed
             if changed == "sheet.csv":
