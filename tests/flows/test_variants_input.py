@@ -102,7 +102,7 @@ def test_what_changes_during_a_count_is_refused(capsys, monkeypatch, reads, tmp_
             later = time.time_ns() + 10_000_000
             os.utime(path, ns=(later, later))
         calls.append(part)
-        return original(part, settings, target)
+        return original(part, settings, target, names)
 
     monkeypatch.setattr(count_pipeline, "write_part_counts", edits)
     asked = options(fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")
