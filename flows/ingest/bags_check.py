@@ -140,7 +140,9 @@ def check_bags(
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
     names = codes.dictionary.to_pylist()
     first = number[starts[:-1]]
-    classes = class_prints(bag_classes.of_bags(table, number, len(names))) if multi else None
+    classes = None
+    if multi and "labels" in table.column_names:
+        classes = class_prints(bag_classes.of_bags(table, number, len(names)))
     runs = Runs(
         tuple(names[i] for i in first),
         starts,

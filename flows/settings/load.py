@@ -81,7 +81,11 @@ class _Loader(yaml.SafeLoader):
 def _parsed(text: str) -> Any:
     """Read YAML; whatever is wrong with it is a `ValueError` of one line."""
     try:
-        return yaml.load(text, _Loader)
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         mark = getattr(error, "problem_mark", None)

@@ -108,7 +108,9 @@ def test_a_documents_samplers_keep_their_draws(sampler, model, no_leftovers):
 def test_pooled_keywords_keep_their_draws(no_leftovers):
     (batch,) = case_pooled.batches(0, 1)
     model, rng = PooledVBSS(document_precision=1.0), np.random.default_rng(0)
-    found = pooled_gibbs(model, batch, rng, chains=2, draws=DRAWS, warmup=WARMUP, thin=THIN)
+    found = pooled_gibbs(
+        model, batch, rng, chains=2, draws=DRAWS, warmup=WARMUP, thin=THIN, keep_documents=True
+    )
     written(found.coefficients, found.alpha, found.intercept)
     # Observed words are keywords in every sweep that counts.
     assert_allclose(found.keyword[batch.y], 1.0, rtol=1e-12)
