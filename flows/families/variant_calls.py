@@ -156,7 +156,7 @@ def _drawn_lot(
     p = exceedance(case.draws, control.draws, settings.tau)
     if settings.two_sided:
         p = np.maximum(p, exceedance(control.draws, case.draws, settings.tau))
-    worse = (np.maximum(case.r_hat, control.r_hat), np.minimum(case.ess, control.ess))
+    worse = (np.fmax(case.r_hat, control.r_hat), np.minimum(case.ess, control.ess))
     return log_odds(p, len(case.draws)), case.moments, control.moments, np.stack(worse, axis=1)
 
 

@@ -29,9 +29,13 @@ class Mixing:
 
     @classmethod
     def of(cls, mixing: FloatArray) -> Mixing:
-        """Summarise R-hat and effective number of draws by location, [J, 2]."""
+        """Summarise R-hat and effective number of draws by location, [J, 2].
+
+        Locations where nothing varies have no R-hat; chains that stand apart no effective draws.
+        """
         r_hat, ess = mixing.T
-        return cls(float(r_hat.max()), float(ess.min()), int((r_hat > GOOD_R_HAT).sum()))
+        worst = float(np.fmax.reduce(r_hat, initial=1.0))
+        return cls(worst, float(np.nan_to_num(ess).min()), int((r_hat > GOOD_R_HAT).sum()))
 
 
 @dataclass(frozen=True)

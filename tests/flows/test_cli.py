@@ -351,25 +351,25 @@ def test_there_must_be_something_to_resume(simulated, tmp_path, capsys):
     assert "there is nothing to resume" in err
 
 
-def test_without_its_parts_the_command_says_what_to_install(tmp_path):
-    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('gone', name='typer')")
+def entered(folder, typer):
+    """Run the command where importing typer does this."""
+    (folder / "typer.py").write_text(typer)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
-    done = subprocess.run(
+    env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{root}"}
+    return subprocess.run(
         [sys.executable, "-m", "flows.entry"], env=env, capture_output=True, text=True, check=False
     )
+
+
+def test_without_its_parts_the_command_says_what_to_install(tmp_path):
+    done = entered(tmp_path, "raise ModuleNotFoundError('gone', name='typer')")
     assert done.returncode == 1
     assert done.stderr.startswith("vbflows: the command line needs the package typer")
     assert "Traceback" not in done.stderr
 
 
 def test_an_interrupt_while_the_command_is_read_is_told(tmp_path):
-    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.entry"], env=env, capture_output=True, text=True, check=False
-    )
+    done = entered(tmp_path, "raise KeyboardInterrupt")
     assert done.returncode == 1
     assert done.stderr == "vbflows: interrupted before anything was computed\n"
 

@@ -267,7 +267,8 @@ def test_kept_files_outlive_a_loss_of_power(documents, tmp_path, counted, monkey
 
     def write(url, data, durable=True):
         original(url, data, durable)
-        if durable and "/kept/" in url and "/work/" not in url:
+        parts = url.split("/")
+        if durable and "kept" in parts and "work" not in parts[parts.index("runs") :]:
             synced.append(url.rpartition("/kept/")[2])
 
     monkeypatch.setattr(storage, "write_bytes", write)

@@ -116,8 +116,10 @@ def _draw_precision(shape: float, rate: FloatArray, rng: np.random.Generator) ->
     """Draw 1/sigma^2 ~ Gamma(shape, rate) above exp(-`MOST_LOG_VARIANCE`), by its quantiles."""
     least = np.exp(-MOST_LOG_VARIANCE)
     above = gammaincc(shape, rate * least)
-    drawn: FloatArray = gammainccinv(shape, above * rng.random(rate.shape)) / rate
-    return np.maximum(drawn, least)
+    drawn = gammainccinv(shape, above * rng.random(rate.shape)) / rate
+    # Where nearly all of the Gamma lies below the cut, what is left of it lies at the cut.
+    result: FloatArray = np.where(above > 0.0, np.maximum(drawn, least), least)
+    return result
 
 
 Position = tuple[FloatArray, FloatArray, FloatArray]

@@ -90,7 +90,7 @@ def _mixing(found: Draws, own_dispersion: bool) -> tuple[FloatArray, FloatArray]
     drawn = [found.logit_mu, found.log_m] if own_dispersion else [found.logit_mu]
     seen = [diagnose(d) for d in drawn]
     return (
-        np.max([s.r_hat for s in seen], axis=0),
+        np.fmax.reduce([s.r_hat for s in seen]),
         np.min([s.ess_bulk for s in seen], axis=0),
     )
 
