@@ -29,7 +29,7 @@ print(f"{documents.num_rows} packages, {known} with keywords")
 # The share of the words that are keywords cannot be learned from labels that miss keywords, so it
 # is stated: one word in ten.
 
-settings = KeywordSettings(keyword_rate=0.1, fdr_scope="new", rows_per_partition=50)
+settings = KeywordSettings(keyword_rate=0.1, rows_per_partition=50)
 outcome = launch(
     "keywords",
     f"{folder}/packages.parquet",

@@ -29,7 +29,7 @@ def run_demo(target: str, console: Console) -> list[str]:
     source = storage.join(target, "packages.parquet")
     documents = installed_packages()
     storage.write_table(source, documents)
-    settings = KeywordSettings(keyword_rate=KEYWORD_RATE, rows_per_partition=50, fdr_scope="new")
+    settings = KeywordSettings(keyword_rate=KEYWORD_RATE, rows_per_partition=50)
     outcome = launch("keywords", source, target, settings, ComputeSettings())
     place, record = open_run(target)
     parts = range(record.partitions)

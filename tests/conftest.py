@@ -23,6 +23,15 @@ def one_thread():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def staging(tmp_path_factory):
+    """Keep copies and indices of inputs where they go with the tests."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("VBFLOWS_STAGING", str(tmp_path_factory.mktemp("staging")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def interruptible():
     """Let processes that tests start heed Ctrl-C: jobs of a shell's background ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -32,7 +32,12 @@ from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
-from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
+from vbmodels.keywords.selection import (
+    select_by_fdr,
+    select_new_by_fdr,
+    select_share,
+    word_ranks,
+)
 from vbmodels.state import BoolArray, FloatArray, from_bytes, to_bytes
 
 SCORES = ("ss", "textrank")
@@ -283,13 +288,8 @@ def _counts_of(
 
 
 def _select(r: FloatArray, batch: KeywordBatch, settings: KeywordSettings) -> BoolArray:
-    if settings.fdr_scope == "all":
-        return select_by_fdr(r, batch.y, batch.offsets, settings.fdr)
-    new = ~batch.y
-    offsets = np.concatenate([[0], np.cumsum(batch.sizes - batch.n_observed)])
-    selected = batch.y.copy()
-    selected[new] = select_by_fdr(r[new], batch.y[new], offsets, settings.fdr)
-    return selected
+    select = select_by_fdr if settings.fdr_scope == "all" else select_new_by_fdr
+    return select(r, batch.y, batch.offsets, settings.fdr)
 
 
 def _probabilities(

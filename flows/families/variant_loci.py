@@ -68,6 +68,7 @@ def conclude_part(
     return table, PartCalls(
         len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),
+        loci.forward is not None,
     )  # fmt: skip
 
 

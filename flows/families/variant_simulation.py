@@ -12,7 +12,11 @@ from vbmodels.variants.simulate import simulate
 
 
 def write_counts(target: str, rows: int, seed: int) -> list[str]:
-    """Write counts of ``rows`` locations, 3 replicates a sample, and the variants put in."""
+    """Write ``counts.parquet`` and ``_truth/variants.parquet``; return their URLs.
+
+    Counts of ``rows`` locations, 3 replicates a sample; a folder of input leaves names that
+    begin with an underscore out.
+    """
     n_variants = max(1, round(rows * 14 / 400))
     counts, truth = simulate(
         np.random.default_rng(seed), n_locations=rows, n_variants=n_variants, vaf=0.01
@@ -29,7 +33,10 @@ def write_counts(target: str, rows: int, seed: int) -> list[str]:
             "rate": truth.mu_case[truth.location, truth.alt],
         }
     )
-    urls = [storage.join(target, "counts.parquet"), storage.join(target, "truth", "truth.parquet")]
+    urls = [
+        storage.join(target, "counts.parquet"),
+        storage.join(target, "_truth", "variants.parquet"),
+    ]
     storage.write_table(urls[0], table)
     storage.write_table(urls[1], known)
     return urls

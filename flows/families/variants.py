@@ -39,7 +39,7 @@ from flows.ingest.regions import (
 from flows.ingest.sample_sheet import check_samples, check_sheet, read_sheet
 from flows.partition import Part, Slice
 from flows.publish.run import RunPlace
-from flows.publish.variant_report import PartCalls, report
+from flows.publish.variant_report import PartCalls, filters_not_run, report
 from flows.publish.vcf import write_vcf
 from flows.settings import VariantSettings
 from flows.storage import InputFile
@@ -210,7 +210,7 @@ class Variants:
         ]
         write_vcf(
             place.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
-            f"vbflows variants, test {settings.test}",
+            f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
         )  # fmt: skip
         return found, q
 

@@ -1,14 +1,20 @@
-"""Opening BAM, CRAM and FASTA files through htslib, quietly, from copies where they are remote."""
+"""Opening BAM, CRAM and FASTA files through htslib, quietly, from copies where they are remote.
+
+An index that is missing is made among this machine's copies, never beside the user's file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pysam
 
 from flows import storage
 from flows.settings import VariantSettings
+
+_GZIP, _WITH_FIELDS, _BGZF = b"\x1f\x8b", 4, b"BC"
 
 
 @contextmanager
@@ -21,10 +27,19 @@ def quiet() -> Iterator[None]:
         pysam.set_verbosity(before)
 
 
-def open_alignment(path: str, settings: VariantSettings) -> pysam.AlignmentFile:
-    """Open a BAM, or a CRAM with the FASTA of the settings."""
+def open_alignment(
+    path: str, settings: VariantSettings, indexed: bool = True
+) -> pysam.AlignmentFile:
+    """Open a BAM, or a CRAM with the FASTA of the settings.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or has no index where one is wanted and none can be made.
+    """
     reference = None if settings.fasta is None else local_fasta(settings.fasta)
-    return pysam.AlignmentFile(local_alignment(path), reference_filename=reference)
+    local = indexed_alignment(path) if indexed else local_alignment(path)
+    return pysam.AlignmentFile(local, reference_filename=reference)
 
 
 def local_alignment(path: str) -> str:
@@ -32,9 +47,73 @@ def local_alignment(path: str) -> str:
     return storage.as_local(path, ".bai", ".csi", ".crai")
 
 
+def indexed_alignment(path: str) -> str:
+    """Return a local path of a BAM or CRAM with an index beside it."""
+    local = local_alignment(path)
+    stem = os.path.splitext(local)[0]
+    ends = (".crai",) if local.endswith(".cram") else (".bai", ".csi")
+    if any(os.path.isfile(base + end) for base in (local, stem) for end in ends):
+        return local
+    return _with_index(path, local, pysam.index)
+
+
 def local_fasta(path: str) -> str:
-    """Return a local path of a FASTA, with its index beside it where there is one."""
-    return storage.as_local(path, ".fai", ".gzi")
+    """Return a local path of a FASTA with its index beside it.
+
+    Raises
+    ------
+    OSError
+        If it has no index and none can be made.
+    """
+    local = storage.as_local(path, ".fai", ".gzi")
+    packed = os.path.isfile(local) and is_gzip(local)
+    if all(os.path.isfile(local + end) for end in ((".fai", ".gzi") if packed else (".fai",))):
+        return local
+    return _with_index(path, local, pysam.faidx)
+
+
+def _with_index(path: str, local: str, make: Callable[[str], object]) -> str:
+    def made(name: str) -> None:
+        try:
+            with quiet():
+                make(name)
+        except pysam.SamtoolsError as error:
+            raise OSError(f"no index of {path} can be made") from error
+
+    if storage.is_local(path):
+        return storage.linked(local, made)
+    made(local)  # beside this machine's own copy
+    return local
+
+
+def is_gzip(path: str) -> bool:
+    """Whether a local file is packed with gzip, or with bgzip, whose blocks can be found."""
+    with open(path, "rb") as file:
+        return file.read(2) == _GZIP
+
+
+def is_bgzf(path: str) -> bool:
+    """Whether a local file is packed with bgzip."""
+    with open(path, "rb") as file:
+        head = file.read(14)
+    return (
+        head[:2] == _GZIP
+        and len(head) == 14
+        and bool(head[3] & _WITH_FIELDS)
+        and (head[12:14] == _BGZF)
+    )
+
+
+def is_out_of_order(path: str, settings: VariantSettings) -> bool:
+    """Whether a read of a BAM or CRAM stands before one of an earlier position."""
+    last = (0, 0)
+    with quiet(), open_alignment(path, settings, indexed=False) as file:
+        for read in file.fetch(until_eof=True):
+            contig = read.reference_id if read.reference_id >= 0 else file.nreferences
+            if (contig, read.reference_start) < last:
+                return True
+            last = (contig, read.reference_start)
+    return False
 
 
 def told(error: BaseException) -> str:

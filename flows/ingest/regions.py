@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -13,7 +14,7 @@ import pysam
 
 from flows import storage
 from flows.faults import Fault, InputError
-from flows.ingest.alignments import local_fasta, quiet, told
+from flows.ingest.alignments import is_bgzf, is_gzip, local_fasta, quiet, told
 from flows.ingest.bed import Wanted, read_bed, read_region
 from flows.settings import VariantSettings
 
@@ -65,15 +66,24 @@ def fasta_contigs(path: str) -> dict[str, int]:
     except storage.TransientStorageError:
         raise
     except (OSError, ValueError, storage.StorageError) as error:
-        found = "no such file" if not storage.exists(path) else told(error)
-        raise InputError(
-            [
-                Fault(
-                    file=path, expected="a FASTA with an index (.fai) or in a folder where one "
-                    "can be made", found=found, remedy=f"run: samtools faidx {path}",
-                )
-            ]
-        ) from error  # fmt: skip
+        raise InputError([_no_fasta(path, error)]) from error
+
+
+def _no_fasta(path: str, error: Exception) -> Fault:
+    expected = "a FASTA of which an index (.fai) can be made"
+    if not storage.exists(path):
+        return Fault(file=path, expected=expected, found="no such file")
+    local = storage.as_local(path)
+    if os.path.isfile(local) and is_gzip(local) and not is_bgzf(local):
+        plain = path.removesuffix(".gz")
+        return Fault(
+            file=path, expected="a plain FASTA or one packed with bgzip", found="one packed with "
+            "gzip", remedy=f"run: gunzip {path} && bgzip {plain}, or give the unpacked file",
+        )  # fmt: skip
+    return Fault(
+        file=path, expected=expected, found=told(error),
+        remedy=f"see what this says of it: samtools faidx {path}",
+    )  # fmt: skip
 
 
 def marks_of(settings: VariantSettings) -> Marks:

@@ -7,12 +7,21 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pysam
 
 from flows import storage
 from flows.faults import Fault, InputError
-from flows.ingest.alignments import local_alignment, open_alignment, quiet, told
+from flows.ingest.alignments import (
+    indexed_alignment,
+    is_out_of_order,
+    local_alignment,
+    open_alignment,
+    quiet,
+    told,
+)
+from flows.ingest.mismatches import mismatch_faults
 from flows.ingest.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
 from flows.settings import VariantSettings
 
@@ -172,19 +181,19 @@ def _check_alignment(
     line: Alignment, sheet: str, settings: VariantSettings, contigs: dict[str, int],
     wanted: Sequence[Region],
 ) -> list[Fault]:  # fmt: skip
-    where = {"file": sheet, "column": "path", "row": line.row}
+    where: dict[str, Any] = {"file": sheet, "column": "path", "row": line.row}
     if storage.is_local(line.path) and not os.path.exists(line.path):
         return [Fault(**where, expected="a BAM or CRAM file", found=f"no file {line.path}")]
     try:
-        with quiet(), open_alignment(line.path, settings) as file:
-            local = local_alignment(line.path)
+        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
             # Before an index is made: of a part of a file there is none to be made.
-            if _truncated(file, local):
+            if _truncated(file, local_alignment(line.path)):
                 found = f"{line.path} is truncated"
                 return [Fault(**where, expected="a whole BAM or CRAM file", found=found)]
-            if not file.has_index() and not _make_index(local):
-                return [_no_index(line.path, where)]
             lengths = dict(zip(file.references, file.lengths, strict=True))
+        unfit = _without_index(line.path, where, settings)
+        if unfit is not None:
+            return [unfit]
     except storage.TransientStorageError:
         raise
     except (OSError, ValueError, storage.StorageError) as error:
@@ -202,7 +211,11 @@ def _check_alignment(
                     remedy="give the FASTA that the reads were aligned to",
                 )
             ]  # fmt: skip
-    return []
+    try:
+        with quiet(), open_alignment(line.path, settings) as file:
+            return mismatch_faults(file, line.path, wanted, settings)
+    except (OSError, ValueError) as error:
+        return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
 
 
 def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
@@ -218,17 +231,19 @@ def _read_fault(line: Alignment, error: Exception) -> str:
     return f"{line.path}, which cannot be read ({told(error)})"
 
 
-def _no_index(path: str, where: dict[str, object]) -> Fault:
-    return Fault(
-        file=str(where["file"]), column="path", row=where["row"],  # type: ignore[arg-type]
-        expected=f"an index beside {path}", found="none, and none can be made",
-        remedy=f"run: samtools index {path}",
-    )  # fmt: skip
-
-
-def _make_index(path: str) -> bool:
+def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) -> Fault | None:
+    """Say why a file has no index and none can be made; None where there is one."""
     try:
-        pysam.index(path)
-    except (pysam.SamtoolsError, OSError):
-        return False
-    return True
+        indexed_alignment(path)
+    except OSError:
+        if is_out_of_order(path, settings):
+            return Fault(
+                **where, expected="reads in order of their positions", found=f"{path}, whose reads "
+                "are in another order", remedy=f"run: samtools sort -o sorted.bam {path}, and name "
+                "the sorted file",
+            )  # fmt: skip
+        return Fault(
+            **where, expected=f"an index beside {path}", found="none, and none can be made",
+            remedy=f"see what this says of it: samtools index {path}",
+        )  # fmt: skip
+    return None

@@ -26,7 +26,9 @@ from vbmodels.variants.batch import BASES, Counts
 
 MAX_ROWS = 20
 EVERY = 50
+MOST_DEPTH = 2**63 - 2
 _BATCH = 500_000
+_LARGEST = pa.scalar(2**63 - 1, pa.uint64())
 Column = tuple[str, str]  # sample and replicate
 Order = Mapping[str, int]  # contigs of the FASTA, and which of them each is
 Key = tuple[str | int, int]  # contig, or its place in the order where one is known; position
@@ -92,9 +94,10 @@ def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str
     names = [c.name for c in COUNTS.columns if c.name in file.schema_arrow.names]
     with against or contextlib.nullcontext():
         for batch in storage.read_batches(url, _BATCH):
-            table = pa.table(batch.select(names))
+            given = pa.table(batch.select(names))
+            table = _signed(given)
             samples |= set(table["sample"].cast(pa.string()).unique().to_pylist())
-            faults += _row_faults(table, url, rows)
+            faults += _row_faults(table, given, url, rows)
             if against is not None and len(faults) < MAX_ROWS:
                 faults += against.faults(table, url, rows)
             rows += table.num_rows
@@ -103,12 +106,22 @@ def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str
     return rows, {s for s in samples if s is not None}, faults[:MAX_ROWS]
 
 
-def _row_faults(table: pa.Table, url: str, before: int) -> list[Fault]:
+def _signed(table: pa.Table) -> pa.Table:
+    """Return a table with 64-bit unsigned columns as signed ones; what is larger is the largest."""
+    for i, field in enumerate(table.schema):
+        if field.type == pa.uint64() and field.name != "replicate":
+            column = pc.min_element_wise(table[i], _LARGEST, skip_nulls=False)
+            table = table.set_column(i, field.name, column.cast(pa.int64()))
+    return table
+
+
+def _row_faults(table: pa.Table, given: pa.Table, url: str, before: int) -> list[Fault]:
+    """List the faults of rows; ``given`` has their values as the file has them."""
     faults = []
 
     def tell(mask: pa.ChunkedArray, column: str | None, expected: str, found: str) -> None:
         for row in np.flatnonzero(np.asarray(pc.fill_null(mask, False)))[:MAX_ROWS]:
-            value = found or repr(table[column][int(row)].as_py())
+            value = found or repr(given[column][int(row)].as_py())
             faults.append(
                 Fault(file=url, column=column, row=before + int(row) + 1, expected=expected,
                       found=value)
@@ -135,6 +148,7 @@ def _row_faults(table: pa.Table, url: str, before: int) -> list[Fault]:
         tell(
             pc.less(table["depth"], pa.array(total)), "depth", "at least the sum of the counts", ""
         )
+        tell(pc.greater(table["depth"], MOST_DEPTH), "depth", "a depth below 2^63", "")
     return faults
 
 

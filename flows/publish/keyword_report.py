@@ -40,8 +40,10 @@ class KeywordSummary:
     histogram
         [BINS] words that were not observed, by probability.
     confusion
-        [4] words with known truth: true and selected, true and not selected, false and
+        [4] new words with known truth: true and selected, true and not selected, false and
         selected, neither.
+    expected_false
+        Of the new selected words, how many the model expects to be no keywords.
     """
 
     documents: int
@@ -65,7 +67,8 @@ def summarise(
                           ("observed", "selected"))  # fmt: skip
     found = selected & ~observed
     terms = table["term"].to_pylist()
-    known = np.array([value is not None for value in gold.to_pylist()], bool)
+    # The words that the user gave prove nothing of what was found.
+    known = np.array([value is not None for value in gold.to_pylist()], bool) & ~observed
     true = np.array([value is True for value in gold.to_pylist()], bool)
     confusion = [
         int(np.sum(known & (true == t) & (selected == s))) for t in (True, False)
@@ -124,16 +127,20 @@ def report(
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -min(len(e.known), 6) * (1 + min(len(e.found), 6)))
     examples = examples[:MOST_DOCUMENTS]
-    headline = f"{found:,} new keywords in {documents:,} documents" + (
-        "" if scores else f" at a false discovery rate of {settings.fdr:g}"
-    )
+    headline = f"{found:,} new keywords in {documents:,} documents"
+    expected = None
+    if not scores:
+        results["expected_false"] = sum(s.expected_false for s in summaries)
+        if found:
+            expected = results["expected_false_share"] = results["expected_false"] / found
+            headline += f", of which the model expects {expected:.1%} to be false"
+        if settings.fdr_scope == "all" and found:
+            headline += f" (fdr {settings.fdr:g} is over known and new ones together)"
     sections = [_documents(examples, scores)]
-    sections += _gold(summaries, results)
+    sections += _gold(summaries, results, expected)
     sections.append(_frequent(terms))
     if not scores:
         sections.append(_histogram(summaries))
-        expected = sum(s.expected_false for s in summaries)
-        results["expected_false"] = expected
     if coefficients:
         sections.append(_coefficients(coefficients))
     results.update(documents=documents, words=words, selected=sum(s.selected for s in summaries),
@@ -169,8 +176,10 @@ def _documents(examples: Sequence[Example], scores: bool) -> Section:
     return Section("Keywords by document", text, (), (Grid(("document", "known", "found"), rows),))
 
 
-def _gold(summaries: Sequence[KeywordSummary], results: dict[str, Any]) -> list[Section]:
-    """Precision, recall and F where the input came with true keywords."""
+def _gold(
+    summaries: Sequence[KeywordSummary], results: dict[str, Any], expected: float | None
+) -> list[Section]:
+    """Precision, recall and F of the new words where the input came with true keywords."""
     confusion = sum((s.confusion for s in summaries), np.zeros(4, np.int64))
     if not confusion.sum():
         return []
@@ -178,14 +187,18 @@ def _gold(summaries: Sequence[KeywordSummary], results: dict[str, Any]) -> list[
         [1, 1, 0, 0], [1, 0, 1, 0], sample_weight=confusion, average="binary", zero_division=0.0
     )
     results.update(precision=float(precision), recall=float(recall), f=float(f))
-    row = (float(precision), float(recall), float(f), float(1.0 - precision))
-    columns = ("precision", "recall", "F", "realised false share")
+    row = [float(precision), float(recall), float(f), float(1.0 - precision)]
+    columns = ["precision", "recall", "F", "realised false share"]
+    if expected is not None:
+        row.append(expected)
+        columns.append("expected false share")
     return [
         Section(
             "Against the true keywords",
-            "Over all words of the documents whose true keywords were given; observed words count.",
+            "Over the new words of the documents whose true keywords were given; known keywords "
+            "of the input are left out.",
             (),
-            (Grid(columns, [row]),),
+            (Grid(tuple(columns), [tuple(row)]),),
         )
     ]
 

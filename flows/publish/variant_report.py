@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,19 @@ class PartCalls:
     q_histogram: IntArray
     depth: tuple[tuple[str, int, float, float], ...] = field(default=())
     mixing: Mixing | None = None
+    strands: bool = True  # whether it is known on which strand a read lies
+
+
+NO_STRANDS = "counts in Parquet do not tell on which strand a read lies"
+
+
+def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, str]:
+    """Return the filters that could not run on these partitions, and why."""
+    if not all(part.strands for part in parts):
+        return {"strand_bias": NO_STRANDS}
+    if settings.strand != "both":
+        return {"strand_bias": f"reads of the {settings.strand} strand alone were counted"}
+    return {}
 
 
 def report(
@@ -62,7 +75,7 @@ def report(
     passed = [c for c in calls if not c["filters"]]
     locations = sum(p.locations for p in parts)
     headline = f"{len(passed):,} variants in {locations:,} locations {_level(settings)}"
-    sections = [_calls(calls, settings)]
+    sections = [_calls(calls, settings, filters_not_run(parts, settings))]
     if calls:
         sections.append(_rates(calls, settings))
     sections += [_depth(parts), _q_values(parts)]
@@ -72,6 +85,11 @@ def report(
     units = sum(p.units for p in parts)
     sections.append(_hyperparameters(hyperparameters, units, settings))
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
+    if filters_not_run(parts, settings).get("strand_bias") == NO_STRANDS:
+        warnings.append(
+            f"The filter strand_bias did not run: {NO_STRANDS}, so an error of one strand can "
+            "stand here as PASS; call from the BAM or CRAM files to have it."
+        )
     if settings.test == "posterior_difference" and settings.tau == 0.0 and settings.control:
         warnings.append(
             "At tau = 0 the papers' rule has no point null: its specificity is only "
@@ -131,7 +149,9 @@ def _counts(call: dict[str, Any], sample: str) -> str:
     return ", ".join(f"{a}/{n}" for a, n in call["replicates"].get(sample, ()))
 
 
-def _calls(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:
+def _calls(
+    calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str]
+) -> Section:
     rows = [
         (
             _name(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
@@ -148,6 +168,7 @@ def _calls(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Sectio
     text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
+    text += "".join(f" {name} did not run: {reason}." for name, reason in not_run.items())
     return Section("Calls", text, (), (Grid(columns, rows),))
 
 

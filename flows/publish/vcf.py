@@ -38,11 +38,17 @@ _FORMAT = (
 
 
 def header(
-    contigs: Mapping[str, int | None], samples: Sequence[str], source: str
-) -> pysam.VariantHeader:
-    """Return a VCF header with contigs (and their lengths where known), fields and samples."""
+    contigs: Mapping[str, int | None], samples: Sequence[str], source: str,
+    not_run: Mapping[str, str] | None = None,
+) -> pysam.VariantHeader:  # fmt: skip
+    """Return a VCF header with contigs (and their lengths where known), fields and samples.
+
+    Filters that could not run have a line ``vbflows_filter_not_run`` with the reason.
+    """
     made = pysam.VariantHeader()
     made.add_meta("source", source)
+    for name, reason in (not_run or {}).items():
+        made.add_meta("vbflows_filter_not_run", f"{name}: {reason}")
     for name, length in contigs.items():
         made.contigs.add(name, length=length)
     for name, text in FILTERS.items():
@@ -71,6 +77,7 @@ def write_vcf(
     contigs: Mapping[str, int | None],
     samples: Sequence[str],
     source: str,
+    not_run: Mapping[str, str] | None = None,
 ) -> None:
     """Write calls, in the order of the contigs, and the index beside them.
 
@@ -88,9 +95,11 @@ def write_vcf(
         Names of the samples, case first.
     source
         What made the file.
+    not_run
+        Filters that could not run, and why.
     """
     order = {name: i for i, name in enumerate(contigs)}
-    made = header(contigs, samples, source)
+    made = header(contigs, samples, source, not_run)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "variants.vcf.gz")
         with pysam.VariantFile(path, "wz", header=made) as file:

@@ -26,12 +26,14 @@ class KeywordSettings(RunSettings):
     draws: int = Field(1000, ge=4, description="Draws of each chain that are kept.")
     warmup: int = Field(500, ge=0, description="First draws of each chain that are thrown away.")
     fdr: Probability = Field(
-        0.1, description="Level of the Bayesian false discovery rate of the selected words."
+        0.1,
+        description="Level of the Bayesian false discovery rate of the selected words: the "
+        "largest share of them that the model may expect to be false.",
     )
     fdr_scope: Literal["all", "new"] = Field(
-        "all",
-        description="What the false discovery rate is counted over: all selected words, where "
-        "known keywords count as true (the papers' rule), or the new ones alone.",
+        "new",
+        description="What the false discovery rate is counted over: the new words alone, or all "
+        "selected words, where known keywords count as true (the papers' rule).",
     )
     keyword_rate: Probability | None = Field(
         None,

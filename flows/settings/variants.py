@@ -53,6 +53,11 @@ class VariantSettings(RunSettings):
         "does not count has 0.",
     )
     min_mapping_quality: int = Field(20, ge=0, le=255, description="Least mapping quality.")
+    max_mismatch: Probability = Field(
+        0.25,
+        description="Largest share of a file's confident bases that may differ from the FASTA; "
+        "above it, its reads are of another sequence and are refused. A sample is compared.",
+    )
     overlaps: Literal["once", "both"] = Field(
         "once", description="Whether overlapping mates count once or twice."
     )

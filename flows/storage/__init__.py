@@ -19,7 +19,7 @@ from flows.storage.objects import (
     read_bytes,
     write_bytes,
 )
-from flows.storage.staging import as_local
+from flows.storage.staging import as_local, linked
 from flows.storage.tables import (
     csv_batches,
     parquet_file,
@@ -48,6 +48,7 @@ __all__ = [
     "impatient",
     "is_local",
     "join",
+    "linked",
     "names",
     "open_input",
     "parquet_file",

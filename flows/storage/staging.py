@@ -1,5 +1,7 @@
 """Objects that a library can read only as local files: copied to this machine, once each.
 
+What a library makes of a local file (its index) stands here too, beside a link to the file.
+
 The copies stand in ``VBFLOWS_STAGING`` (by default a folder of this user among the temporary
 files), which all processes of the machine share. They take no more than
 ``VBFLOWS_STAGING_GIB`` (by default 50): those that were used longest ago go first.
@@ -14,7 +16,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,6 +64,37 @@ def as_local(url: str, *beside: str) -> str:
             for other in marks:
                 _copy(other, place / other.rsplit("/", 1)[-1])
             _copy(url, place / name)
+        os.utime(place)
+    return str(place / name)
+
+
+def linked(path: str, make: Callable[[str], None]) -> str:
+    """Return another path of a local file, beside which stands what is made of it, its index say.
+
+    The user's folders are left as they are.
+
+    Parameters
+    ----------
+    path
+        A local file.
+    make
+        Writes what is wanted beside the path that it gets; called once for each version of the
+        file on this machine.
+    """
+    path = absolute(path)
+    key = hashlib.sha256(f"beside|{path}|{fingerprint_of(path)}".encode()).hexdigest()[:24]
+    place, name = _folder() / key, os.path.basename(path)
+    with _alone(key):
+        if not place.exists():
+            _make_room(0, path)
+            part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
+            part.mkdir()
+            try:
+                (part / name).symlink_to(path)
+                make(str(part / name))
+                os.replace(part, place)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
         os.utime(place)
     return str(place / name)
 
@@ -172,6 +205,6 @@ def _limit() -> float:
 def _measured(copy: Path) -> tuple[float, int, Path] | None:
     """Return when a copy was last used and its bytes; None if another process removed it."""
     try:
-        return copy.stat().st_mtime, sum(f.stat().st_size for f in copy.iterdir()), copy
+        return copy.stat().st_mtime, sum(f.lstat().st_size for f in copy.iterdir()), copy
     except FileNotFoundError:
         return None

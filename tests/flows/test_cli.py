@@ -82,6 +82,10 @@ def test_a_run_leaves_what_it_promises(fitted):
     assert np.all(probability[observed] == 1)
     assert np.all(selected[observed])
     assert record.results["precision"] > 0.8
+    new = selected & ~observed
+    share = float(np.mean(1.0 - probability[new]))
+    assert share <= 0.1
+    assert record.results["expected_false_share"] == pytest.approx(share)
     trace = storage.read_table(place.file("trace.parquet"))["elbo"].to_numpy()
     assert np.all(np.diff(trace) >= -1e-9 * np.abs(trace[1:]))
 

@@ -7,7 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from vbmodels.keywords.selection import select_by_fdr, select_share, word_ranks
+from vbmodels.keywords.selection import (
+    select_by_fdr,
+    select_new_by_fdr,
+    select_share,
+    word_ranks,
+)
 
 
 def documents(seed, count=40, tied=False):
@@ -93,3 +98,27 @@ def test_bad_arguments_are_named(select):
         select(np.where(np.arange(len(r)) == 2, np.nan, r), observed, offsets, 0.1)
     with pytest.raises(ValueError, match="one score and one observed flag"):
         select(r[:-1], observed, offsets, 0.1)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.1, 0.3])
+def test_known_words_do_not_pay_for_false_new_ones(gamma):
+    rng = np.random.default_rng(3)
+    offsets = np.array([0, 12, 12, 40, 41])
+    r, known = rng.beta(0.5, 0.5, 41), rng.random(41) < 0.4
+    chosen, papers = (
+        select(r, known, offsets, gamma) for select in (select_new_by_fdr, select_by_fdr)
+    )
+    assert chosen[known].all()
+    for i, j in pairwise(offsets.tolist()):
+        new = ~known[i:j]
+        inside = chosen[i:j] & new
+        if inside.any():
+            assert np.mean(1.0 - r[i:j][inside]) <= gamma
+        # The next best one would break the level.
+        left = np.flatnonzero(new & ~inside)
+        if left.size:
+            more = inside.copy()
+            more[left[np.argmax(r[i:j][left])]] = True
+            assert np.mean(1.0 - r[i:j][more]) > gamma
+    assert np.all(papers >= chosen)
+    assert np.mean(1.0 - r[papers & ~known]) > gamma

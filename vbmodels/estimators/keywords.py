@@ -29,7 +29,7 @@ from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import DAMPING, WINDOW
 from vbmodels.keywords.pooled import PooledVBSS
-from vbmodels.keywords.selection import select_by_fdr, word_ranks
+from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
 from vbmodels.state import FloatArray
 
 
@@ -44,6 +44,9 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
     ----------
     fdr
         Level of the Bayesian false discovery rate of the selected words.
+    fdr_scope
+        What it is counted over: "new" (the words that were not given) or "all" selected words,
+        where known keywords count as true (the papers' rule).
     keyword_rate
         Share of candidate words that are keywords; None: from documents marked complete.
     document_precision
@@ -85,6 +88,7 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "fdr": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "fdr_scope": [StrOptions({"new", "all"})],
         "keyword_rate": [Interval(Real, 0.0, 1.0, closed="neither"), None],
         "document_precision": [positive(), None],
         "window": [Interval(Integral, 1, 50, closed="both")],
@@ -100,6 +104,7 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
         self,
         *,
         fdr: float = 0.1,
+        fdr_scope: str = "new",
         keyword_rate: float | None = None,
         document_precision: float | None = None,
         window: int = WINDOW,
@@ -115,6 +120,7 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
         client: Any = None,
     ) -> None:
         self.fdr = fdr
+        self.fdr_scope = fdr_scope
         self.keyword_rate = keyword_rate
         self.document_precision = document_precision
         self.window = window
@@ -243,7 +249,8 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
     ) -> dict[str, Any]:
         """Return all words of the partitions with their probabilities."""
         names = _column(X, "doc_id") if ids is None else list(ids)
-        selected = [select_by_fdr(p, batch.y, batch.offsets, self.fdr) for _, batch, p in found]
+        select = select_by_fdr if self.fdr_scope == "all" else select_new_by_fdr
+        selected = [select(p, batch.y, batch.offsets, self.fdr) for _, batch, p in found]
         return {
             "ids": names or list(range(_length(X))),
             "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),

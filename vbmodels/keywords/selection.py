@@ -68,6 +68,32 @@ def select_by_fdr(
     return selected | observed
 
 
+def select_new_by_fdr(
+    probability: FloatArray, observed: BoolArray, offsets: IntArray, gamma: float
+) -> BoolArray:
+    """Select known words and, of the others, as many as ``gamma`` allows among them alone.
+
+    As `select_by_fdr`, but known words, which are true for certain, do not pay for false new
+    ones: of the words that a reader did not know before, an expected share of at most
+    ``gamma`` is false in each document.
+
+    Examples
+    --------
+    >>> r = np.array([0.9, 0.7, 0.0, 0.0])
+    >>> known, one = np.array([False, False, True, True]), np.array([0, 4])
+    >>> select_by_fdr(r, known, one, 0.1)
+    array([ True,  True,  True,  True])
+    >>> select_new_by_fdr(r, known, one, 0.1)
+    array([ True, False,  True,  True])
+    """
+    _check(probability, observed, offsets)
+    new = ~observed
+    first = np.concatenate([[0], np.cumsum(new)])[offsets]
+    selected = observed.copy()
+    selected[new] = select_by_fdr(probability[new], observed[new], first, gamma)
+    return selected
+
+
 def select_share(
     score: FloatArray, observed: BoolArray, offsets: IntArray, share: float
 ) -> BoolArray:
