@@ -51,6 +51,13 @@ class CheckedBags(Checked):
     multi: bool = False
 
 
+EMPTY = {
+    True: "bag without instances, scored by the intercept",
+    False: "bag without instances: none in it can be positive, so its probability is 0",
+}
+"""What becomes of a bag without instances, by whether the model is vMMIC."""
+
+
 class BagsFamily:
     """The bags family; see `flows.families.base.Family`."""
 
@@ -118,17 +125,23 @@ class BagsFamily:
             work_url(place, "about", part.index, "json"), json.dumps(about).encode()
         )
         n_empty = len(found.empty)
+        given = dict(
+            zip(*(found.bag_rows[c].to_pylist() for c in ("bag_id", "label")), strict=True)
+        )
         return Ingested(
             rows_read=part.rows,
             rows_kept=found.instance_rows.num_rows,
             dropped=(
                 Dropped(
-                    reason="bag without instances, scored by the intercept",
+                    reason=EMPTY[settings.model == "vmmic"],
                     count=n_empty,
                     examples=list(found.empty[:100]),
                 ),
             ),
-            notes={"bags": found.bag_rows.num_rows},
+            notes={
+                "bags": found.bag_rows.num_rows,
+                "empty_positive": len(set(positive) & set(found.empty)),
+            },
         )
 
     def prepare(
@@ -221,6 +234,13 @@ class BagsFamily:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         numbers, warnings = bag_models.trust(q)
+        empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
+        if empty and settings.model != "vmmic":
+            warnings += (
+                f"{empty:,} bags with the label 1 have no instance: model {settings.model} asks "
+                "for a positive instance, so it gives them probability 0 and learns nothing from "
+                "them; leave them out, or take model=vmmic, which scores them by its intercept.",
+            )
         classes = [one.of_class for one in summaries[0]]
         blocks = [
             Block(c.name, c.modality, c.mean, c.sd,

@@ -13,9 +13,9 @@ from flows.faults import Fault, InputError
 from flows.ingest import experts as tables_of
 from flows.publish.run import RunPlace
 from flows.settings import ExpertSettings
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, scaled, too_large
-from vbmodels.state import FloatArray, State, from_bytes, to_bytes
+from vbmodels.experts.batch import Rows, hashed
+from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, cell_keys, scaled, too_large
+from vbmodels.state import FloatArray, IntArray, State, from_bytes, to_bytes
 
 _NAMED = 20
 
@@ -46,18 +46,25 @@ def read_design(place: RunPlace, work: bool = False) -> Design:
     return from_bytes(storage.read_bytes(url), Design, url)
 
 
-def fitted_rows(keys: np.ndarray, t: FloatArray, test_share: float) -> np.ndarray:
-    """Say which labelled rows are fitted: by their names, so that no partition matters."""
-    drawn = Rows.of(np.empty((len(t), 0)), t, keys).uniforms(3, 1)[0]
-    return np.asarray((t != 0.0) & (drawn >= test_share))
+def groups_of(x: FloatArray, columns: Sequence[str]) -> IntArray:
+    """Return a number from each row's cells, in whatever order its file has the columns; [N]."""
+    return cell_keys(x[:, np.argsort(np.array(columns))])
+
+
+def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarray:
+    """Say which labelled rows are fitted: by their cells, so that no partition matters.
+
+    Copies of a row are all fitted or none of them is: what is judged has not been seen.
+    """
+    return np.asarray((t != 0.0) & (hashed(groups, 3, 1)[0] >= test_share))
 
 
 def sums_of(index: int, settings: ExpertSettings, place: RunPlace) -> ColumnSums:
     """Sum up a partition's columns."""
     table = storage.read_table(work_url(place, "rows", index))
-    x, t = _arrays(table, [n for n in table.column_names if n.startswith("c.")])
-    keys = tables_of.keys_of(table[tables_of.ID].to_pylist())
-    return ColumnSums.of(x, t * fitted_rows(keys, t, settings.test_share))
+    columns = [n for n in table.column_names if n.startswith("c.")]
+    x, t = _arrays(table, columns)
+    return ColumnSums.of(x, t * fitted_rows(groups_of(x, columns), t, settings.test_share))
 
 
 def _arrays(table: pa.Table, columns: Sequence[str]) -> tuple[FloatArray, FloatArray]:
@@ -119,7 +126,9 @@ def build(index: int, settings: ExpertSettings, place: RunPlace, new: bool) -> s
                 )
             ]
         )
-    x, t = _arrays(table, [f"c.{n}" for n in design.columns])
+    columns = [f"c.{n}" for n in design.columns]
+    x, t = _arrays(table, columns)
+    groups = groups_of(x, columns)
     x = scaled(x, design.centre, design.scale)
     names = table[tables_of.ID].to_pylist()
     found = too_large(x)
@@ -137,10 +146,9 @@ def build(index: int, settings: ExpertSettings, place: RunPlace, new: bool) -> s
                 )
             ]
         )
-    keys = tables_of.keys_of(names)
-    fitted = np.zeros(len(t)) if new else fitted_rows(keys, t, settings.test_share).astype(float)
+    fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
     weight = fitted * design.weights[(t > 0).astype(np.int64)]
-    batch = Rows.of(x, t, keys, weight, design.sparse)
+    batch = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
     url = work_url(place, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url

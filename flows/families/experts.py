@@ -17,6 +17,7 @@ from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.families.expert_design import (
     build,
     fitted_rows,
+    groups_of,
     read_design,
     settle,
     sums_of,
@@ -132,7 +133,7 @@ class Experts:
         arrays = {f"c.{name}": column for name, column in zip(columns, x.T, strict=True)}
         table = pa.table({tables_of.ID: names, tables_of.LABEL: t, **arrays})
         storage.write_table(work_url(place, "rows", part.index), table)
-        fit = fitted_rows(tables_of.keys_of(names), t, settings.test_share)
+        fit = fitted_rows(groups_of(x, columns), t, settings.test_share)
         return Ingested(
             rows_read=part.rows,
             rows_kept=len(t),

@@ -60,9 +60,17 @@ def report(
     headline = f"{results['used_experts']} of {k} experts are responsible for {rows:,} rows"
     if k == 1:
         headline = f"Logistic regression on {rows:,} rows"
+    elif results["used_experts"] == 1:
+        headline = f"One of {k} experts holds all {rows:,} rows: in effect a logistic regression"
     if judged[0]:
         headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
-    return Findings(headline, sections, results, _warnings(chosen, settings, chains), top)
+    warnings = _warnings(chosen, settings, chains)
+    if k > 1 and results["used_experts"] == 1:
+        warnings += (
+            f"This is no mixture: one of {k} experts has the largest share of every row. Take "
+            "n_experts=1, which is logistic regression, or other priors (tau, kappa).",
+        )
+    return Findings(headline, sections, results, warnings, top)
 
 
 def _warnings(

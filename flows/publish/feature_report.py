@@ -150,8 +150,9 @@ def _none_kept(rows: int, settings: FeatureSettings) -> str:
     if settings.inference != "variational":
         return text
     return (
-        f"{text} The factorised bound prunes where rows are few; try fewer than n_features="
-        f"{settings.n_features}, or inference=gibbs, which does not prune."
+        f"{text} That is what the search found, not a proof that there is none: it can miss "
+        f"features that the same bound would prefer. Try another n_features than "
+        f"{settings.n_features} or another seed, or inference=gibbs."
     )
 
 

@@ -268,3 +268,35 @@ def test_the_baseline_is_for_the_direct_form(tmp_path, capsys):
     code, _, err = run(capsys, "bags", path, tmp_path / "t", *settings, *PLAIN)
     assert code == 2
     assert "baseline_feature goes with inference direct" in err
+
+
+@pytest.mark.parametrize("model", ["gp_probit", "gp_logistic", "vmmic"])
+def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
+    """Nothing in it can be positive: its probability is 0 whatever is learned."""
+    empty = pa.table(
+        {
+            "bag_id": ["e1", "e2", "e3"],
+            "instance_id": pa.array([None] * 3, pa.string()),
+            "label": pa.array([1, 1, 0], pa.int8()),
+            "features": pa.array([None] * 3, pa.list_(pa.float64())),
+        }
+    )
+    path = written(tmp_path, pa.concat_tables([instances(30), empty]))
+    target = tmp_path / "t"
+    code, out, err = run(
+        capsys, "bags", path, target, "--set", f"model={model}", "--partitions", "2", *PLAIN
+    )
+    assert code == 0, err
+    told = [w for w in json.loads(out)["warnings"] if "have no instance" in w]
+    found = table_of(target, "bags")
+    of = dict(zip(found["bag_id"].to_pylist(), found["probability"].to_pylist(), strict=True))
+    (dropped,) = open_run(str(target))[1].dropped
+    assert dropped.count == 3
+    if model == "vmmic":
+        assert not told
+        assert of["e1"] > 0
+        assert "intercept" in dropped.reason
+    else:
+        assert told[0].startswith("2 bags with the label 1 have no instance: model " + model)
+        assert of["e1"] == of["e2"] == of["e3"] == 0.0
+        assert "its probability is 0" in dropped.reason

@@ -137,15 +137,18 @@ def test_memory_does_not_grow_with_documents_times_draws():
     )
     peak = []
     for draws in (5, 405):
-        tracemalloc.start()
-        try:
-            pooled_gibbs(
-                PooledVBSS(keyword_rate=RATE), batch, np.random.default_rng(0), chains=2,
-                draws=draws, warmup=3,
-            )  # fmt: skip
-            peak.append(tracemalloc.get_traced_memory()[1])
-        finally:
-            tracemalloc.stop()
+        found = []
+        for _ in range(3):  # what other threads allocate meanwhile is counted too
+            tracemalloc.start()
+            try:
+                pooled_gibbs(
+                    PooledVBSS(keyword_rate=RATE), batch, np.random.default_rng(0), chains=2,
+                    draws=draws, warmup=3,
+                )  # fmt: skip
+                found.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+        peak.append(min(found))
     # One number for each of them would take 0.96 MB more.
     assert peak[1] - peak[0] < 2e5
 

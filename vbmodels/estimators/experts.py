@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
 from vbmodels.estimators.tables import like
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, scaled, too_large
+from vbmodels.experts.columns import (
+    LARGEST,
+    SPARSE,
+    ColumnSums,
+    cell_keys,
+    scaled,
+    too_large,
+)
 from vbmodels.experts.forms import make
 from vbmodels.experts.metropolis import SampledExperts
 from vbmodels.experts.options import refusal
@@ -261,7 +268,7 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
     def _unlabelled(self, X: Any) -> Rows:
         check_is_fitted(self)
         X = self._table(X, reset=False, dtype=np.float64, order="C")
-        return self._rows(X, np.zeros(len(X)), _keys(X), np.ones(len(X)))
+        return self._rows(X, np.zeros(len(X)), cell_keys(X), np.ones(len(X)))
 
     def _rows(self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray) -> Rows:
         x = scaled(X, self.centre_, self.scale_)
@@ -272,7 +279,7 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
                 f"expected cells within {LARGEST:g} after scaling, got {X[row, column]:g} in "
                 f"column {column}: give the column in another unit, or leave it out"
             )
-        return Rows.of(x, t, key, weight, self._sparse)
+        return Rows.of(x, t, key, weight, self._sparse, cell_keys(X))
 
     def _class_weights(self, y: Any) -> FloatArray:
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
@@ -313,18 +320,3 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
             noise = rng.standard_normal((count, *one.mean.shape))
             drawn = one.mean + np.einsum("rkij,srkj->srki", factor, noise)
         return {name: drawn[None, :, r] for r, name in enumerate(("gate", "expert"))}, dims
-
-
-def _keys(X: FloatArray) -> IntArray:
-    """Return a number from each row's cells, on which its draws hang wherever it stands; [N].
-
-    >>> one, two = _keys(np.array([[1.0, 2.0], [2.0, 1.0]])), _keys(np.array([[2.0, 1.0]]))
-    >>> bool(one[1] == two[0]), bool(one[0] == one[1])
-    (True, False)
-    """
-    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-    odd = 2 * np.arange(X.shape[1], dtype=np.uint64) + np.uint64(1)
-    with np.errstate(over="ignore"):
-        mixed = (bits ^ (bits >> np.uint64(29))) * (odd * np.uint64(0x9E3779B97F4A7C15))
-        total = np.sum(mixed ^ (mixed >> np.uint64(32)), axis=1, dtype=np.uint64)
-    return np.asarray(total).astype(np.int64)

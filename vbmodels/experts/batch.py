@@ -38,6 +38,9 @@ class Rows(State):
         Weight of each row in the likelihood; [N].
     key
         A number of each row's own, from its id; [N].
+    group
+        A number from each row's cells, on which its fold hangs, so that copies of a row are not
+        on both sides of a hold-out; [N].
     dense
         [N, p]; None where the rows are sparse.
     values, indices, indptr
@@ -49,6 +52,7 @@ class Rows(State):
     t: FloatArray
     weight: FloatArray
     key: IntArray
+    group: IntArray
     dense: FloatArray | None
     values: FloatArray | None
     indices: IntArray | None
@@ -63,15 +67,20 @@ class Rows(State):
         key: IntArray,
         weight: FloatArray | None = None,
         sparse: bool = False,
+        group: IntArray | None = None,
     ) -> Rows:
-        """Make a batch of columns x [N, p - 1]; the intercept is added here."""
+        """Make a batch of columns x [N, p - 1]; the intercept is added here.
+
+        Without ``group`` every row is one of its own.
+        """
+        group = key if group is None else group
         full = np.column_stack([x, np.ones(len(x))])
         weight = np.ones(len(x)) if weight is None else weight
         if not sparse:
-            return cls(t, weight, key, full, None, None, None, full.shape[1])
+            return cls(t, weight, key, group, full, None, None, None, full.shape[1])
         found = csr_array(full)
         indices, indptr = found.indices.astype(np.int64), found.indptr.astype(np.int64)
-        return cls(t, weight, key, None, found.data, indices, indptr, full.shape[1])
+        return cls(t, weight, key, group, None, found.data, indices, indptr, full.shape[1])
 
     @property
     def size(self) -> int:
@@ -228,16 +237,8 @@ class Rows(State):
     # What belongs to a row whatever partition it is in.
 
     def uniforms(self, stream: int, count: int) -> FloatArray:
-        """Return ``count`` numbers in (0, 1) for every row, from its key alone; [count, N].
-
-        The splitmix64 hash (Steele, Lea and Flood 2014) of key, stream and index.
-        """
-        with np.errstate(over="ignore"):
-            key = _mixed(self.key.astype(np.uint64) + np.uint64(stream) * _GOLDEN)
-            steps = (np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)[:, None]
-            bits = _mixed(key + steps)
-        result: FloatArray = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        return result
+        """Return ``count`` numbers in (0, 1) for every row, from its key alone; [count, N]."""
+        return hashed(self.key, stream, count)
 
     def noise(self, draws: int, count: int) -> FloatArray:
         """Return standard normal numbers of every row, each with its opposite; [draws, count, N].
@@ -256,8 +257,11 @@ class Rows(State):
         return {}
 
     def fold(self, folds: int) -> IntArray:
-        """Return the number of the part, 0 to folds - 1, that holds each row; [N]."""
-        return np.asarray(np.floor(self.uniforms(2, 1)[0] * folds), np.int64)
+        """Return the number of the part, 0 to folds - 1, that holds each row; [N].
+
+        Rows of one group are in one part.
+        """
+        return np.asarray(np.floor(hashed(self.group, 2, 1)[0] * folds), np.int64)
 
 
 def _lower(matrix: FloatArray) -> FloatArray | None:
@@ -266,6 +270,19 @@ def _lower(matrix: FloatArray) -> FloatArray | None:
         return np.asarray(np.linalg.cholesky(matrix))
     except np.linalg.LinAlgError:
         return None
+
+
+def hashed(keys: IntArray, stream: int, count: int) -> FloatArray:
+    """Return ``count`` numbers in (0, 1) from each key, [count, N].
+
+    The splitmix64 hash (Steele, Lea and Flood 2014) of key, stream and index.
+    """
+    with np.errstate(over="ignore"):
+        key = _mixed(keys.astype(np.uint64) + np.uint64(stream) * _GOLDEN)
+        steps = (np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)[:, None]
+        bits = _mixed(key + steps)
+    result: FloatArray = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return result
 
 
 def _mixed(z: np.ndarray) -> np.ndarray:
