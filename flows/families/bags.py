@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows import storage
 from flows.families import bag_models
@@ -125,9 +126,8 @@ class BagsFamily:
             work_url(place, "about", part.index, "json"), json.dumps(about).encode()
         )
         n_empty = len(found.empty)
-        given = dict(
-            zip(*(found.bag_rows[c].to_pylist() for c in ("bag_id", "label")), strict=True)
-        )
+        is_positive = pc.equal(found.bag_rows["label"], 1)
+        positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
         return Ingested(
             rows_read=part.rows,
             rows_kept=found.instance_rows.num_rows,

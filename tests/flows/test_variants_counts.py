@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pysam
 import pytest
 
 from flows.ingest.regions import Region, regions
@@ -78,6 +79,7 @@ def test_counts_of_another_reference_are_refused_before_any_compute(capsys, fast
 
 def test_a_fasta_that_is_not_as_its_index_has_it_is_refused(capsys, fasta, tmp_path):
     source = write_counts(tmp_path / "counts.parquet")
+    pysam.faidx(str(fasta))
     assert check(capsys, source, fasta=fasta)[0] == 0
     fasta.write_bytes(fasta.read_bytes()[:300])
     code, _, err = check(capsys, source, fasta=fasta)
