@@ -280,23 +280,28 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[OverDask]:
             cluster.close(timeout=10)
 
 
-def _local(workers: int, limit: int) -> LocalCluster:
-    """Start processes that only this run can reach, whatever is configured for others.
+def _security() -> Security:
+    """Return certificates for one run, which exist in the memory of its processes alone.
 
     Whoever can speak to a scheduler or a worker has it run code, and every user of a machine
-    can connect to its loopback: so each side asks for a certificate that was made for this run
-    and is nowhere but in the memory of its processes.
+    can connect to its loopback: so each side asks for the run's own certificate. What would
+    come from the configuration of another cluster is named.
     """
+    return Security.temporary(
+        tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
+    )
+
+
+def _local(workers: int, limit: int) -> LocalCluster:
+    """Start processes that only this run can reach, whatever is configured for others."""
+    security = _security()
     return LocalCluster(
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
-        protocol="tls://",
-        # Named, as what is left out comes from the configuration of a cluster.
-        security=Security.temporary(
-            tls_ciphers=None, tls_min_version=ssl.TLSVersion.TLSv1_3, tls_max_version=None
-        ),
+        protocol="tls://" if security.require_encryption else "tcp://",
+        security=security,
         scheduler_kwargs={"dashboard": False},
         dashboard_address="127.0.0.1:0",
         silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,

@@ -69,6 +69,7 @@ class OnCluster(Executor):
         self._said_cpu = False
         self._serial = 0
         self._spent: list[_Asked] = []
+        self._suspect = False  # whether one partition is with the workers, and nothing else
         self._mailbox: Mailbox = self.seam.mailbox()
 
     def prepare(self) -> None:
@@ -139,7 +140,7 @@ class OnCluster(Executor):
                 return
             results[block.position] = self._accept(block, done)
         elif isinstance(outcome, Deadly):
-            self._split(block, results)
+            self._find_deadly(block, results)
         elif isinstance(outcome, Raised):
             if isinstance(outcome.error, PartitionMemoryError):
                 raise ClusterError(str(outcome.error)) from outcome.error
@@ -148,34 +149,39 @@ class OnCluster(Executor):
             self.cluster.check()
             self._submit([block], [None])
 
-    def _split(self, block: _Asked, results: dict[int, Any]) -> None:
-        """Find out which partition of a deadly block it is."""
-        order = block.order
-        _release(block)
-        if order.stop - order.start == 1:
-            raise self._deadly(order)
-        results[block.position] = self._one_by_one(order)
+    def _find_deadly(self, block: _Asked, results: dict[int, Any]) -> None:
+        """Find out whether workers die of a block, and of which partition of it.
 
-    def _one_by_one(self, order: Order) -> Any:
-        """Run a deadly block's partitions one at a time: one is found out, or all succeed."""
+        A block that was with a worker when that died need not be the cause: all that a worker
+        was given goes down with it. So each partition is tried with no other at work.
+        """
+        order = block.order
+        if self._suspect:
+            raise self._deadly(order)
         log.warning(
             f"workers died on partitions {order.start} to {order.stop - 1}; trying them one by one"
         )
+        others = [b for b in self._spent if b.position not in results and b is not block]
+        for open_ in (block, *others):
+            _release(open_)
         parts = []
         for index in range(order.start, order.stop):
             parts += self._alone(replace(order, start=index, stop=index + 1))
-        return joined(parts)
+        results[block.position] = joined(parts)
+        for open_ in others:
+            open_.deaths = 0
+        self._submit(others, [None] * len(others))
 
     def _alone(self, order: Order) -> list[Any]:
-        """Run one order while those of the sweep go on."""
+        """Run one order while those of its evaluation wait."""
         mailbox, spent = self._mailbox, self._spent
-        self._spent = []
+        self._spent, self._suspect = [], True
         try:
             return self.run([order])
         finally:
             for block in self._spent:
                 _release(block)
-            self._mailbox, self._spent = mailbox, spent
+            self._mailbox, self._spent, self._suspect = mailbox, spent, False
 
     def _deadly(self, order: Order) -> ClusterError:
         limits = [int(info.get("memory_limit") or 0) for info in self.cluster.workers().values()]
@@ -204,6 +210,8 @@ class OnCluster(Executor):
 
     def _submit(self, blocks: Sequence[_Asked], workers: Sequence[str | None]) -> None:
         """Ask for blocks in one message: Dask's client sends at most one each 10 ms."""
+        if not blocks:
+            return
         present = frozenset(self.cluster.workers())
         tasks = []
         for block, worker in zip(blocks, workers, strict=True):
@@ -230,7 +238,7 @@ class OnCluster(Executor):
             # moment without workers (state "no-worker"), so it is asked for without.
             block.deaths += 1
             if block.deaths > DEATHS:
-                self._split(block, results)
+                self._find_deadly(block, results)
             else:
                 self._submit([block], [None])
             return

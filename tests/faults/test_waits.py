@@ -59,12 +59,10 @@ def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path,
         deployment.scheduler.send(signal.SIGSTOP)
         task = job(urls, tmp_path, "run")
         executor = found.executor(task)
+        stages = {"call": lambda: found.call(len, [1]), "fit": lambda: run_fit(task, executor)}
         try:
-            with pytest.raises(ClusterError, match="the scheduler of .* went away"):
-                if stage == "call":
-                    found.call(len, [1])
-                else:
-                    run_fit(task, executor)
+            with pytest.raises(ClusterError, match=r"the scheduler of .* went away"):
+                stages[stage]()
         finally:
             deployment.scheduler.send(signal.SIGCONT)
 
