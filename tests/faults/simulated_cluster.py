@@ -403,7 +403,8 @@ class World:
 
     def _happens(self, kind: str) -> bool:
         found = self.random.random() < self.rates[kind]
-        self.faults[kind] += found
+        if found:
+            self.faults[kind] += 1
         return found
 
     def _plan_fault(self) -> None:

@@ -22,13 +22,13 @@ def made():
         yield found
 
 
-def ended(made, seeds=range(FIRST, FIRST + 150), world=World):
+def ended(made, seeds=range(FIRST, FIRST + 200), world=World):
     return [made.run(seed, world(seed)) for seed in seeds]
 
 
 def test_the_same_bits_or_a_sentence(made):
     found = ended(made)
-    assert sum(one.sentence is None for one in found) > 75
+    assert sum(one.sentence is None for one in found) > 100
     assert sum(one.sentence is not None for one in found) > 5
     faults = sum((one.faults for one in found), start=type(found[0].faults)())
     assert len(faults) >= 12, faults
@@ -98,9 +98,17 @@ def test_it_finds_a_lost_call_that_is_forgotten(made, monkeypatch):
     caught(made, "heard and said nothing|no end")
 
 
+class NobodyComesBack(World):
+    def _plan(self):
+        super()._plan()
+        self.kinds, self.replaced = ["all workers die"], 0.0
+
+
 def test_it_finds_a_wait_for_workers_without_a_limit(made, monkeypatch):
+    sentences = [one.sentence or "" for one in ended(made, range(30), NobodyComesBack)]
+    assert sum("no worker for 120 s" in sentence for sentence in sentences) > 10
     monkeypatch.setattr(calls, "NO_WORKERS", math.inf)
-    caught(made, "no worker for")
+    caught(made, "no worker for", world=NobodyComesBack)
 
 
 def test_it_finds_a_late_block_that_is_never_asked_for_again(made, monkeypatch):
