@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -61,6 +64,26 @@ def temporary(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.parametrize("kind", ["threads", "descriptors", "processes"])
+def test_what_is_left_is_found(kind, monkeypatch):
+    before, ended = held(), threading.Event()
+    monkeypatch.setattr(time, "monotonic", iter([0.0, 11.0]).__next__)
+    end: list[Callable[[], object]] = []
+    if kind == "threads":
+        threading.Thread(target=ended.wait).start()
+        end.append(ended.set)
+    elif kind == "descriptors":
+        file = open(os.devnull)  # noqa: SIM115 - left open on purpose
+        end.append(file.close)
+    else:
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        end += [process.kill, process.wait, process.stdin.close]
+    found = left_over(before)
+    for action in end:
+        action()
+    assert len(found[kind]) == 1
+
+
 def only_results(target: Path) -> None:
     """See that a target has finished runs and nothing beside them."""
     assert sorted(path.name for path in target.iterdir()) == ["latest.json", "runs"]
@@ -71,11 +94,15 @@ def only_results(target: Path) -> None:
         assert not (folder / "work").exists()
 
 
-def test_thirty_runs_in_one_process_leave_nothing_behind(sources, temporary, tmp_path):
+MANY = pytest.mark.slow
+
+
+@pytest.mark.parametrize("turns", [1, pytest.param(6, marks=MANY)])  # of five runs
+def test_runs_in_one_process_leave_nothing_behind(turns, sources, temporary, tmp_path):
     for name, source in sources.items():
         run(name, source, str(tmp_path / "first" / name))  # what is loaded once stays
     before, files = held(), set(temporary.rglob("*"))
-    for turn in range(6):
+    for turn in range(turns):
         for name, source in sources.items():
             run(name, source, str(tmp_path / "target" / name), seed=turn)
     assert left_over(before) == {}
@@ -84,12 +111,13 @@ def test_thirty_runs_in_one_process_leave_nothing_behind(sources, temporary, tmp
         only_results(tmp_path / "target" / name)
 
 
-def test_runs_on_workers_leave_nothing_behind(sources, temporary, tmp_path):
+@pytest.mark.parametrize("turns", [1, pytest.param(5, marks=MANY)])
+def test_runs_on_workers_leave_nothing_behind(turns, sources, temporary, tmp_path):
     compute = ComputeSettings(workers=1)
     source, target = sources["bags"], tmp_path / "target"
     run("bags", source, str(tmp_path / "first"), compute)
     before, files = held(), set(temporary.rglob("*"))
-    for turn in range(3):
+    for turn in range(turns):
         run("bags", source, str(target), compute, seed=turn)
     assert left_over(before) == {}
     assert set(temporary.rglob("*")) == files
