@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -47,18 +47,19 @@ def starts(count: int) -> dict[str, list[float]]:
 
 def sweeps(folder: Path, count: int, turns: int) -> dict[str, Series]:
     """Run sweeps on both, in turns."""
-    with speaking("tls"), cluster.connect(workers=2) as tls:
-        with speaking("tcp"), cluster.connect(workers=2) as tcp:
-            series = {}
-            for kind, made in (("tls", tls), ("tcp", tcp)):
-                pids = list(made.seam.client.run(os.getpid).values())
-                groups = {"driver and scheduler": [os.getpid()], "workers": pids}
-                series[kind] = Series(made.executor(stored(folder, 0, kind)), groups)
+    series = {}
+    with ExitStack() as stack:
+        for kind in KINDS:
+            with speaking(kind):
+                made = stack.enter_context(cluster.connect(workers=2))
+            pids = list(made.seam.client.run(os.getpid).values())
+            groups = {"driver and scheduler": [os.getpid()], "workers": pids}
+            series[kind] = Series(made.executor(stored(folder, 0, kind)), groups)
+        for each in series.values():
+            each.run(10, record=False)
+        for _ in range(turns):
             for each in series.values():
-                each.run(10, record=False)
-            for _ in range(turns):
-                for each in series.values():
-                    each.run(count)
+                each.run(count)
     return series
 
 

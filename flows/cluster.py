@@ -34,7 +34,8 @@ __all__ = ["Cluster", "ClusterError", "OverDask", "connect", "over"]
 
 CONNECT = AWAY  # seconds until an address counts as wrong
 SILENCE = 60.0  # seconds until a scheduler that does not answer counts as gone
-FETCH = 60.0  # seconds until a result that is said to be there is asked for again
+# Seconds that fetching a result is tried; in between, whether it is still there is looked at.
+FETCH = (2.0, 4.0, 8.0, 16.0, 32.0)
 START = 120.0  # seconds until a worker that does not come up is given up, and another started
 # Of a cluster that is started here. A worker bounds what it holds itself; a pause, which
 # Dask would make at 80 % of its memory, has no end when that is all in use. Nothing is served
@@ -172,19 +173,20 @@ class _Sent:
         self.future = future
 
     def outcome(self) -> Outcome:
-        """Fetch the result."""
-        if self.future.status not in ("finished", "error"):
-            return Lost()
-        try:
-            return Result(self.future.result(timeout=FETCH))
-        except KilledWorker:
-            return Deadly()
-        except CancelledError:
-            return Lost()
-        except Exception as error:
-            if isinstance(error, TimeoutError) and self.future.status != "error":
-                return Lost()
-            return Raised(error)
+        """Fetch the result, which may go down with its worker meanwhile."""
+        for seconds in FETCH:
+            if self.future.status not in ("finished", "error"):
+                break
+            try:
+                return Result(self.future.result(timeout=seconds))
+            except KilledWorker:
+                return Deadly()
+            except CancelledError:
+                break
+            except Exception as error:
+                if not isinstance(error, TimeoutError) or self.future.status == "error":
+                    return Raised(error)
+        return Lost()
 
     def release(self) -> None:
         """Let Dask forget it."""
@@ -387,13 +389,25 @@ def _quiet() -> Iterator[None]:
     before = [(logger, logger.level) for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)
+    shared = logging.getLogger("asyncio")
+    shared.addFilter(_not_of_dask)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="distributed")
             yield
     finally:
+        shared.removeFilter(_not_of_dask)
         for logger, level in before:
             logger.setLevel(level)
+
+
+def _not_of_dask(record: logging.LogRecord) -> bool:
+    """Whether asyncio's line is about others' tasks: Dask leaves some of its own to it.
+
+    One that fetches a result whose worker dies meanwhile ends with an exception that nobody
+    takes, and asyncio prints its traceback when it is collected.
+    """
+    return "distributed" not in record.getMessage()
 
 
 def _debugging() -> bool:

@@ -60,6 +60,11 @@ class Process:
         """All lines so far."""
         return "\n".join(self.lines)
 
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._popen.poll() is None
+
     def await_line(self, pattern: str, seconds: float = 60.0) -> re.Match[str]:
         """Wait for a line of the output that matches."""
         deadline = time.monotonic() + seconds
