@@ -9,6 +9,8 @@ import logging
 import os
 import queue
 import ssl
+import stat
+import tempfile
 import threading
 import time
 import warnings
@@ -273,13 +275,36 @@ def _started(workers: int, memory_limit: str | None) -> Iterator[OverDask]:
                 "Dask's configuration (DASK_CONFIG), or fit without --workers"
             ) from error
         try:
-            client = _Connecting(cluster, timeout=CONNECT, set_as_default=False)
+            client = _local_client(cluster)
             try:
                 yield OverDask(client, f"{workers} local workers", cluster)
             finally:
                 _close(client)
         finally:
-            cluster.close(timeout=10)
+            # What does not end in time ends with this process.
+            with suppress(TimeoutError, OSError, RuntimeError):
+                cluster.close(timeout=10)
+
+
+def _local_client(cluster: LocalCluster) -> Client:
+    try:
+        return _Connecting(cluster, timeout=START, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"the scheduler in this process does not answer for {START:.0f} s; the machine is too "
+            "busy: ask for fewer workers, or fit without --workers"
+        ) from error
+
+
+def _scratch() -> str:
+    """Return a folder for temporary files that no other user can reach, nor has made ready."""
+    folder = os.path.join(tempfile.gettempdir(), f"vbflows-{os.getuid()}")
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    info = os.lstat(folder)
+    if stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077:
+        return folder
+    return tempfile.mkdtemp(prefix="vbflows-")
 
 
 def _security() -> Security:
@@ -309,6 +334,7 @@ def _local(workers: int, limit: int) -> LocalCluster:
         silence_logs=logging.WARNING if _debugging() else logging.CRITICAL,
         memory_limit=limit,
         death_timeout=START,
+        local_directory=dask.config.get("temporary-directory") or _scratch(),
     )
 
 

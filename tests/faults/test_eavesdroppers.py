@@ -7,6 +7,7 @@ import http.client
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -105,6 +106,30 @@ def test_nothing_is_served_by_http(cluster):
                 pass  # it does not speak HTTP
             finally:
                 connection.close()
+
+
+@pytest.mark.parametrize("trap", [None, "folder", "link"])
+def test_files_of_workers_lie_where_no_one_else_can_reach(trap, tmp_path, monkeypatch):
+    """Also where another user has made the folder first, open for all or as a link."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    usual, open_to_all = tmp_path / f"vbflows-{os.getuid()}", tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    if trap == "folder":
+        open_to_all.rename(usual)
+    elif trap == "link":
+        usual.symlink_to(open_to_all)
+    with connect(workers=1) as cluster:
+        (folder,) = cluster.seam.client.run(local_directory).values()
+    parts = Path(folder).relative_to(tmp_path).parts
+    private = tmp_path / parts[0]
+    assert private.lstat().st_mode & 0o777 == 0o700
+    assert private.lstat().st_uid == os.getuid()
+    assert (private == usual) == (trap is None)
+
+
+def local_directory(dask_worker):
+    return dask_worker.local_directory
 
 
 RECORD = """
