@@ -1,9 +1,9 @@
 """Faults on real processes, one after the other: ``make soak`` or ``python -m tests.faults.soak``.
 
-Each round is a run of the command, hit again and again in stages that its seed draws, and
-resumed until it is done. After every fault there are the same bits, or one sentence and a
-resume that works; whoever reads ``latest.json`` meanwhile finds a whole run. It prints every
-round's seed, what is wrong as it finds it, and a table.
+Each round is a run of the command (forked from a process that has loaded it), hit again and
+again in stages that its seed draws, and resumed until it is done. After every fault there are
+the same bits, or one sentence and a resume that works; whoever reads ``latest.json`` meanwhile
+finds a whole run. It prints every round's seed, what is wrong as it finds it, and a table.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults import pipelines
+from tests.faults.forked import Forked, prepare
 from tests.faults.processes import Deployment, Process
 from tests.faults.soak_faults import FAULTS, STAGES, Scene, possible, repair
 
@@ -92,7 +93,7 @@ class Soak:
             with _disk(target, small) as disk, self._readers(target):
                 play = draw.choices([self._hit, self._together, self._twice], [8, 1, 1])[0]
                 play(draw, name, form, target, disk)
-        except (Wrong, subprocess.TimeoutExpired, AssertionError) as error:
+        except (Wrong, AssertionError) as error:
             text = f"seed {seed} ({name}, {form}): {error}"
             self.record.wrong.append(text)
             print(text, flush=True)
@@ -183,8 +184,8 @@ class Soak:
             "scheduler": ["--scheduler", self.cluster().address] if form == "scheduler" else [],
         }[form]
         again = [] if resume is None else ["--resume", resume]
-        command = ("-m", "flows.entry", name, self.sources[name], str(target), "--no-record")
-        return Process(*command, *options, *where, *again)
+        command = (name, self.sources[name], str(target), "--no-record")
+        return Forked(*command, *options, *where, *again)
 
     def _judged(
         self, name: str, target: Path, code: int, driver: Process, met: tuple[str, str] | None
@@ -255,7 +256,7 @@ def _disk(target: Path, small: bool) -> Iterator[Path | None]:
 def _ended(driver: Process) -> int:
     try:
         return driver.wait(LIMIT)
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         raise Wrong(f"hangs: {driver.output}") from None
 
 
@@ -306,6 +307,7 @@ def main() -> int:
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else int(time.time()) % 1_000_000
     began = time.monotonic()
+    prepare()
     with tempfile.TemporaryDirectory(prefix="vbflows-soak-") as folder:
         (Path(folder) / "mount").mkdir()
         soak = Soak(Path(folder), can_mount(Path(folder) / "mount"))
