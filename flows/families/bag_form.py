@@ -118,7 +118,7 @@ def build(
     labels = bag_classes.hidden(labels, rows["held_out"].to_numpy(zero_copy_only=False))
     batch = MultiLabelBags(wide, labels) if classes else wide
     storage.write_bytes(target, to_bytes(batch))
-    storage.delete(url)
+    # What ingest left stays until the run is published: a resumed run builds from it again.
     counts = [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T]
     low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
     high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]

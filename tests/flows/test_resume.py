@@ -24,6 +24,7 @@ from flows.pipelines.launch import launch, launch_score
 from flows.publish.run import open_run
 from flows.settings import ComputeSettings
 from flows.storage import StorageError
+from tests.faults import pipelines
 from vbmodels.experts.batch import Rows
 from vbmodels.state import to_bytes
 
@@ -122,6 +123,21 @@ def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path)
     assert "column partitions: expected 6, with which the run began, found 2" in said
     assert len(caught.value.faults) == 2
     assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
+
+
+@pytest.mark.parametrize("since", [None, "latest"])
+@pytest.mark.parametrize("name", sorted(pipelines.SETTINGS))
+def test_a_run_that_stopped_after_its_partitions_were_made_is_resumed(
+    stopped, tmp_path, name, since
+):
+    """No stage removes what the kept result of one before it stands for."""
+    url = pipelines.simulate(name, str(tmp_path / "in"), 60)
+    options = {"name": name, "partitions": 2, **pipelines.SETTINGS[name], "since": since}
+    whole = pipelines.published(go(url, tmp_path / "whole", **options))
+    run_id = stopped(url, tmp_path / "out", **options)
+    outcome = go(url, tmp_path / "out", run_id, **options)
+    assert outcome["run_id"] == run_id
+    assert pipelines.published(outcome) == whole
 
 
 def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
