@@ -23,9 +23,10 @@ import scipy
 from flows.block import Job, checkpoint_url, digest_of
 from flows.executor import Executor
 from flows.faults import RunError
-from flows.storage import StorageError, delete, join, names, read_bytes, write_bytes
+from flows.states import state_of
+from flows.storage import DamagedError, StorageError, delete, join, names, read_bytes, write_bytes
 from vbmodels.cavi import Cursor
-from vbmodels.state import FloatArray, IntArray, State, StateError, aligned, from_bytes, to_bytes
+from vbmodels.state import FloatArray, IntArray, State, aligned, to_bytes
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class Checkpoints:
         try:
             cursor = self._read(folder, _CURSOR, Cursor, manifest)
             trace = self._read(folder, _TRACE, Trace, manifest)
-        except (StorageError, StateError, KeyError) as error:
+        except StorageError as error:
             raise DamagedCheckpoint(str(error)) from error
         if manifest["versions"] != versions():
             log.warning(
@@ -164,7 +165,7 @@ class Checkpoints:
         expected = saved.locals
         try:
             read = executor.restore(saved.number, carries=bool(expected))
-        except (StorageError, StateError) as error:
+        except StorageError as error:
             raise DamagedCheckpoint(str(error)) from error
         wrong = sorted(name for name in expected if read.get(name) != expected[name])
         if wrong:
@@ -184,8 +185,8 @@ class Checkpoints:
         url = join(folder, name)
         content = read_bytes(url)
         if digest_of(content) != manifest["files"][name]:
-            raise StateError(f"{url} does not match the manifest")
-        return aligned(from_bytes(content, kind, url))
+            raise DamagedError(f"{url} does not match the manifest", url)
+        return aligned(state_of(content, kind, url))
 
     def _refuse_other(self, manifest: dict[str, Any]) -> None:
         ours, theirs = identity(self.job), manifest["identity"]
