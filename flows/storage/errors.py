@@ -19,7 +19,8 @@ from flows.faults import RunError
 
 R = TypeVar("R")
 
-_LASTING = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+_LASTING = {errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+_A_FILE = {errno.ENOTDIR, errno.EEXIST}
 _REFUSED = re.compile(
     r"ACCESS_DENIED|AccessDenied|Forbidden|SignatureDoesNotMatch|INVALID_ACCESS_KEY|"
     r"InvalidAccessKeyId|SIGNATURE_DOES_NOT_MATCH|HTTP status 403|\b403\b|ExpiredToken"
@@ -138,6 +139,8 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
         return StorageError(f"{said}: no space is left there; free some or choose another place")
     if number == errno.EROFS:
         return StorageError(f"{said}: that file system is read-only; choose another place")
+    if number in _A_FILE:
+        return StorageError(f"{said}: a file stands where a folder is expected ({_line(error)})")
     lasting = number in _LASTING or (remote and _ASKED_WRONGLY.search(text))
     kind = StorageError if lasting else TransientStorageError
     return kind(f"{said}: {_line(error)}")

@@ -13,7 +13,7 @@ import fsspec
 
 from flows.faults import Fault, InputError
 from flows.storage.access import filesystem
-from flows.storage.errors import StorageError, TransientStorageError, persistent, told
+from flows.storage.errors import DamagedError, StorageError, TransientStorageError, persistent, told
 from flows.storage.listing import GLOB
 from flows.storage.urls import absolute, is_local, join, shown
 
@@ -28,9 +28,10 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
         with told("read", url):
             fs, path = filesystem(url)
             if most is not None and (size := int(fs.info(path)["size"] or 0)) > most:
-                raise StorageError(
+                raise DamagedError(
                     f"cannot read {url}: it has {size:,} bytes, expected at most {most:,}; is it "
-                    "the right file?"
+                    "the right file?",
+                    url,
                 )
             data: bytes = fs.cat_file(path)
             return data

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.faults import journeys, pipelines
+from tests.faults import journeys, pipelines, stores
 
 SEED, EACH = 15, 3
 ALL = [(name, kind) for name in sorted(pipelines.SETTINGS) for kind in journeys.JOURNEYS]
@@ -18,11 +18,15 @@ def quick(monkeypatch):
 
 
 def moments(made):
-    """Return every moment to stop at: before each call that changes storage, and in it."""
-    changes = journeys.changes_of(made)
-    return [(n, False) for n in range(1, len(changes) + 1)] + [
-        (n, True) for n, (kind, _) in enumerate(changes, 1) if kind in ("write", "delete")
-    ]
+    """Return every moment to stop at: before each call that changes storage, and in it.
+
+    What is written beside its place is stopped at once, before it is put there: until then a
+    stop leaves the same as that, but for the bytes of a hidden file.
+    """
+    changes = list(enumerate(journeys.changes_of(made), 1))
+    shown = [(n, kind) for n, (kind, path) in changes if not path.endswith(".part")]
+    whole = [(n, False) for n, kind in shown]
+    return whole + [(n, True) for n, kind in shown if kind in ("write", "delete")]
 
 
 def stop_at(made, chosen):
@@ -47,4 +51,32 @@ def test_a_stop_at_a_few_writes(name, kind, tmp_path):
 @pytest.mark.parametrize(("name", "kind"), ALL)
 def test_a_stop_at_every_write(name, kind, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
+    stop_at(made, moments(made))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = stores.Rclone(tmp_path_factory.mktemp("s3"))
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def bucket(server, monkeypatch):
+    stores.enter(monkeypatch, server.url)
+    return stores.make_bucket()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("experts", "fit"), ("keywords", "since")])
+def test_a_stop_at_a_few_writes_to_s3(name, kind, bucket, tmp_path):
+    made = journeys.set_out(name, kind, tmp_path, bucket)
+    chosen = random.Random(f"{SEED} {name} {kind}").sample(moments(made), EACH)
+    stop_at(made, chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("name", "kind"), ALL)
+def test_a_stop_at_every_write_to_s3(name, kind, bucket, tmp_path):
+    made = journeys.set_out(name, kind, tmp_path, bucket)
     stop_at(made, moments(made))

@@ -415,9 +415,9 @@ def test_a_damaged_latest_json_is_told(source, tmp_path, text):
     latest = tmp_path / "out" / "latest.json"
     latest.parent.mkdir()
     latest.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InputError, match=r"latest\.json is damaged|a run id of"):
+    with pytest.raises(InputError, match=r"latest\.json is damaged|latest\.json: it has|a run id of"):
         launch_score(str(latest.parent), str(source), str(tmp_path), ComputeSettings(), False)
-    with pytest.raises(InputError, match=r"latest\.json is damaged|a run id of"):
+    with pytest.raises(InputError, match=r"latest\.json is damaged|latest\.json: it has|a run id of"):
         go(source, latest.parent, since="latest")
 
 
