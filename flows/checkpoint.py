@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 import scipy
+from pydantic_core import from_json
 
 from flows.block import Job, checkpoint_url, digest_of
 from flows.executor import Executor
 from flows.faults import RunError
+from flows.json_files import MOST
 from flows.states import state_of
 from flows.storage import DamagedError, StorageError, delete, join, names, read_bytes, write_bytes
 from vbmodels.cavi import Cursor
@@ -124,7 +126,7 @@ class Checkpoints:
         """
         folder = checkpoint_url(self.job.store, number)
         try:
-            manifest = _verified(read_bytes(join(folder, _MANIFEST)))
+            manifest = _verified(read_bytes(join(folder, _MANIFEST), MOST))
         except (StorageError, ValueError) as error:
             raise DamagedCheckpoint(f"its manifest is missing or damaged ({error})") from error
         self._refuse_other(manifest)
@@ -264,11 +266,11 @@ def _signed(body: dict[str, Any]) -> bytes:
 
 
 def _verified(content: bytes) -> dict[str, Any]:
-    outer = json.loads(content)
+    outer = from_json(content)
     text = outer.get("body", "") if isinstance(outer, dict) else ""
     if not text or hashlib.sha256(text.encode()).hexdigest() != outer.get("sha256"):
         raise ValueError("its checksum does not match")
-    body: dict[str, Any] = json.loads(text)
+    body: dict[str, Any] = from_json(text)
     if body.get("format") != FORMAT:
         raise ValueError(f"format {body.get('format')!r}, this version reads {FORMAT!r}")
     return body

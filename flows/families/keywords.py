@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
@@ -46,6 +47,7 @@ class AboutCounts(json_files.Form):
     least_documents: int
     n_pruned: int
     totals: list[list[int]]
+    terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
 
 
 class Keywords:
@@ -261,14 +263,20 @@ def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) 
 
 
 def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
-    storage.write_table(storage.join(folder, "terms.parquet"), counts.terms)
+    url = storage.join(folder, "terms.parquet")
+    storage.write_table(url, counts.terms)
     about = AboutCounts(
+        terms_sha256=_digest(url),
         n_documents=n_documents,
         least_documents=counts.least_documents,
         n_pruned=counts.n_pruned,
         totals=counts.totals.tolist(),
     )
     json_files.write(storage.join(folder, "about.json"), about)
+
+
+def _digest(url: str) -> str:
+    return hashlib.sha256(storage.read_bytes(url)).hexdigest()
 
 
 def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
@@ -282,6 +290,10 @@ def _counts_of(
     about_url: str, terms_url: str, about_version: str, terms_version: str
 ) -> tuple[CorpusCounts, int]:
     about = json_files.read(about_url, AboutCounts)
+    if about.terms_sha256 is not None and about.terms_sha256 != _digest(terms_url):
+        raise storage.DamagedError(
+            f"{terms_url} is damaged: it is not what {about_url} says", terms_url
+        )
     counts = CorpusCounts(
         terms=storage.read_table(terms_url),
         least_documents=about.least_documents,

@@ -27,7 +27,7 @@ from tests.faults.seam import Killed, Seam
 
 JOURNEYS = ("fit", "since", "resume", "score")
 # Enough to have checkpoints, few enough to be stopped at every write.
-_SHORT = {"checkpoint_every": 2}
+_CHECKPOINTS = {"experts": 30, "bags": 20}
 _ROWS = {"keywords": 24, "bags": 40, "variants": 60, "features": 40, "experts": 60}
 
 
@@ -125,8 +125,8 @@ class Journey:
 
 
 def _settings(name: str) -> Any:
-    chosen = {"partitions": 2, **pipelines.SETTINGS[name], **_SHORT}
-    return pipeline_named(name).settings(**chosen)
+    chosen = {"partitions": 2, "checkpoint_every": _CHECKPOINTS.get(name, 2)}
+    return pipeline_named(name).settings(**chosen, **pipelines.SETTINGS[name])
 
 
 def set_out(name: str, kind: str, folder: Path, store: str) -> Journey:

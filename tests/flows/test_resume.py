@@ -407,6 +407,9 @@ def test_a_fit_with_settings_of_another_version_is_not_scored(source, tmp_path):
         )
 
 
+DAMAGED_LATEST = r"latest\.json is damaged|latest\.json: it has|a run id of"
+
+
 @pytest.mark.parametrize(
     "text",
     ["{}", "x", "[]", "7", "[" * 100_000, '{"run_id": "../x", "pipeline": "keywords"}', b"\xff"],
@@ -415,9 +418,9 @@ def test_a_damaged_latest_json_is_told(source, tmp_path, text):
     latest = tmp_path / "out" / "latest.json"
     latest.parent.mkdir()
     latest.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InputError, match=r"latest\.json is damaged|latest\.json: it has|a run id of"):
+    with pytest.raises(InputError, match=DAMAGED_LATEST):
         launch_score(str(latest.parent), str(source), str(tmp_path), ComputeSettings(), False)
-    with pytest.raises(InputError, match=r"latest\.json is damaged|latest\.json: it has|a run id of"):
+    with pytest.raises(InputError, match=DAMAGED_LATEST):
         go(source, latest.parent, since="latest")
 
 
