@@ -290,7 +290,7 @@ def mounted(tmp_path):
 
 def test_a_read_only_target_is_found_before_the_fit(simulated, mounted, capsys):
     code, _, err = run(capsys, "keywords", simulated, mounted("ro"), *RATE)
-    assert code == 1
+    assert code == 2
     assert "read-only" in err
     assert "ingest" not in err
 
