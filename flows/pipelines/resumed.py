@@ -70,6 +70,14 @@ def forget(place: RunPlace) -> None:
         watch.current.get().log(f"what is left of run {place.run_id} stays: {error}")
 
 
+def forget_kept(place: RunPlace) -> None:
+    """Have a resumed run do all stages again: a file that one of them has left is damaged."""
+    try:
+        storage.delete(storage.join(place.work, "kept"))
+    except StorageError as error:
+        watch.current.get().log(f"what run {place.run_id} has kept stays: {error}")
+
+
 def earlier_of(
     family: Family, place: RunPlace, settings: RunSettings, since: str, resume: bool
 ) -> incremental.Since:

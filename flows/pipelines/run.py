@@ -26,6 +26,7 @@ from flows.pipelines.outcome import publish
 from flows.pipelines.resumed import (
     earlier_of,
     forget,
+    forget_kept,
     is_complete,
     publish_again,
     refuse_nothing,
@@ -167,6 +168,8 @@ def _told(place: RunPlace, how: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt as error:
         raise _interrupted(place, how()) from error
     except (ComputeError, StorageError) as error:
+        if isinstance(error, storage.DamagedError) and error.url.startswith(place.work):
+            forget_kept(place)
         raise RunError(f"{error}; latest.json is as it was; {how()}") from error
 
 

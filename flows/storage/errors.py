@@ -133,7 +133,7 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
         keys = "check the access key and its secret, or " if remote else ""
         return StorageError(f"{said}: permission denied; {keys}give access or choose another place")
     if _damage(error, text, remote):
-        return StorageError(f"{said}: it is damaged or not a Parquet file ({_line(error)})")
+        return DamagedError(f"{said}: it is damaged or not a Parquet file ({_line(error)})", url)
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC:
         return StorageError(f"{said}: no space is left there; free some or choose another place")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults import journeys, pipelines, stores
 
-SEED, EACH = 15, 3
+SEED, EACH = 15, 2
 ALL = [(name, kind) for name in sorted(pipelines.SETTINGS) for kind in journeys.JOURNEYS]
 
 

@@ -199,6 +199,31 @@ def test_damaged_files_of_a_stopped_run_do_not_keep_it_from_being_resumed(
     assert pipelines.published(outcome) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("bags", "read"), ("features", "cells"), ("keywords", "tokens"), ("variants", "slices")],
+)
+def test_what_a_stage_left_and_is_damaged_is_made_again_by_the_next_resume(
+    fitted, tmp_path, name, folder, monkeypatch
+):
+    source, run = fitted(name)
+    expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
+    monkeypatch.setattr("flows.pipelines.run._scored", away)
+    with pytest.raises(RunError, match="--resume") as caught:
+        pipelines.run(name, source, str(tmp_path / "out"))
+    monkeypatch.undo()
+    run_id = str(caught.value).rpartition(" ")[2]
+    work = tmp_path / "out" / "runs" / run_id / "work"
+    left = sorted(path for path in work.rglob("*") if path.is_file() and folder in path.parts)
+    for path in left:
+        path.write_bytes(path.read_bytes()[:-9])
+    assert left
+    with pytest.raises(RunError, match=f"damaged.*--resume {run_id}"):
+        pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
+    outcome = pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
+    assert pipelines.published(outcome) == expected
+
+
 def away(*_):
     raise storage.StorageError("the store went away")
 
