@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from flows import storage
+from flows.families import bags
 from tests.faults import journeys, pipelines, stores
 
 SEED, EACH = 15, 2
@@ -44,6 +46,22 @@ def test_a_stop_at_a_few_writes(name, kind, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
     chosen = random.Random(f"{SEED} {name} {kind}").sample(moments(made), EACH)
     stop_at(made, chosen)
+
+
+def test_the_stops_find_a_stage_that_removes_what_another_left(tmp_path, monkeypatch):
+    made = journeys.set_out("bags", "fit", tmp_path, str(tmp_path))
+    paths = [path for _, path in journeys.changes_of(made)]
+    last = max(n for n, path in enumerate(paths, 1) if "/work/partitions/" in path)
+    original = bags.build
+
+    def build(index, settings, place, form):
+        found = original(index, settings, place, form)
+        storage.delete(bags.work_url(place, "read", index, "npz"))
+        return found
+
+    monkeypatch.setattr(bags, "build", build)
+    with pytest.raises(AssertionError, match="RunError: cannot read"):
+        stop_at(made, [(last + 2, False)])
 
 
 @pytest.mark.slow
