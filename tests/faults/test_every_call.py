@@ -64,8 +64,8 @@ def survive(made, begun, give, heal):
         outcome = made.go()
     work = RunPlace(made.target, outcome["run_id"]).work
     if not said and storage.exists(work):
-        # The last call failed, after the run was published; the log says that its lock stays.
-        assert storage.names(work) == ["lock.json"]
+        # The last call failed, after the run was published, and the log says so.
+        assert storage.names(work) in ([], ["lock.json"])
         storage.delete(work)
     made.check(outcome)
     return said
