@@ -91,7 +91,7 @@ def each_of(chosen, test):
     assert not failed
 
 
-@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(LOCAL, 12))
+@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(LOCAL, 8))
 def test_a_disk_that_fails_at_a_call(name, kind, fault, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
     calls = fail_at(made, fault, None)
@@ -145,7 +145,7 @@ def answer_badly(made, proxy, fault, number):
     return len(proxy.seen) - first
 
 
-@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(REMOTE, 3))
+@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(REMOTE, 2))
 def test_a_store_that_fails_at_a_request(name, kind, fault, store, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, stores.make_bucket())
     requests = answer_badly(made, store, fault, None)
