@@ -268,10 +268,10 @@ def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) 
 
 
 def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
-    url = storage.join(folder, "terms.parquet")
-    storage.write_table(url, counts.terms)
+    terms = storage.table_bytes(counts.terms)
+    storage.write_bytes(storage.join(folder, "terms.parquet"), terms)
     about = AboutCounts(
-        terms_sha256=_digest(url),
+        terms_sha256=_digest(terms),
         n_documents=n_documents,
         least_documents=counts.least_documents,
         n_pruned=counts.n_pruned,
@@ -280,8 +280,8 @@ def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
     json_files.write(storage.join(folder, "about.json"), about)
 
 
-def _digest(url: str) -> str:
-    return hashlib.sha256(storage.read_bytes(url)).hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
@@ -295,7 +295,9 @@ def _counts_of(
     about_url: str, terms_url: str, about_version: str, terms_version: str
 ) -> tuple[CorpusCounts, int]:
     about = json_files.read(about_url, AboutCounts)
-    if about.terms_sha256 is not None and about.terms_sha256 != _digest(terms_url):
+    if about.terms_sha256 is not None and about.terms_sha256 != _digest(
+        storage.read_bytes(terms_url)
+    ):
         raise storage.DamagedError(
             f"{terms_url} is damaged: it is not what {about_url} says", terms_url
         )

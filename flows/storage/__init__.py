@@ -29,6 +29,7 @@ from flows.storage.tables import (
     read_rows,
     read_table,
     row_count,
+    table_bytes,
     write_table,
 )
 from flows.storage.urls import absolute, is_local, join, refuse_secrets, shown
@@ -65,6 +66,7 @@ __all__ = [
     "remove_empty",
     "row_count",
     "shown",
+    "table_bytes",
     "using",
     "write_bytes",
     "write_table",

@@ -256,6 +256,12 @@ def write_table(url: str, table: pa.Table) -> None:
             pq.write_table(table, partial, compression="zstd")
         return
     # One request, so that a failure half-way leaves no object; a table is a partition's at most.
+    write_bytes(url, table_bytes(table))
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """Return the bytes of a Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    write_bytes(url, sink.getvalue().to_pybytes())
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -6,8 +6,10 @@ import random
 
 import pytest
 
+from flows import storage
 from flows.faults import InputError, RunError
 from flows.pipelines import stages
+from flows.publish.run import RunPlace
 from flows.storage import errors, tables
 from tests.faults import journeys, pipelines, stores
 from tests.faults.proxy import Proxy, never
@@ -60,6 +62,11 @@ def survive(made, begun, give, heal):
         outcome = made.go(said.rpartition("--resume ")[2])
     elif said:
         outcome = made.go()
+    work = RunPlace(made.target, outcome["run_id"]).work
+    if not said and storage.exists(work):
+        # The last call failed, after the run was published, and the log says so.
+        assert storage.names(work) in ([], ["lock.json"])
+        storage.delete(work)
     made.check(outcome)
     return said
 
@@ -84,7 +91,7 @@ def each_of(chosen, test):
     assert not failed
 
 
-@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(LOCAL, 12))
+@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(LOCAL, 8))
 def test_a_disk_that_fails_at_a_call(name, kind, fault, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
     calls = fail_at(made, fault, None)
@@ -138,7 +145,7 @@ def answer_badly(made, proxy, fault, number):
     return len(proxy.seen) - first
 
 
-@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(REMOTE, 3))
+@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(REMOTE, 2))
 def test_a_store_that_fails_at_a_request(name, kind, fault, store, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, stores.make_bucket())
     requests = answer_badly(made, store, fault, None)
