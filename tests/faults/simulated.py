@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
@@ -159,7 +159,7 @@ def main() -> int:
     began = time.process_time()
     ended: list[Ended] = []
     violations = []
-    with scene() as made:
+    with scene() as made, suppress(KeyboardInterrupt):  # what was run counts
         for seed in range(given.first, given.first + given.seeds):
             try:
                 ended.append(made.run(seed))

@@ -19,16 +19,17 @@ from flows.placement import UNKNOWN
 from flows.seam import Deadly, Lost, Outcome, Raised, Result, Sent, Task, Unreachable
 from flows.storage import TransientStorageError
 from flows.worker import Done, Holdings, work_on
+from tests.faults.mishaps import FAULTS
 
 ALLOWED_DEATHS = 3  # Dask's distributed.scheduler.allowed-failures
 RETRIES = 2  # of a task that raises
-TTL = 45.0  # seconds until a worker that hangs is taken out
 FETCH = 60.0  # seconds that fetching a result may take
 EMPTY = calls.NO_WORKERS + FETCH + 30.0  # the driver may be fetching before it sees that
 # A block may be late so many times with doubled patience. A call may take as long as it does,
 # here at most 180 s and three tries of that; otherwise it is looked after every 30 s.
 QUIET = {"fit": UNKNOWN * 2**LATE + 200.0, "calls": 1000.0}
 EVENTS = 40_000  # of one run; most take some hundreds
+RATES = ("message lost", "message twice", "task slow", "storage error")
 
 
 class Violation(BaseException):
@@ -110,17 +111,17 @@ class World:
         self.longest = 0.0  # time between two of those
         self.empty_since: float | None = 0.0
         self.deadly: int | None = None  # a partition that kills whoever works on it
-        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self.coming: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = self._names = 0
-        self._state = "up"
-        self._entries: dict[str, Entry] = {}
-        self._workers: list[Worker] = []
+        self.state = "up"
+        self.entries: dict[str, Entry] = {}
+        self.everyone: list[Worker] = []
         self._plan()
 
     def _plan(self) -> None:
         draw = self.random
         for _ in range(draw.choice([1, 2, 2, 3, 4])):
-            self._after(draw.choice([0.0, 0.0, 0.0, draw.uniform(0.0, 100.0)]), self._join)
+            self.after(draw.choice([0.0, 0.0, 0.0, draw.uniform(0.0, 100.0)]), self.join)
         self.latency = draw.choice([0.002, 0.02, 0.5])
         self.pace = draw.choice([0.02, 0.3, 2.0])  # seconds a task, about
         self.replaced = draw.choice([1.0, 1.0, 0.7])  # share of dead workers
@@ -154,26 +155,26 @@ class World:
         tickets = []
         for task, tag in zip(tasks, tags, strict=True):
             tickets.append(Ticket(self, mailbox, tag))
-            if task.key in self._entries:
+            if task.key in self.entries:
                 raise Violation(f"the key {task.key} was used before")
             entry = Entry(task, function, tickets[-1])
             if not self._happens("message lost"):
-                self._after(self._delay(), lambda entry=entry: self._arrive(entry))
+                self.after(self.delay(), lambda entry=entry: self._arrive(entry))
         return tickets
 
     def status(self) -> str:
-        return self._state
+        return self.state
 
     def workers(self) -> dict[str, dict[str, Any]]:
-        if self._state != "up":
+        if self.state != "up":
             raise Unreachable
         self.pause(2 * self.latency)
-        return {w.address: {"nthreads": 1, "memory_limit": 2**30} for w in self._present()}
+        return {w.address: {"nthreads": 1, "memory_limit": 2**30} for w in self.present()}
 
     def underway(self, keys: Sequence[str]) -> list[bool]:
-        if self._state != "up":
+        if self.state != "up":
             raise Unreachable
-        states = [self._entries[key].state if key in self._entries else None for key in keys]
+        states = [self.entries[key].state if key in self.entries else None for key in keys]
         return [state in ("queued", "processing") for state in states]
 
     def fetched(self, ticket: Ticket) -> Outcome:
@@ -198,28 +199,28 @@ class World:
 
     # The scheduler and its workers.
 
-    def _present(self) -> list[Worker]:
-        return [worker for worker in self._workers if worker.alive]
+    def present(self) -> list[Worker]:
+        return [worker for worker in self.everyone if worker.alive]
 
-    def _join(self) -> None:
+    def join(self) -> None:
         self._names += 1
         slowness = self.random.choice([1.0, 1.0, 1.0, 5.0])
-        self._workers.append(Worker(f"tcp://worker-{self._names}", slowness))
+        self.everyone.append(Worker(f"tcp://worker-{self._names}", slowness))
         self.empty_since = None
-        for entry in self._entries.values():
+        for entry in self.entries.values():
             # What prefers a worker stays where it is: Dask does not look at it again.
             if entry.state == "queued":
                 self._assign(entry)
 
     def _arrive(self, entry: Entry) -> None:
-        if self._state == "gone" or entry.ticket.cancelled or entry.ticket.released:
+        if self.state == "gone" or entry.ticket.cancelled or entry.ticket.released:
             return
-        self._entries[entry.task.key] = entry
+        self.entries[entry.task.key] = entry
         entry.ticket.entry = entry
         self._assign(entry)
 
     def _assign(self, entry: Entry) -> None:
-        present = self._present()
+        present = self.present()
         if not present:
             entry.state = "queued" if entry.task.worker is None else "no-worker"
             return
@@ -235,16 +236,16 @@ class World:
         seconds = self.random.uniform(0.5, 1.5) * self.pace * worker.slowness
         if self._happens("task slow"):
             seconds += self.random.choice([20.0, 700.0 if self.stage == "fit" else 60.0])
-        self._after(seconds, lambda: self._end(worker, entry, seconds))
+        self.after(seconds, lambda: self._end(worker, entry, seconds))
 
     def _end(self, worker: Worker, entry: Entry, seconds: float) -> None:
         if not worker.alive or not worker.given or worker.given[0] is not entry:
             return
         if worker.hangs_until > self.time:
-            self._after(worker.hangs_until - self.time, lambda: self._end(worker, entry, seconds))
+            self.after(worker.hangs_until - self.time, lambda: self._end(worker, entry, seconds))
             return
         if self._kills(entry):
-            self._die(worker)
+            self.die(worker)
             return
         try:
             entry.outcome = Result(self._do(worker, entry, seconds))
@@ -285,13 +286,13 @@ class World:
         if self._happens("message lost"):
             return
         for _ in range(1 + self._happens("message twice")):
-            self._after(self._delay(), lambda: self._deliver(entry.ticket))
+            self.after(self.delay(), lambda: self.deliver(entry.ticket))
 
-    def _deliver(self, ticket: Ticket) -> None:
+    def deliver(self, ticket: Ticket) -> None:
         self.heard = self.time
         ticket.mailbox.items.append((ticket.tag, ticket))
 
-    def _die(self, worker: Worker) -> None:
+    def die(self, worker: Worker) -> None:
         worker.alive = False
         begun, given = worker.given[:1], list(worker.given)
         if begun and self.random.random() < 0.3 and not self._kills(begun[0]):
@@ -300,7 +301,7 @@ class World:
             except Exception:
                 self.faults["died of an error"] += 1
         worker.given.clear()
-        if not self._present():
+        if not self.present():
             self.empty_since = self.time
         for entry in given:
             entry.deaths += 1  # of whatever it died: all that it was given is suspicious
@@ -312,70 +313,14 @@ class World:
             else:
                 self._assign(entry)
         if self.random.random() < self.replaced:
-            self._after(self.random.choice([2.0, 10.0, self.random.uniform(0, 200)]), self._join)
-
-    # Faults: one of them is drawn each time.
-
-    def _worker_dies(self) -> None:
-        if self._present():
-            self._die(self.random.choice(self._present()))
-
-    def _all_workers_die(self) -> None:
-        for worker in self._present():
-            self._die(worker)
-
-    def _worker_hangs(self) -> None:
-        if not self._present():
-            return
-        worker, seconds = self.random.choice(self._present()), self.random.choice([8.0, 30.0, 1e9])
-        worker.hangs_until = self.time + seconds
-        if seconds > TTL:
-            self._after(TTL, lambda: self._die(worker) if worker.alive else None)
-
-    def _worker_forgets(self) -> None:
-        """A new process under the old address."""
-        for worker in self._present()[:1]:
-            worker.holdings = Holdings()
-
-    def _worker_joins(self) -> None:
-        if len(self._present()) < 6:
-            self._join()
-
-    def _other_source_joins(self) -> None:
-        if self.random.random() < 0.03:
-            self._join()
-            self._workers[-1].other_source = True
-
-    def _clock_jumps(self) -> None:
-        self.jumped += self.random.choice([1.0, 30.0, 4000.0])
-
-    def _connection_breaks(self) -> None:
-        if self._state != "up":
-            return
-        self._state = "away"
-        for entry in self._entries.values():
-            if entry.state not in ("forgotten",):
-                entry.ticket.cancelled, entry.state = True, "forgotten"
-                self._after(self._delay(), lambda e=entry: self._deliver(e.ticket))
-        for worker in self._workers:
-            worker.given.clear()
-        self._after(self.random.choice([0.3, 3.0, 20.0]), self._connection_returns)
-
-    def _connection_returns(self) -> None:
-        if self._state == "away":
-            self._state = "up"
-
-    def _scheduler_dies(self) -> None:
-        if self.random.random() < 0.03:
-            self._state = "gone"
-            self._heap.clear()
+            self.after(self.random.choice([2.0, 10.0, self.random.uniform(0, 200)]), self.join)
 
     # Time.
 
     def until(self, deadline: float, enough: Callable[[], bool] = lambda: False) -> None:
         """Let things happen until a time, or until there is enough."""
-        while not enough() and self._heap and self._heap[0][0] <= deadline:
-            self.time, _, action = heapq.heappop(self._heap)
+        while not enough() and self.coming and self.coming[0][0] <= deadline:
+            self.time, _, action = heapq.heappop(self.coming)
             self.events += 1
             action()
         if not enough():
@@ -394,11 +339,11 @@ class World:
         if max(self.events, self.looks / 20) > EVENTS:
             raise Violation("the run comes to no end")
 
-    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
         self._serial += 1
-        heapq.heappush(self._heap, (self.time + seconds, self._serial, action))
+        heapq.heappush(self.coming, (self.time + seconds, self._serial, action))
 
-    def _delay(self) -> float:
+    def delay(self) -> float:
         return self.random.expovariate(1.0 / self.latency)
 
     def _happens(self, kind: str) -> bool:
@@ -410,24 +355,10 @@ class World:
     def _plan_fault(self) -> None:
         if self.budget > 0:
             self.budget -= 1
-            self._after(self.random.expovariate(1.0 / self.mean), self._fault)
+            self.after(self.random.expovariate(1.0 / self.mean), self._fault)
 
     def _fault(self) -> None:
         kind = self.random.choice(self.kinds)
-        self.faults[kind] += 1
-        FAULTS[kind](self)
+        if FAULTS[kind](self):
+            self.faults[kind] += 1
         self._plan_fault()
-
-
-RATES = ("message lost", "message twice", "task slow", "storage error")
-FAULTS: dict[str, Callable[[World], None]] = {
-    "worker dies": World._worker_dies,
-    "all workers die": World._all_workers_die,
-    "worker hangs": World._worker_hangs,
-    "worker forgets": World._worker_forgets,
-    "worker joins": World._worker_joins,
-    "worker of another source joins": World._other_source_joins,
-    "clock jumps": World._clock_jumps,
-    "connection breaks": World._connection_breaks,
-    "scheduler dies": World._scheduler_dies,
-}

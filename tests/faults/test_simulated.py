@@ -46,7 +46,7 @@ class OneDeadlyPartition(World):
         super()._plan()
         self.budget, self.deadly, self.replaced = 0, 4, 1.0
         self.rates = dict.fromkeys(self.rates, 0.0)
-        self._heap = [one for one in self._heap if one[2] == self._join]
+        self.coming = [one for one in self.coming if one[2] == self.join]
 
 
 def test_what_died_with_a_deadly_partition_is_not_blamed(made):
