@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow docs reproduce lint lock dist clean
+.PHONY: demo test test-slow soak docs reproduce lint lock dist clean
 
 # Made anew when the lock changes; the stamp is written last, so a half-made one is not taken.
 # The lock is complete, so nothing is resolved anew (--no-deps): pip would otherwise look at
@@ -25,6 +25,11 @@ test: $(VENV)/.installed
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow --timeout 3600 -o faulthandler_timeout=4000
+
+# Kills, stops and full disks on real processes, seeds printed: make soak FAULTS=300
+FAULTS ?= 100
+soak: $(VENV)/.installed
+	$(BIN)/python -m tests.faults.soak --faults $(FAULTS) $(OPTIONS)
 
 # Warnings are errors; the examples are run and their pictures taken.
 docs: $(VENV)/.installed

@@ -189,7 +189,7 @@ def overhead(folder: Path, sweeps: int, turns: int) -> dict[str, Any]:
         with connect(scheduler=deployment.address) as cluster:
             alone, rival, own = (stored(folder, 0, name) for name in ("alone", "actors", "engine"))
             engine = cluster.executor(own)
-            with cluster.client.as_current():
+            with cluster.seam.client.as_current():
                 actors = Actors(get_client(), rival)
             series = {
                 "in process": Series(InProcess(alone), {"client": groups["client"]}),

@@ -63,7 +63,7 @@ class Series:
         self.reduce = self.cluster.executor(self.job)
         observed = self.reduce.observe()
         self.q = self.job.model.init(observed.stats, np.random.default_rng(0))
-        self.pids = list(self.cluster.client.run(os.getpid).values())
+        self.pids = list(self.cluster.seam.client.run(os.getpid).values())
         self.number = 0
 
     def sweep(self, record: bool) -> None:

@@ -22,9 +22,10 @@ from threadpoolctl import ThreadpoolController
 from flows import storage
 from flows.cache import Cache
 from flows.faults import ComputeError
+from flows.states import read_state, state_of
 from flows.storage import StorageError
 from vbmodels.cavi import tree_sum
-from vbmodels.state import State, StateError, Stats, aligned, from_bytes, to_bytes
+from vbmodels.state import State, Stats, aligned, to_bytes
 
 COLD = -1  # stands for "no warm start" where a number is stored
 
@@ -238,7 +239,7 @@ def load_locals(order: Order, job: Job, cache: Cache) -> dict[str, str]:
     for index in range(order.start, order.stop):
         url = local_url(job.store, number, index)
         data = storage.read_bytes(url)
-        local = aligned(from_bytes(data, State, url))
+        local = aligned(state_of(data, State, url))
         cache.put_local(order.attempt, index, number, local)
         read[local_name(index)] = digest_of(data)
     return read
@@ -302,14 +303,14 @@ def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -
 def _first_local(job: Job, index: int) -> Any:
     """Return what a cold start begins with: nothing, or the state that an earlier fit left."""
     url = job.first_locals[index] if job.first_locals else None
-    return None if url is None else aligned(from_bytes(storage.read_bytes(url), State, url))
+    return None if url is None else aligned(read_state(url, State))
 
 
 def _stored_local(job: Job, index: int, number: int, cache: Cache) -> Any:
     url = local_url(job.store, number, index)
     try:
-        return aligned(from_bytes(storage.read_bytes(url), State, url))
-    except (StorageError, StateError) as error:
+        return aligned(read_state(url, State))
+    except StorageError as error:
         cache.note(f"{error}; going back to the checkpoint before")
         return None
 
@@ -365,9 +366,7 @@ def _logged(order: Order, cache: Cache, number: int) -> Globals:
 
 
 def _stored(url: str, cache: Cache) -> Globals:
-    found: Globals = cache.globals(
-        url, lambda: aligned(from_bytes(storage.read_bytes(url), Globals, url))
-    )
+    found: Globals = cache.globals(url, lambda: aligned(read_state(url, Globals)))
     return found
 
 
@@ -379,7 +378,7 @@ def _batch(order: Order, job: Job, index: int, cache: Cache) -> Any:
 def _read(order: Order, job: Job, index: int, cache: Cache) -> tuple[Any, str]:
     url = job.partitions[index]
     data = storage.read_bytes(url)
-    batch = aligned(from_bytes(data, job.batch, url))
+    batch = aligned(state_of(data, job.batch, url))
     cache.put_data(order.attempt, index, batch)
     return batch, digest_of(data)
 

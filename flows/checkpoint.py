@@ -19,13 +19,16 @@ from typing import Any
 
 import numpy as np
 import scipy
+from pydantic_core import from_json
 
 from flows.block import Job, checkpoint_url, digest_of
 from flows.executor import Executor
 from flows.faults import RunError
-from flows.storage import StorageError, delete, join, names, read_bytes, write_bytes
+from flows.json_files import MOST
+from flows.states import state_of
+from flows.storage import DamagedError, StorageError, delete, join, names, read_bytes, write_bytes
 from vbmodels.cavi import Cursor
-from vbmodels.state import FloatArray, IntArray, State, StateError, aligned, from_bytes, to_bytes
+from vbmodels.state import FloatArray, IntArray, State, aligned, to_bytes
 
 log = logging.getLogger(__name__)
 
@@ -123,14 +126,14 @@ class Checkpoints:
         """
         folder = checkpoint_url(self.job.store, number)
         try:
-            manifest = _verified(read_bytes(join(folder, _MANIFEST)))
+            manifest = _verified(read_bytes(join(folder, _MANIFEST), MOST))
         except (StorageError, ValueError) as error:
             raise DamagedCheckpoint(f"its manifest is missing or damaged ({error})") from error
         self._refuse_other(manifest)
         try:
             cursor = self._read(folder, _CURSOR, Cursor, manifest)
             trace = self._read(folder, _TRACE, Trace, manifest)
-        except (StorageError, StateError, KeyError) as error:
+        except StorageError as error:
             raise DamagedCheckpoint(str(error)) from error
         if manifest["versions"] != versions():
             log.warning(
@@ -164,7 +167,7 @@ class Checkpoints:
         expected = saved.locals
         try:
             read = executor.restore(saved.number, carries=bool(expected))
-        except (StorageError, StateError) as error:
+        except StorageError as error:
             raise DamagedCheckpoint(str(error)) from error
         wrong = sorted(name for name in expected if read.get(name) != expected[name])
         if wrong:
@@ -184,8 +187,8 @@ class Checkpoints:
         url = join(folder, name)
         content = read_bytes(url)
         if digest_of(content) != manifest["files"][name]:
-            raise StateError(f"{url} does not match the manifest")
-        return aligned(from_bytes(content, kind, url))
+            raise DamagedError(f"{url} does not match the manifest", url)
+        return aligned(state_of(content, kind, url))
 
     def _refuse_other(self, manifest: dict[str, Any]) -> None:
         ours, theirs = identity(self.job), manifest["identity"]
@@ -263,11 +266,11 @@ def _signed(body: dict[str, Any]) -> bytes:
 
 
 def _verified(content: bytes) -> dict[str, Any]:
-    outer = json.loads(content)
+    outer = from_json(content)
     text = outer.get("body", "") if isinstance(outer, dict) else ""
     if not text or hashlib.sha256(text.encode()).hexdigest() != outer.get("sha256"):
         raise ValueError("its checksum does not match")
-    body: dict[str, Any] = json.loads(text)
+    body: dict[str, Any] = from_json(text)
     if body.get("format") != FORMAT:
         raise ValueError(f"format {body.get('format')!r}, this version reads {FORMAT!r}")
     return body

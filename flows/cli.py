@@ -9,6 +9,7 @@ import sys
 import traceback
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -18,9 +19,9 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from flows import settings as settings_of
-from flows import watch
+from flows import storage, watch
 from flows.families.catalogue import PIPELINES, pipeline_named
-from flows.faults import InputError, RunError
+from flows.faults import Fault, InputError, RunError
 from flows.publish.run import open_run
 from flows.publish.show import show_run
 from vbmodels.cavi import NonFiniteBound
@@ -252,7 +253,9 @@ def simulate(
     rows: Annotated[int, typer.Option(min=1, help="Rows (documents, bags, locations).")] = 500,
 ) -> None:
     """Draw data from a model, with the truth beside it."""
-    written = pipeline_named(pipeline).simulate(target, rows, seed)
+    family = pipeline_named(pipeline)
+    storage.check_writable(storage.absolute(target))
+    written = family.simulate(target, rows, seed)
     for url in written:
         _out.print(url, markup=False, highlight=False, soft_wrap=True)
 
@@ -323,11 +326,28 @@ for _name in PIPELINES:
     _add_pipeline(_name)
 
 
-def _stop(sentence: str, code: int, error: BaseException) -> NoReturn:
-    if os.environ.get("VBFLOWS_DEBUG") == "1":
-        traceback.print_exception(error)
-    _err.print(sentence, markup=False, highlight=False, soft_wrap=True)
-    sys.exit(code)
+class _Stop:
+    """How a command ends that did not do what it was asked for."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __call__(
+        self, sentence: str, code: int, error: BaseException | None, faults: Sequence[Fault] = ()
+    ) -> NoReturn:
+        """Say why on stderr, and as one JSON object on stdout where that is asked for."""
+        if error is not None and os.environ.get("VBFLOWS_DEBUG") == "1":
+            traceback.print_exception(error)
+        lines = (f"vbflows: {line}" for line in sentence.splitlines())
+        _err.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        self.tell(sentence, code, faults)
+
+    def tell(self, sentence: str, code: int, faults: Sequence[Fault] = ()) -> NoReturn:
+        """Exit, after one JSON object on stdout where that is asked for."""
+        if self._as_json:
+            listed = [asdict(fault) for fault in faults]
+            _print_json({"error": sentence, "exit": code, "faults": listed})
+        sys.exit(code)
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -337,25 +357,25 @@ def _interrupt(*_: object) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
     signal.signal(signal.SIGTERM, _interrupt)
+    stop = _Stop("--json" in (sys.argv[1:] if arguments is None else arguments))
     try:
         code = app(args=arguments, standalone_mode=False)
     except typer.TyperException as error:
         error.show()  # type: ignore[attr-defined]
-        sys.exit(WRONG_INPUT)
+        stop.tell(str(error), WRONG_INPUT)
     except InputError as error:
-        _stop("\n".join(f"vbflows: {fault}" for fault in error.faults), WRONG_INPUT, error)
+        stop(str(error), WRONG_INPUT, error, error.faults)
     except (RunError, NonFiniteBound) as error:
-        _stop(f"vbflows: {error}", FAILED, error)
+        stop(str(error), FAILED, error)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except Exception as error:
-        _stop(
-            f"vbflows: this should not have happened: {type(error).__name__}: "
+        stop(
+            f"this should not have happened: {type(error).__name__}: "
             f"{(str(error) or 'no message').splitlines()[0]}; VBFLOWS_DEBUG=1 shows where",
             FAILED,
             error,
         )
     if code == _INTERRUPTED:
-        _err.print("vbflows: interrupted before anything was computed")
-        sys.exit(FAILED)
+        stop("interrupted before anything was computed", FAILED, None)
     sys.exit(code or DONE)

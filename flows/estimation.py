@@ -14,8 +14,8 @@ from typing import Any
 
 from flows import storage
 from flows.block import Job
-from flows.cluster import Cluster, OnDask, connect
-from flows.handshake import check_versions
+from flows.cluster import Cluster, connect, over
+from flows.on_cluster import OnCluster
 from vbmodels.state import to_bytes
 
 
@@ -67,15 +67,13 @@ class DaskExecutor:
             with connect(scheduler=self.client) as cluster:
                 yield cluster
             return
-        cluster = Cluster(self.client, "the client's cluster")
-        check_versions(cluster)
-        yield cluster
+        yield over(self.client, "the client's cluster")
 
 
 class Summing:
     """An executor's sums alone, as the loop of `vbmodels.cavi.drive` asks for them."""
 
-    def __init__(self, executor: OnDask) -> None:
+    def __init__(self, executor: OnCluster) -> None:
         self.executor = executor
 
     def observe(self) -> Any:

@@ -26,7 +26,7 @@ Heard = Callable[[int, int], None]  # hears how many of how many are done
 
 
 class Executor(ABC):
-    """What every executor does; see `InProcess` and `flows.cluster.OnDask`.
+    """What every executor does; see `InProcess` and `flows.on_cluster.OnCluster`.
 
     Attributes
     ----------

@@ -17,7 +17,8 @@ from flows.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.executor import Executor, InProcess
 from flows.faults import RunError
 from flows.lock import claim
-from flows.storage import StorageError, read_bytes
+from flows.states import read_state
+from flows.storage import StorageError
 from vbmodels.cavi import (
     CatchesUp,
     Continuable,
@@ -32,7 +33,7 @@ from vbmodels.cavi import (
     start,
     tree_sum,
 )
-from vbmodels.state import State, StateError, Stats, from_bytes
+from vbmodels.state import State, Stats
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
@@ -184,13 +185,13 @@ class _Fit:
         if url is None or not isinstance(model, Continuable):
             return model.init(observed, rng)
         try:
-            before = from_bytes(read_bytes(url), State, url)
+            before = read_state(url, State)
             left = {
-                i: from_bytes(read_bytes(known), Stats, known)
+                i: read_state(known, Stats)
                 for i, known in enumerate(self.job.known_stats)
                 if known is not None
             }
-        except (StateError, StorageError) as error:
+        except StorageError as error:
             log.warning(f"the fit starts anew, not from the earlier posterior: {error}")
             return model.init(observed, rng)
         q = model.restart(observed, before, rng)

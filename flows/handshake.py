@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from flows.faults import ComputeError
+from flows.seam import Unreachable
 from flows.worker import environment
 
 ANSWER = 30.0  # seconds that a worker may take to load this package
@@ -26,7 +27,7 @@ class ClusterError(ComputeError):
 def check_versions(cluster: Any) -> None:
     """Compare every worker's Python, packages and source with this process's."""
     client, ours = cluster.client, environment()
-    found = client.get_versions()
+    found = _asked(cluster, client._get_versions)
     theirs = {f"worker {address}": version for address, version in found["workers"].items()}
     theirs["the scheduler"] = found["scheduler"]
     mine = found["client"]
@@ -56,7 +57,7 @@ def _asked_of_all(cluster: Any, function: Any, *arguments: Any) -> dict[str, Any
             workers=[address],
             priority=100,
         )
-        for i, address in enumerate(cluster.workers(fresh=True))
+        for i, address in enumerate(_present(cluster))
     }
     deadline = time.monotonic() + ANSWER
     answers = {a: _answer(cluster, a, future, deadline) for a, future in futures.items()}
@@ -75,7 +76,7 @@ def _answer(cluster: Any, address: str, future: Any, deadline: float) -> Any:
                 raise _without_package(cluster, "the scheduler", missing) from error
             raise ClusterError(f"{cluster.name} refuses work: {first_line(error)}") from error
         except TimeoutError:
-            if address not in cluster.workers(fresh=True):
+            if address not in _present(cluster):
                 raise ClusterError(
                     f"worker {address} of {cluster.name} went away when it was asked to load "
                     "vbflows; look at its log"
@@ -88,9 +89,28 @@ def _answer(cluster: Any, address: str, future: Any, deadline: float) -> Any:
                 ) from None
 
 
+def _asked(cluster: Any, question: Any, **arguments: Any) -> Any:
+    """Ask all sides at once, one of which may have been stopped: Dask sets no limit."""
+    try:
+        return cluster.client.sync(question, callback_timeout=2 * ANSWER, **arguments)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"{cluster.name} does not answer within {2 * ANSWER:.0f} s; look for a scheduler or a "
+            "worker that is stopped, and restart it"
+        ) from error
+
+
+def _present(cluster: Any) -> list[str]:
+    try:
+        return sorted(cluster.workers())
+    except Unreachable as error:
+        raise ClusterError(f"{error}; restart it") from error
+
+
 def _busy(cluster: Any, address: str) -> bool:
     """Whether a worker was given other tasks than those of this check."""
-    given = cluster.client.processing([address]).get(address, ())
+    found = _asked(cluster, cluster.client.scheduler.processing, workers=[address])
+    given = found.get(address, ())
     return any(not str(key).startswith("vbflows-check") for key in given)
 
 

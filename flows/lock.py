@@ -7,7 +7,6 @@ are compared, so clocks that differ do no harm.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -16,19 +15,21 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Annotated
 
 import psutil
+from pydantic import ConfigDict, Field
 
+from flows import json_files
 from flows.faults import RunError
 from flows.storage import (
     StorageError,
+    TransientStorageError,
     create_bytes,
     delete,
     impatient,
     is_local,
     join,
-    read_bytes,
     write_bytes,
 )
 
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 BEAT = 5.0  # seconds between two heartbeats
 PATIENCE = 3.5 * BEAT  # seconds without a change until a holder counts as dead
 LOCK = "lock.json"
+MOST = 2**16  # bytes of a lock
 SETTLE = 0.5  # seconds until the last of several writers is known
 
 _held: dict[str, Claim] = {}
@@ -45,6 +47,19 @@ _live: set[str] = set()  # tokens of the claims that this process has
 
 class RunBusy(RunError):
     """Another process works on this run; one sentence for the user."""
+
+
+class Holder(json_files.Form):
+    """The contents of ``lock.json``: who holds the run; of any version, whatever else it says."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    token: str
+    host: str = "another machine"
+    machine: str = ""
+    pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    started: float = 0.0
+    beats: int = 0
 
 
 class Claim:
@@ -75,7 +90,7 @@ class Claim:
         """
         self.check()
         holder = _read(self.url)
-        if holder and holder.get("token") != self.token:
+        if holder is not None and holder.token != self.token:
             self._taken_by = _name(holder)
         self.check()
 
@@ -104,35 +119,36 @@ class Claim:
         self.rest()
         _live.discard(self.token)
         with suppress(StorageError):
-            if _read(self.url).get("token") == self.token:
+            holder = _read(self.url)
+            if holder is not None and holder.token == self.token:
                 delete(self.url)
 
     def _content(self) -> bytes:
         self._beats += 1
-        return json.dumps(
-            {
-                "token": self.token,
-                "host": platform.node(),
-                "machine": _machine(),
-                "pid": os.getpid(),
-                "started": psutil.Process().create_time(),
-                "beats": self._beats,
-            }
-        ).encode()
+        return json_files.dumped(
+            Holder(
+                token=self.token,
+                host=platform.node(),
+                machine=_machine(),
+                pid=os.getpid(),
+                started=psutil.Process().create_time(),
+                beats=self._beats,
+            )
+        )
 
     def _settle(self) -> None:
         time.sleep(SETTLE)
         holder = _read(self.url)
-        if holder.get("token") != self.token:
+        if holder is None or holder.token != self.token:
             raise self._busy(holder)
 
     def _await_end_of_holder(self, patience: float) -> None:
         first = _read(self.url)
-        if not first:
+        if first is None:
             time.sleep(SETTLE)  # its writer may be between creating and filling it
             first = _read(self.url)
-        if not first or first.get("machine") == _machine():
-            if _alive(first):
+        if first is None or first.machine == _machine():
+            if first is not None and _alive(first):
                 raise self._busy(first)
             return
         log.info(
@@ -143,12 +159,12 @@ class Claim:
         while time.monotonic() < deadline:
             time.sleep(min(1.0, patience / 10))
             now = _read(self.url)
-            if not now:
+            if now is None:
                 return
             if now != first:
                 raise self._busy(now)
 
-    def _busy(self, holder: dict[str, Any]) -> RunBusy:
+    def _busy(self, holder: Holder | None) -> RunBusy:
         return RunBusy(
             f"run {self.run_id} is being worked on by {_name(holder)}; wait for it to end, or "
             "choose another run id"
@@ -159,7 +175,7 @@ class Claim:
             try:
                 with impatient():
                     holder = _read(self.url)
-                    if holder and holder.get("token") != self.token:
+                    if holder is not None and holder.token != self.token:
                         self._taken_by = _name(holder)
                         return
                     write_bytes(self.url, self._content())
@@ -204,13 +220,14 @@ def rest(store: str) -> None:
         _held[store].rest()
 
 
-def _read(url: str) -> dict[str, Any]:
-    """Return what a lock says; empty where there is none or it is unreadable."""
+def _read(url: str) -> Holder | None:
+    """Return what a lock says; None where there is none or it is unreadable."""
     try:
-        content = json.loads(read_bytes(url))
-    except (StorageError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return json_files.read(url, Holder, MOST)
+    except TransientStorageError:
+        raise
+    except StorageError:
+        return None
 
 
 def _machine() -> str:
@@ -223,20 +240,22 @@ def _machine() -> str:
     return "|".join(parts)
 
 
-def _alive(holder: dict[str, Any]) -> bool:
+def _alive(holder: Holder) -> bool:
     """Whether the process that wrote a lock on this machine is still the same one.
 
     One that this process gave back while storage did not answer is nobody's.
     """
     try:
-        if int(holder["pid"]) == os.getpid() and holder.get("token") not in _live:
+        if holder.pid == os.getpid() and holder.token not in _live:
             return False
-        process = psutil.Process(int(holder["pid"]))
-        same = abs(process.create_time() - float(holder["started"])) < 1.0
+        process = psutil.Process(holder.pid)
+        same = abs(process.create_time() - holder.started) < 1.0
         return bool(same and process.status() != psutil.STATUS_ZOMBIE)
-    except (KeyError, ValueError, psutil.NoSuchProcess):
+    except psutil.NoSuchProcess:
         return False
 
 
-def _name(holder: dict[str, Any]) -> str:
-    return f"process {holder.get('pid', '?')} on {holder.get('host', 'another machine')}"
+def _name(holder: Holder | None) -> str:
+    if holder is None:
+        return "another process"
+    return f"process {holder.pid} on {holder.host}"

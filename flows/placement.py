@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +24,8 @@ class Placement:
     ----------
     workers
         Returns the present workers by address, each with ``nthreads``.
+    now
+        Returns the time in seconds.
 
     Attributes
     ----------
@@ -32,15 +33,17 @@ class Placement:
         The worker that last did a partition, by the partition's id.
     """
 
-    def __init__(self, workers: Callable[[], dict[str, dict[str, Any]]]) -> None:
-        self._workers = workers
+    def __init__(
+        self, workers: Callable[[], dict[str, dict[str, Any]]], now: Callable[[], float]
+    ) -> None:
+        self._workers, self._now = workers, now
         self.home: dict[int, str] = {}
         self._suspects: dict[str, float] = {}
         self._longest: dict[str, float] = {}
 
     def slots(self) -> dict[str, int]:
         """Return the threads of the workers that are not late, or of all if all are."""
-        now = time.monotonic()
+        now = self._now()
         self._suspects = {a: t for a, t in self._suspects.items() if now - t < SUSPECT}
         slots = {a: int(info["nthreads"]) for a, info in self._workers().items()}
         prompt = {a: threads for a, threads in slots.items() if a not in self._suspects}
@@ -111,6 +114,6 @@ class Placement:
     def instead(self, late: str | None, turn: int) -> str | None:
         """Return another worker than the late one, which is not preferred for a time."""
         if late is not None:
-            self._suspects[late] = time.monotonic()
+            self._suspects[late] = self._now()
         others = [address for address in self.slots() if address != late]
         return others[turn % len(others)] if others else None

@@ -31,10 +31,7 @@ JOBS = 4  # remembered at once
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # glibc's numbers for mallopt
 LARGEST_KEPT = 32 * 2**20  # bytes; glibc takes no more, and comes to as much by itself
 
-_jobs: OrderedDict[str, Job] = OrderedDict()  # by attempt
-_caches: list[Cache] = []
 _local = threading.local()
-_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -64,34 +61,78 @@ class _Collector(logging.Handler):
             lines.append((record.levelno, record.getMessage()))
 
 
+class Holdings:
+    """What one worker process holds between tasks: jobs, and its cache."""
+
+    def __init__(self) -> None:
+        self.jobs: OrderedDict[str, Job] = OrderedDict()  # by attempt
+        self._cache: Cache | None = None
+        self._lock = threading.Lock()
+
+    def job(self, attempt: str, given: Job | None) -> Job | None:
+        """Return the job of an attempt, remembering the one given; None if it is not known."""
+        with self._lock:
+            if given is not None:
+                self.jobs[attempt] = given
+            if attempt in self.jobs:
+                self.jobs.move_to_end(attempt)
+            while len(self.jobs) > JOBS:
+                self.jobs.popitem(last=False)
+            return self.jobs.get(attempt)
+
+    def cache(self, memory: int | None, folder: str | None) -> Cache:
+        """Return the cache, at first made as a fixed share of the worker's memory limit."""
+        with self._lock:
+            if self._cache is None:
+                limit = memory or available_memory()
+                self._cache = Cache(int(limit * CACHE_SHARE), limit, folder)
+            return self._cache
+
+    def forget(self, attempts: frozenset[str]) -> None:
+        """Drop all that is held of some attempts."""
+        for attempt in attempts:
+            with self._lock:
+                self.jobs.pop(attempt, None)
+            if self._cache is not None:
+                self._cache.forget(attempt)
+
+
+held = Holdings()  # by this process
+
+
 def work_on(
-    job: Job | None, order: Order, worker: str, memory: int | None, folder: str
+    holdings: Holdings,
+    job: Job | None,
+    order: Order,
+    worker: str,
+    memory: int | None,
+    folder: str | None,
 ) -> Done | JobUnknown:
-    """Run one block with this process's cache.
+    """Run one block with a worker's cache.
 
     Parameters
     ----------
+    holdings
+        What the worker holds.
     job
-        The job, or None where this process was given it before, with an order of the same
+        The job, or None where the worker was given it before, with an order of the same
         attempt.
     order
         What to do.
     worker
-        This worker's address.
+        The worker's address.
     memory
         The worker's memory limit in bytes; None for that of the machine.
     folder
         The worker's local folder.
     """
     started = time.perf_counter()
-    known = _job(order.attempt, job)
+    known = holdings.job(order.attempt, job)
     if known is None:
         return JobUnknown(worker)
-    _collect()
-    _keep_freed_memory()
     _local.lines = []
     try:
-        cache = process_cache(memory, folder)
+        cache = holdings.cache(memory, folder)
         value = run_block(order, known, cache)
         lines = [*_local.lines, *((logging.INFO, note) for note in cache.take_notes())]
     finally:
@@ -100,25 +141,19 @@ def work_on(
     return Done(value, worker, seconds, tuple(lines[:LINES]), environment())
 
 
+@once
+def settle() -> None:
+    """Make a process that was started for something else a worker of ours."""
+    _collect()
+    _keep_freed_memory()
+
+
 def call_after(ended: frozenset[str], function: Callable[..., R], *args: Any) -> R:
     """Call a function once what this process holds of ended attempts is dropped."""
-    for attempt in ended:
-        with _lock:
-            _jobs.pop(attempt, None)
-        for cache in _caches:
-            cache.forget(attempt)
+    held.forget(ended)
     return function(*args)
 
 
-@once
-def process_cache(memory: int | None, folder: str) -> Cache:
-    """Return this process's cache: a fixed share of the worker's memory limit."""
-    limit = memory or available_memory()
-    _caches.append(Cache(int(limit * CACHE_SHARE), limit, folder))
-    return _caches[-1]
-
-
-@once
 def _collect() -> None:
     """Route log records and warnings of this process to the tasks that made them."""
     handler = _Collector(logging.INFO)
@@ -131,7 +166,6 @@ def _collect() -> None:
             logger.setLevel(logging.INFO)
 
 
-@once
 def _keep_freed_memory() -> None:
     """Let the memory of one temporary array serve the next.
 
@@ -145,17 +179,6 @@ def _keep_freed_memory() -> None:
     libc = ctypes.CDLL(None)
     libc.mallopt(MMAP_THRESHOLD, LARGEST_KEPT)
     libc.mallopt(TRIM_THRESHOLD, 2 * LARGEST_KEPT)
-
-
-def _job(attempt: str, given: Job | None) -> Job | None:
-    with _lock:
-        if given is not None:
-            _jobs[attempt] = given
-        if attempt in _jobs:
-            _jobs.move_to_end(attempt)
-        while len(_jobs) > JOBS:
-            _jobs.popitem(last=False)
-        return _jobs.get(attempt)
 
 
 @once

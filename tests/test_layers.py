@@ -176,7 +176,7 @@ PLANTED = [
     ("flows/fit.py", "from prefect import task"),
     ("flows/score.py", "from flows.fit import run_fit"),
     ("flows/ingest/keywords.py", "from ..publish import run"),
-    ("flows/storage/objects.py", "from flows.cluster import OnDask"),
+    ("flows/storage/objects.py", "from flows.on_cluster import OnCluster"),
     ("flows/executor.py", "from flows import fit"),
     ("flows/publish/run.py", "from flows.pipelines import catalogue"),
     ("flows/families/bags.py", "from prefect import task"),

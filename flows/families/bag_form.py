@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
-from flows import storage
+from flows import json_files, storage
 from flows.faults import Fault, InputError
 from flows.ingest import bag_classes
 from flows.ingest import bags as instances_of
 from flows.publish.run import RunPlace
 from flows.settings import BagSettings
+from flows.states import read_state
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.gp_data import MultiLabelBags
-from vbmodels.state import from_bytes, to_bytes
+from vbmodels.state import to_bytes
 
 
 def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
@@ -34,10 +35,29 @@ def kept_url(place: RunPlace) -> str:
     return storage.join(place.root, "posterior", "bags.json")
 
 
-def read_json(url: str) -> dict[str, Any]:
-    """Read one of these files."""
-    found: dict[str, Any] = json.loads(storage.read_bytes(url))
-    return found
+class BagForm(json_files.Form):
+    """The modalities, their numbers of features, those of a bag itself, and the classes."""
+
+    modalities: list[str]
+    widths: list[int]
+    own: int
+    classes: list[str] = Field(default_factory=list)
+
+
+class AboutBags(BagForm):
+    """What one partition has of it, and its bags with the labels 0 and 1."""
+
+    labels: list[int]
+
+
+def read_form(url: str) -> dict[str, Any]:
+    """Read the common form."""
+    return json_files.read(url, BagForm).model_dump()
+
+
+def read_about(place: RunPlace, index: int) -> dict[str, Any]:
+    """Read what ingest said of a partition."""
+    return json_files.read(work_url(place, "about", index, "json"), AboutBags).model_dump()
 
 
 def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -65,7 +85,7 @@ def kept_form(fitted: RunPlace, about: Sequence[dict[str, Any]]) -> dict[str, An
     InputError
         With one fault for each modality that was not fitted or has other features.
     """
-    kept = read_json(kept_url(fitted))
+    kept = read_form(kept_url(fitted))
     widths = dict(zip(kept["modalities"], kept["widths"], strict=True))
     new = form_of(about)
     faults = []
@@ -102,8 +122,8 @@ def build(
     there are classes, how many bags have and have not each one.
     """
     url = work_url(place, "read", index, "npz")
-    data = from_bytes(storage.read_bytes(url), Bags, url)
-    about = read_json(work_url(place, "about", index, "json"))
+    data = read_state(url, Bags)
+    about = read_about(place, index)
     wide = instances_of.widen(
         data,
         tuple(about["modalities"]),
@@ -118,7 +138,7 @@ def build(
     labels = bag_classes.hidden(labels, rows["held_out"].to_numpy(zero_copy_only=False))
     batch = MultiLabelBags(wide, labels) if classes else wide
     storage.write_bytes(target, to_bytes(batch))
-    storage.delete(url)
+    # What ingest left stays until the run is published: a resumed run builds from it again.
     counts = [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T]
     low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
     high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]

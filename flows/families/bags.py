@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows import storage
+from flows import json_files, storage
 from flows.families import bag_models
 from flows.families.bag_form import (
+    AboutBags,
+    BagForm,
     build,
     form_of,
     form_url,
     kept_form,
     kept_url,
     one_modality,
-    read_json,
+    read_about,
+    read_form,
     warnings_of,
     work_url,
 )
@@ -115,16 +117,14 @@ class BagsFamily:
         storage.write_table(work_url(place, "bag_rows", part.index), found.bag_rows)
         storage.write_table(work_url(place, "instance_rows", part.index), found.instance_rows)
         label = found.bags.label
-        about = {
-            "modalities": list(found.modalities),
-            "widths": [m.n_features for m in found.bags.modalities],
-            "own": found.bags.bag_features.shape[1],
-            "classes": _classes(found.bag_rows, settings),
-            "labels": [int(np.count_nonzero(label == value)) for value in (0, 1)],
-        }
-        storage.write_bytes(
-            work_url(place, "about", part.index, "json"), json.dumps(about).encode()
+        about = AboutBags(
+            modalities=list(found.modalities),
+            widths=[m.n_features for m in found.bags.modalities],
+            own=found.bags.bag_features.shape[1],
+            classes=_classes(found.bag_rows, settings),
+            labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
         )
+        json_files.write(work_url(place, "about", part.index, "json"), about)
         n_empty = len(found.empty)
         is_positive = pc.equal(found.bag_rows["label"], 1)
         positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
@@ -149,11 +149,11 @@ class BagsFamily:
         fitted: RunPlace | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Bring all partitions to the same modalities."""
-        about = [read_json(work_url(place, "about", p.index, "json")) for p in parts]
+        about = [read_about(place, p.index) for p in parts]
         form = form_of(about) if fitted is None else kept_form(fitted, about)
         if settings.model != "vmmic" and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
-        storage.write_bytes(form_url(place), json.dumps(form).encode())
+        json_files.write(form_url(place), BagForm(**form))
         built = each(build, [part.index for part in parts], settings, place, form)
         warnings = [] if fitted is not None else warnings_of(about, form, built)
         batch = MultiLabelBags if form.get("classes") else Bags
@@ -168,8 +168,8 @@ class BagsFamily:
         settings: BagSettings, place: RunPlace, fitted: RunPlace | None,
     ) -> list[BagSummary]:  # fmt: skip
         """Write the probability of every bag and of every instance."""
-        form = read_json(form_url(place))
-        about = read_json(work_url(place, "about", index, "json"))
+        form = read_form(form_url(place))
+        about = read_about(place, index)
         rows = storage.read_table(work_url(place, "bag_rows", index))
         told = storage.read_table(work_url(place, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
@@ -214,7 +214,7 @@ class BagsFamily:
         self, rows: Sequence[tuple[Any, ...]], place: RunPlace
     ) -> list[tuple[Any, ...]]:
         """Name classes, and modalities: modality.feature, or the feature where there is no name."""
-        form = read_json(form_url(place))
+        form = read_form(form_url(place))
         names, classes = form["modalities"], form.get("classes") or []
 
         def named_class(name: str) -> str:

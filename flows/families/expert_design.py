@@ -13,9 +13,10 @@ from flows.faults import Fault, InputError
 from flows.ingest import experts as tables_of
 from flows.publish.run import RunPlace
 from flows.settings import ExpertSettings
+from flows.states import read_state
 from vbmodels.experts.batch import Rows, hashed
 from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, cell_keys, scaled, too_large
-from vbmodels.state import FloatArray, IntArray, State, from_bytes, to_bytes
+from vbmodels.state import FloatArray, IntArray, State, to_bytes
 
 _NAMED = 20
 
@@ -43,7 +44,7 @@ def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") ->
 def read_design(place: RunPlace, work: bool = False) -> Design:
     """Return the design of a finished run, or of one at work."""
     url = storage.join(place.work if work else storage.join(place.root, "posterior"), "design.npz")
-    return from_bytes(storage.read_bytes(url), Design, url)
+    return read_state(url, Design)
 
 
 def groups_of(x: FloatArray, columns: Sequence[str]) -> IntArray:

@@ -13,11 +13,12 @@ from flows.families.expert_design import work_url
 from flows.publish.expert_summary import ExpertSummary, judge
 from flows.publish.run import RunPlace
 from flows.settings import ExpertSettings
+from flows.states import read_state
 from vbmodels.cavi import drive, tree_sum
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.posterior import Posterior
-from vbmodels.state import FloatArray, from_bytes, to_bytes
+from vbmodels.state import FloatArray, to_bytes
 
 MOST_PASSES = 1000
 
@@ -35,7 +36,7 @@ def compared(
         rival = _fit(indices, settings, place, each)
         storage.write_bytes(_url(place), to_bytes(rival))
     elif storage.exists(_url(fitted)):
-        rival = from_bytes(storage.read_bytes(_url(fitted)), Posterior, _url(fitted))
+        rival = read_state(_url(fitted), Posterior)
     else:
         return list(summaries)
     judged = each(_judged, indices, rival, settings.predict, place)
@@ -96,7 +97,7 @@ def _batch(url: str) -> Rows:
 
 @lru_cache(maxsize=2)
 def _batch_of(url: str, version: str) -> Rows:
-    return from_bytes(storage.read_bytes(url), Rows, url)
+    return read_state(url, Rows)
 
 
 def _url(place: RunPlace) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import model_validator
 
-from flows import storage
+from flows import json_files, storage
 from flows.families.base import Each, Ingested
 from flows.families.feature_models import RowFindings
 from flows.faults import Fault, InputError
@@ -26,6 +25,25 @@ from vbmodels.state import to_bytes
 _NAMED = 20
 
 
+class AboutCells(json_files.Form):
+    """What ingest says of a partition: its rows, and the categories of every column."""
+
+    rows: int
+    levels: dict[str, Levels]
+
+
+class Dictionary(json_files.Form):
+    """The contents of ``columns.json``: the columns as they are modelled."""
+
+    columns: list[Column]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_list(cls, found: Any) -> Any:
+        """Take the list that earlier versions wrote."""
+        return {"columns": found} if isinstance(found, list) else found
+
+
 def store_cells(part: Part, settings: FeatureSettings, place: RunPlace) -> Ingested:
     """Turn a partition's cells to text, leave empty rows out, count categories."""
     ids, columns = tables_of.read_pieces(
@@ -38,8 +56,8 @@ def store_cells(part: Part, settings: FeatureSettings, place: RunPlace) -> Inges
     table = table.filter(pa.array(given))
     storage.write_table(work_url(place, "cells", part.index), table)
     levels = {n: tables_of.count_levels(_cells(table, n)) for n in columns}
-    about = {"rows": table.num_rows, "levels": {n: asdict(v) for n, v in levels.items()}}
-    storage.write_bytes(work_url(place, "about", part.index, "json"), json.dumps(about).encode())
+    about = AboutCells(rows=table.num_rows, levels=levels)
+    json_files.write(work_url(place, "about", part.index, "json"), about)
     return Ingested(
         rows_read=part.rows,
         rows_kept=table.num_rows,
@@ -59,17 +77,16 @@ def code_parts(
     urls, warnings
         Where each partition's arrays are, and what the user should know.
     """
-    about = [_read_json(work_url(place, "about", part.index, "json")) for part in parts]
-    found = tables_of.merge_levels(
-        [{n: Levels(**v) for n, v in one["levels"].items()} for one in about]
-    )
+    urls = [work_url(place, "about", part.index, "json") for part in parts]
+    about = [json_files.read(url, AboutCells) for url in urls]
+    found = tables_of.merge_levels([one.levels for one in about])
     if fitted is None:
         kept, warnings = _settle(found)
-        _refuse_few_rows(sum(one["rows"] for one in about), settings)
+        _refuse_few_rows(sum(one.rows for one in about), settings)
     else:
         kept, warnings = _known(fitted, found), []
-    storage.write_bytes(dictionary_url(place), json.dumps([asdict(c) for c in kept]).encode())
-    firsts = np.concatenate([[0], np.cumsum([one["rows"] for one in about])]).tolist()
+    json_files.write(dictionary_url(place), Dictionary(columns=kept))
+    firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
     numbered = list(zip([part.index for part in parts], firsts[:-1], strict=True))
     built = each(_build, numbered, settings, place)
     warnings += _unseen([strange for _, strange in built])
@@ -91,19 +108,9 @@ def kept_url(place: RunPlace) -> str:
     return storage.join(place.root, "posterior", "columns.json")
 
 
-def _read_json(url: str) -> Any:
-    return json.loads(storage.read_bytes(url))
-
-
 def read_dictionary(place: RunPlace) -> list[Column]:
     """Return the columns as they are modelled."""
-    return _from_json(_read_json(dictionary_url(place)))
-
-
-def _from_json(columns: list[dict[str, Any]]) -> list[Column]:
-    return [
-        Column(c["name"], tuple(c["levels"]), tuple(c["counts"]), c["missing"]) for c in columns
-    ]
+    return json_files.read(dictionary_url(place), Dictionary).columns
 
 
 def _cells(table: pa.Table, name: str) -> pa.Array:
@@ -143,7 +150,7 @@ def _refuse_few_rows(rows: int, settings: FeatureSettings) -> None:
 
 def _known(fitted: RunPlace, found: Mapping[str, Levels]) -> list[Column]:
     """Return the fit's columns, which new data must have."""
-    kept = _from_json(_read_json(kept_url(fitted)))
+    kept = json_files.read(kept_url(fitted), Dictionary).columns
     absent = [c.name for c in kept if c.name not in found]
     if absent:
         raise InputError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows import partition, storage
+from flows import json_files, partition, storage
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.families.keyword_models import corpus_model, document_model, sample
 from flows.faults import Fault, InputError, RunError
@@ -26,6 +26,7 @@ from flows.publish.keyword_report import KeywordSummary, report, summarise
 from flows.publish.run import Dropped, RunPlace
 from flows.schemas import DOCUMENTS, KEYWORDS
 from flows.settings import KeywordSettings
+from flows.states import read_state
 from flows.storage import InputFile
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
@@ -38,10 +39,20 @@ from vbmodels.keywords.selection import (
     select_share,
     word_ranks,
 )
-from vbmodels.state import BoolArray, FloatArray, from_bytes, to_bytes
+from vbmodels.state import BoolArray, FloatArray, to_bytes
 
 SCORES = ("ss", "textrank")
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
+
+
+class AboutCounts(json_files.Form):
+    """The contents of ``corpus/about.json``; see `flows.ingest.counts.CorpusCounts`."""
+
+    n_documents: int
+    least_documents: int
+    n_pruned: int
+    totals: list[list[int]]
+    terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
 
 
 class Keywords:
@@ -232,7 +243,7 @@ def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> st
 
 def _tokens(place: RunPlace, index: int) -> DocumentTokens:
     url = _work(place, "tokens", index, "npz")
-    return from_bytes(storage.read_bytes(url), DocumentTokens, url)
+    return read_state(url, DocumentTokens)
 
 
 def _dropped(reason: str, told: documents_of.Told) -> Dropped:
@@ -257,14 +268,20 @@ def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) 
 
 
 def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
-    storage.write_table(storage.join(folder, "terms.parquet"), counts.terms)
-    about = {
-        "n_documents": n_documents,
-        "least_documents": counts.least_documents,
-        "n_pruned": counts.n_pruned,
-        "totals": counts.totals.tolist(),
-    }
-    storage.write_bytes(storage.join(folder, "about.json"), json.dumps(about).encode())
+    url = storage.join(folder, "terms.parquet")
+    storage.write_table(url, counts.terms)
+    about = AboutCounts(
+        terms_sha256=_digest(url),
+        n_documents=n_documents,
+        least_documents=counts.least_documents,
+        n_pruned=counts.n_pruned,
+        totals=counts.totals.tolist(),
+    )
+    json_files.write(storage.join(folder, "about.json"), about)
+
+
+def _digest(url: str) -> str:
+    return hashlib.sha256(storage.read_bytes(url)).hexdigest()
 
 
 def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
@@ -277,14 +294,18 @@ def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
 def _counts_of(
     about_url: str, terms_url: str, about_version: str, terms_version: str
 ) -> tuple[CorpusCounts, int]:
-    about = json.loads(storage.read_bytes(about_url))
+    about = json_files.read(about_url, AboutCounts)
+    if about.terms_sha256 is not None and about.terms_sha256 != _digest(terms_url):
+        raise storage.DamagedError(
+            f"{terms_url} is damaged: it is not what {about_url} says", terms_url
+        )
     counts = CorpusCounts(
         terms=storage.read_table(terms_url),
-        least_documents=int(about["least_documents"]),
-        n_pruned=int(about["n_pruned"]),
-        totals=np.array(about["totals"], dtype=np.int64),
+        least_documents=about.least_documents,
+        n_pruned=about.n_pruned,
+        totals=np.array(about.totals, dtype=np.int64),
     )
-    return counts, int(about["n_documents"])
+    return counts, about.n_documents
 
 
 def _select(r: FloatArray, batch: KeywordBatch, settings: KeywordSettings) -> BoolArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from flows import partition, storage
+from flows import json_files, partition, storage
 from flows.families.base import Each, Ingested
 from flows.ingest import variant_counts
 from flows.ingest.alignments import told
@@ -22,7 +21,8 @@ from flows.partition import Part
 from flows.publish.run import Dropped, RunPlace
 from flows.schemas import COUNTS
 from flows.settings import VariantSettings
-from vbmodels.state import from_bytes, to_bytes
+from flows.states import read_state
+from vbmodels.state import to_bytes
 from vbmodels.variants.batch import Counts
 
 NO_READS = "location without a read in any replicate"
@@ -40,13 +40,26 @@ def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") ->
 def read_loci(place: RunPlace, index: int) -> Loci:
     """Read where a partition's locations are."""
     url = work_url(place, "loci", index, "npz")
-    return from_bytes(storage.read_bytes(url), Loci, url)
+    return read_state(url, Loci)
 
 
 def read_counts(place: RunPlace, index: int, folder: str = "partitions") -> Counts:
     """Read the counts of a partition, or of a slice of it."""
     url = work_url(place, folder, index, "npz")
-    return from_bytes(storage.read_bytes(url), Counts, url)
+    return read_state(url, Counts)
+
+
+class Size(json_files.Form):
+    """How many locations the counting of a part left."""
+
+    locations: int
+
+
+class SortedSlice(json_files.Form):
+    """Where the rows of a sorted slice of counts are, and of whom."""
+
+    keys: list[Key]
+    columns: list[Column]
 
 
 @dataclass(frozen=True)
@@ -159,7 +172,7 @@ def count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingest
     )
     _write_locations(place, part.index, counts, loci)
     url = work_url(place, "sizes", part.index, "json")
-    storage.write_bytes(url, json.dumps({"locations": len(counts)}).encode())
+    json_files.write(url, Size(locations=len(counts)))
     dropped = (Dropped(reason=NO_READS, count=no_reads),
                Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
     return Ingested(part.rows, len(counts), dropped)
@@ -172,8 +185,8 @@ def _write_locations(place: RunPlace, index: int, counts: Counts, loci: Loci) ->
 
 def counted(index: int, place: RunPlace) -> Assembled:
     """Return how many locations `count_part` kept; what it left out stands in its answer."""
-    about = json.loads(storage.read_bytes(work_url(place, "sizes", index, "json")))
-    return Assembled(index, int(about["locations"]), ())
+    about = json_files.read(work_url(place, "sizes", index, "json"), Size)
+    return Assembled(index, about.locations, ())
 
 
 def sort_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
@@ -186,9 +199,8 @@ def sort_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingeste
         _order(settings, marks), settings.chr_names,
     )  # fmt: skip
     storage.write_table(work_url(place, "slices", part.index), found.table)
-    about = {"keys": found.keys, "columns": sorted(found.columns)}
-    url = work_url(place, "slices", part.index, "json")
-    storage.write_bytes(url, json.dumps(about).encode())
+    about = SortedSlice(keys=found.keys, columns=sorted(found.columns))
+    json_files.write(work_url(place, "slices", part.index, "json"), about)
     dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
                Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
     return Ingested(part.rows, len(found.table), dropped)
@@ -199,9 +211,9 @@ def shuffle(
 ) -> tuple[list[Assembled], bool]:
     """Turn sorted slices into partitions of locations; say whether each is of its own slice."""
     urls = [work_url(place, "slices", part.index, "json") for part in parts]
-    about = [json.loads(storage.read_bytes(url)) for url in urls]
-    keys: list[list[Key]] = [[(chrom, pos) for chrom, pos in one["keys"]] for one in about]
-    columns = replicate_columns([tuple(c) for one in about for c in one["columns"]], settings)
+    about = [json_files.read(url, SortedSlice) for url in urls]
+    keys = [one.keys for one in about]
+    columns = replicate_columns([c for one in about for c in one.columns], settings)
     shared = (columns, settings, place, parts[0].slices[0].url, marks_in(parts[0], settings))
     ranges: list[Range]
     if variant_counts.in_order(keys):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from flows import partition, storage
+from flows import json_files, partition, storage
 from flows.families import variant_calls
 from flows.families.base import Checked, Each, Findings, Ingested, Prepared
 from flows.families.variant_calls import Decision, Scored
@@ -42,8 +41,9 @@ from flows.publish.run import RunPlace
 from flows.publish.variant_report import PartCalls, filters_not_run, report
 from flows.publish.vcf import write_vcf
 from flows.settings import VariantSettings
+from flows.states import read_state
 from flows.storage import InputFile
-from vbmodels.state import from_bytes, to_bytes
+from vbmodels.state import to_bytes
 from vbmodels.variants.batch import BASES, Counts
 from vbmodels.variants.rvd2.model import RVD2
 from vbmodels.variants.rvd2.pair import Pair
@@ -60,6 +60,12 @@ class CheckedVariants(Checked):
     samples: tuple[str, ...] = ()
     columns: int = 1
     named: tuple[tuple[str, str], ...] = ()
+
+
+class KeptPartitions(json_files.Form):
+    """The contents of ``kept/part-00000.json``: the partitions that have locations."""
+
+    indices: list[int]
 
 
 class Variants:
@@ -153,7 +159,7 @@ class Variants:
             raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
         share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
         urls = each(finish_partition, kept, settings, place, share)
-        storage.write_bytes(work_url(place, "kept", 0, "json"), json.dumps(kept).encode())
+        json_files.write(work_url(place, "kept", 0, "json"), KeptPartitions(indices=kept))
         case = read_counts(place, kept[0]).case
         own = own and len(kept) == len(parts)
         warnings = _replicate_warnings(case, settings)
@@ -196,7 +202,7 @@ class Variants:
             q = replace(q, pi=decision.pi)
         # Through storage, as it is too large to travel with every task.
         storage.write_bytes(work_url(place, "decision", 0, "npz"), to_bytes(decision))
-        kept = json.loads(storage.read_bytes(work_url(place, "kept", 0, "json")))
+        kept = json_files.read(work_url(place, "kept", 0, "json"), KeptPartitions).indices
         positions = list(enumerate(kept))
         points = max(2, MOST_DEPTHS // len(kept))
         found = each(_write_loci, positions, model, q, points, settings, place)
@@ -282,9 +288,9 @@ def _write_loci(
 ) -> PartCalls:  # fmt: skip
     index, kept = where
     url = work_url(place, "decision", 0, "npz")
-    decision = from_bytes(storage.read_bytes(url), Decision, url)
+    decision = read_state(url, Decision)
     url = work_url(place, "evidence", index, "npz")
-    evidence = from_bytes(storage.read_bytes(url), variant_calls.Evidence, url)
+    evidence = read_state(url, variant_calls.Evidence)
     counts, loci = read_counts(place, kept), read_loci(place, kept)
     table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
     storage.write_table(place.table("loci", index), table)

@@ -7,9 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from flows import storage
+from flows import json_files, storage
 from flows.faults import Fault, InputError
 from flows.publish.run import RunPlace
 from flows.settings import RunSettings
@@ -21,7 +19,7 @@ _MOST = 20  # files that are named
 log = logging.getLogger("vbflows.pipeline")
 
 
-class Asked(BaseModel):
+class Asked(json_files.Form):
     """The contents of ``work/asked.json``."""
 
     pipeline: str
@@ -52,11 +50,11 @@ def read_asked(place: RunPlace) -> Asked | None:
     if not storage.exists(url):
         return None
     try:
-        return Asked.model_validate_json(storage.read_bytes(url))
+        return json_files.read(url, Asked)
     except storage.TransientStorageError:
         raise
-    except (StorageError, ValidationError) as error:
-        log.warning("%s is damaged and written anew: %s", url, str(error).splitlines()[0])
+    except StorageError as error:
+        log.warning("%s; it is written anew", error)
         return None
 
 
@@ -70,7 +68,7 @@ def settle(place: RunPlace, ours: Asked, resume: bool) -> None:
     """
     theirs = read_asked(place) if resume else None
     if theirs is None:
-        storage.write_bytes(_url(place), ours.model_dump_json(indent=2).encode())
+        json_files.write(_url(place), ours)
         return
     faults = _differences(place.run_id, theirs, ours)
     if faults:

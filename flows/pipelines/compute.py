@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -12,14 +11,31 @@ from flows.fit import Job
 from flows.settings import ComputeSettings
 
 R = TypeVar("R")
-_AT_ONCE = 16  # calls that wait for workers
+
+
+class Calls(Protocol):
+    """The calls of one stage, which end together."""
+
+    def call(self, function: Callable[..., R], *args: Any) -> R:
+        """Run one function; several calls at once, from threads, are fine."""
+
+    def abandon(self) -> None:
+        """Stop waiting for those that have begun: another of the stage failed."""
 
 
 class Compute(Protocol):
     """Runs functions on partitions, and fits."""
 
-    def call(self, function: Callable[..., R], *args: Any) -> R:
-        """Run one function; several calls at once, from threads, are fine."""
+    def calls(self) -> Calls:
+        """Return the calls of one stage."""
+
+    def each(
+        self,
+        function: Callable[..., R],
+        items: Sequence[tuple[Any, ...]],
+        heard: Heard | None = None,
+    ) -> list[R]:
+        """Run a function on every tuple of arguments; what a call or `heard` raises ends all."""
 
     def executor(self, job: Job) -> Executor:
         """Return what carries out a fit."""
@@ -31,6 +47,27 @@ class Here:
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Call it."""
         return function(*args)
+
+    def calls(self) -> Here:
+        """Return itself: what has begun here ends here."""
+        return self
+
+    def abandon(self) -> None:
+        """Let what has begun come to its end."""
+
+    def each(
+        self,
+        function: Callable[..., R],
+        items: Sequence[tuple[Any, ...]],
+        heard: Heard | None = None,
+    ) -> list[R]:
+        """Call it on one after the other."""
+        results = []
+        for item in items:
+            results.append(function(*item))
+            if heard is not None:
+                heard(len(results), len(items))
+        return results
 
     def executor(self, job: Job) -> Executor:
         """Return the in-process executor."""
@@ -54,31 +91,8 @@ def each_of(compute: Compute, heard: Heard | None = None) -> Callable[..., list[
 
     `heard` is called after every item; what it, or an item, raises ends the rest.
     """
-    tell = heard or _nobody
 
     def each(function: Callable[..., R], items: Sequence[Any], *args: Any) -> list[R]:
-        def one(item: Any) -> R:
-            return compute.call(function, item, *args)
-
-        if isinstance(compute, Here):
-            results = []
-            for item in items:
-                results.append(one(item))
-                tell(len(results), len(items))
-            return results
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            futures = [pool.submit(one, item) for item in items]
-            try:
-                for done, future in enumerate(as_completed(futures), start=1):
-                    future.result()
-                    tell(done, len(items))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return [future.result() for future in futures]
+        return compute.each(function, [(item, *args) for item in items], heard)
 
     return each
-
-
-def _nobody(done: int, total: int) -> None:
-    """Tell nobody."""

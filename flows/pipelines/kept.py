@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import logging
 import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
 
-from flows import storage
+from flows import json_files, storage
 
 R = TypeVar("R")
 _log = logging.getLogger("vbflows.pipeline")
+
+
+class KeptResult(json_files.Form):
+    """A finished result, and the key of what it is the result of."""
+
+    key: str
+    result: Any
 
 
 class Kept:
@@ -35,10 +42,10 @@ class Kept:
         if url is None or not storage.exists(url):
             return False, None
         try:
-            kept = json.loads(storage.read_bytes(url))
-            if kept["key"] == key:
-                return True, self._type.validate_json(json.dumps(kept["result"]))
-        except (ValueError, KeyError, TypeError) as error:
+            kept = json_files.read(url, KeptResult)
+            if kept.key == key:
+                return True, self._type.validate_json(to_json(kept.result))
+        except (storage.DamagedError, ValueError) as error:
             _log.warning("a kept result of %s is damaged and computed again: %s", self._name, error)
         return False, None
 
@@ -47,8 +54,7 @@ class Kept:
         text = self._type.dump_json(result)
         url = self._url(key)
         if url is not None:
-            document = {"key": key, "result": json.loads(text)}
-            storage.write_bytes(url, json.dumps(document).encode())
+            json_files.write(url, KeptResult(key=key, result=from_json(text)))
         return self._type.validate_json(text)
 
     def _url(self, key: str) -> str | None:

@@ -32,6 +32,7 @@ from prefect.states import Cancelled, Completed, State
 from prefect.tasks import exponential_backoff
 
 from flows import storage
+from flows.calls import Abandoned
 from flows.pipelines.kept import keeping
 from flows.pipelines.stages import Pace, Retry, Row, escape, transient
 
@@ -85,6 +86,7 @@ class Recorded:
         items: Sequence[Any],
         *args: Any,
         cache_key: Callable[[Any], str] | None = None,
+        on_stop: Callable[[], None] | None = None,
     ) -> list[R]:
         """Run one stage for every item, one task run each."""
         one = keeping(self._folder, name, function, cache_key)
@@ -92,10 +94,18 @@ class Recorded:
         failures: list[State[Any]] = []  # in the order of time
         stopped = threading.Event()
 
+        def stop() -> None:
+            stopped.set()
+            if on_stop is not None:
+                on_stop()
+
         def stage(index: int) -> State[Any]:
             if stopped.is_set():
                 return Cancelled(message="Another item failed first, or the run was stopped.")
-            found, results[index] = one(items[index], *args)
+            try:
+                found, results[index] = one(items[index], *args)
+            except Abandoned:
+                return Cancelled(message="Another item failed first, or the run was stopped.")
             return Completed(name="Cached") if found else Completed()
 
         def retry(task: Any, run: Any, state: State[Any]) -> bool:
@@ -103,7 +113,7 @@ class Recorded:
 
         def fail(task: Any, run: Any, state: State[Any]) -> None:
             failures.append(state)
-            stopped.set()
+            stop()
 
         mapped = task(
             stage,
@@ -122,7 +132,7 @@ class Recorded:
             for future in futures:
                 future.wait()
         except BaseException:
-            stopped.set()
+            stop()
             raise
         for state in [*failures, *(future.state for future in futures)]:
             state.result()

@@ -11,7 +11,7 @@ from flows.lock import claim
 from flows.pipelines import asked
 from flows.pipelines import since as incremental
 from flows.pipelines.outcome import outcome
-from flows.publish.run import RunPlace, name_latest, read_record
+from flows.publish.run import PublishError, RunPlace, name_latest, read_record
 from flows.settings import RunSettings
 from flows.storage import StorageError
 
@@ -38,9 +38,26 @@ def publish_again(family: Family, place: RunPlace) -> dict[str, Any]:
                 )
             ]
         )
+    storage.remove_debris(place.root)
     with claim(place.work, place.run_id):
         name_latest(place, record)
     return outcome(place, record, "The run was complete when it was stopped; it is published now.")
+
+
+def refuse_nothing(place: RunPlace) -> None:
+    """Raise `PublishError` where there is no unfinished run of that name."""
+    if storage.exists(place.work):
+        return
+    where = f"resume {place.run_id}"
+    if storage.exists(place.file("run.json")):
+        raise PublishError(
+            where, "a run that was stopped", f"{place.root}, which is published: there is nothing "
+            "to resume"
+        )  # fmt: skip
+    raise PublishError(
+        where, f"a run that was stopped, below {place.target}", "none: there is nothing to resume",
+        "give the target that it began with, or run the command without resume",
+    )  # fmt: skip
 
 
 def forget(place: RunPlace) -> None:
@@ -48,8 +65,17 @@ def forget(place: RunPlace) -> None:
     try:
         with storage.impatient():
             storage.delete(place.root)
+            storage.remove_empty(storage.join(place.target, "runs"))
     except StorageError as error:
         watch.current.get().log(f"what is left of run {place.run_id} stays: {error}")
+
+
+def forget_kept(place: RunPlace) -> None:
+    """Have a resumed run do all stages again: a file that one of them has left is damaged."""
+    try:
+        storage.delete(storage.join(place.work, "kept"))
+    except StorageError as error:
+        watch.current.get().log(f"what run {place.run_id} has kept stays: {error}")
 
 
 def earlier_of(
@@ -73,6 +99,7 @@ def since_whom(earlier: incremental.Since | None) -> str | None:
 
 def remove_results(place: RunPlace) -> None:
     """Remove what an earlier attempt published in part: this one may write fewer files."""
+    storage.remove_debris(place.root)
     for name in storage.names(place.root):
         if name not in ("work", "kept"):
             storage.delete(storage.join(place.root, name))

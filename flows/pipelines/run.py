@@ -26,8 +26,10 @@ from flows.pipelines.outcome import publish
 from flows.pipelines.resumed import (
     earlier_of,
     forget,
+    forget_kept,
     is_complete,
     publish_again,
+    refuse_nothing,
     remove_results,
     since_whom,
 )
@@ -42,9 +44,10 @@ from flows.publish.run import (
     open_run,
 )
 from flows.settings import ComputeSettings, RunSettings
+from flows.states import read_state
 from flows.storage import InputFile, StorageError
 from vbmodels.cavi import remaining_rise
-from vbmodels.state import State, from_bytes
+from vbmodels.state import State
 
 R = TypeVar("R")
 
@@ -101,25 +104,23 @@ def _run_pipeline(
 ) -> dict[str, Any]:
     target = storage.absolute(target)
     place = RunPlace(target, resume or new_run_id())
-    if resume is not None and is_complete(place):
-        return publish_again(family, place)
+    if resume is not None:
+        if is_complete(place):
+            return publish_again(family, place)
+        refuse_nothing(place)
     watch.current.get().stage("check")
     files, checked = check_files(family, stages, source, settings)
-    storage.check_writable(target)
-    if resume is not None and not storage.exists(place.work):
-        raise PublishError(
-            f"there is nothing to resume: {place.work} does not exist; the run finished, never "
-            "reached its first checkpoint, or has another target"
-        )
-    earlier = None
-    if since is not None and family.model(settings) is None:
-        watch.current.get().log("since has no effect: these settings fit no model, all is read")
-    elif since is not None:
-        earlier = earlier_of(family, place, settings, since, resume is not None)
-    ours = asked.asked_for(family.name, settings, since_whom(earlier), files)
-    stages.begin(place.run_id, storage.join(place.work, "kept"))
-    how = f"go on with the same command and --resume {place.run_id}"
+    begun = resume is not None
+
+    def how() -> str:
+        again = f"go on with the same command and --resume {place.run_id}"
+        return again if begun else "run it again"
+
     try:
+        storage.check_writable(target, *place.below, "work")
+        earlier = _earlier(family, place, settings, since, resume is not None)
+        ours = asked.asked_for(family.name, settings, since_whom(earlier), files)
+        stages.begin(place.run_id, storage.join(place.work, "kept"))
         with computing(compute) as found:
             run = Run(
                 family,
@@ -135,22 +136,41 @@ def _run_pipeline(
             # One publisher a run: until the end, not only while the model is fitted.
             with _told(place, how), claim(place.work, place.run_id) as run.held:
                 asked.settle(place, ours, resume is not None)
+                begun = True
                 return _fit_and_publish(run, resume is not None)
-    except InputError:
-        if resume is None:
+    except BaseException as error:
+        # What is refused, or has not begun, leaves nothing.
+        if resume is None and (not begun or isinstance(error, InputError)):
             forget(place)
         raise
 
 
+def _earlier(
+    family: Family, place: RunPlace, settings: RunSettings, since: str | None, resume: bool
+) -> incremental.Since | None:
+    if since is None:
+        return None
+    tell = watch.current.get().log
+    if family.model(settings) is None:
+        tell("since has no effect: these settings fit no model, all is read")
+        return None
+    found = earlier_of(family, place, settings, since, resume)
+    if found.earlier is None:
+        tell(f"since {since}: {place.target} has no earlier run, so all is read")
+    return found
+
+
 @contextmanager
-def _told(place: RunPlace, how: str) -> Iterator[None]:
+def _told(place: RunPlace, how: Callable[[], str]) -> Iterator[None]:
     """Say of a run that was stopped what became of it, and how to go on."""
     try:
         yield
     except KeyboardInterrupt as error:
-        raise _interrupted(place, how) from error
+        raise _interrupted(place, how()) from error
     except (ComputeError, StorageError) as error:
-        raise RunError(f"{error}; latest.json is as it was; {how}") from error
+        if isinstance(error, storage.DamagedError) and error.url.startswith(place.work):
+            forget_kept(place)
+        raise RunError(f"{error}; latest.json is as it was; {how()}") from error
 
 
 def _interrupted(place: RunPlace, how: str) -> Interrupted:
@@ -177,9 +197,9 @@ def _score_pipeline(
     place = RunPlace(storage.absolute(target), new_run_id())
     watch.current.get().stage("check")
     files, checked = check_files(family, stages, source, settings, to_fit=False)
-    storage.check_writable(place.target)
     stages.begin(place.run_id, storage.join(place.work, "kept"))
     try:
+        storage.check_writable(place.target, *place.below, "work")
         with computing(compute) as found:
             run = Run(
                 family, source, place, settings, stages, found, fitted, files=files, checked=checked
@@ -194,7 +214,16 @@ def _score_pipeline(
             forget(place)
         if isinstance(error, KeyboardInterrupt):
             raise _interrupted(place, "run it again") from error
+        if isinstance(error, storage.DamagedError) and error.url.startswith(fitted.root):
+            raise InputError([_damaged(fitted, error)]) from error
         raise
+
+
+def _damaged(fitted: RunPlace, error: storage.DamagedError) -> Fault:
+    """Say that the run that is to be applied is no longer what was fitted."""
+    expected = "a finished run as it was published"
+    remedy = "restore it from a copy, or fit again"
+    return Fault(fitted.root, expected, str(error), remedy=remedy)
 
 
 def _settings_of(family: Family, fitted: RunPlace, record: RunRecord) -> RunSettings:
@@ -203,9 +232,10 @@ def _settings_of(family: Family, fitted: RunPlace, record: RunRecord) -> RunSett
     except ValidationError as error:
         names = sorted({".".join(str(part) for part in e["loc"]) for e in error.errors()})
         raise PublishError(
-            f"run {fitted.run_id} has settings that this version of vbflows does not know "
-            f"({', '.join(names)}); fit again, or score with vbflows "
-            f"{record.versions.get('vbflows', 'of that time')}"
+            f"run {fitted.run_id}",
+            "settings that this version of vbflows knows",
+            ", ".join(names),
+            f"fit again, or score with vbflows {record.versions.get('vbflows', 'of that time')}",
         ) from error
 
 
@@ -215,7 +245,7 @@ def _score_and_publish(run: Run, fitted: RunPlace) -> dict[str, Any]:
     q: State = Nothing()
     if model is not None:
         url = storage.join(fitted.root, "posterior", "q.npz")
-        q = from_bytes(storage.read_bytes(url), State, url)
+        q = read_state(url, State)
     job = _job(run, model, prepared)
     executor = run.compute.executor(job)
     try:

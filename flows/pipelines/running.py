@@ -75,14 +75,17 @@ class Run:
         # With the index: what a part leaves is stored under it.
         named = f"{self.settings.model_dump_json()} {self.family.name}"
 
+        calls = self.compute.calls()
+
         def one(group: list[Part]) -> list[Ingested]:
-            return self.compute.call(_apply_to_group, group, function, *args)
+            return calls.call(_apply_to_group, group, function, *args)
 
         found = self.stages.map(
             name,
             one,
             groups,
             cache_key=lambda group: _digest(named, *(f"{p.index}:{p.fingerprint}" for p in group)),
+            on_stop=calls.abandon,
         )
         return [result for group in found for result in group]
 

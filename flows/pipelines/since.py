@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from flows import storage
+from flows import json_files, storage
 from flows.block import digest_of
 from flows.families.base import Checked, CutsTogether, Family, Ingested, Prepared
 from flows.faults import Fault, InputError
@@ -27,9 +27,10 @@ from flows.pipelines.running import Run
 from flows.publish.report import Section
 from flows.publish.run import PublishError, RunPlace, RunRecord, open_run, versions
 from flows.settings import RunSettings
+from flows.states import read_state
 from flows.storage import InputFile, StorageError
 from vbmodels.cavi import CatchesUp, Continuable
-from vbmodels.state import State, StateError, from_bytes, to_bytes
+from vbmodels.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
 
@@ -39,7 +40,7 @@ _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 
 
-class KeptPart(BaseModel):
+class KeptPart(json_files.Form):
     """A partition that a run kept: its rows, its files after ingest, its local state."""
 
     fingerprint: str
@@ -50,7 +51,7 @@ class KeptPart(BaseModel):
     stats: str | None = None
 
 
-class Manifest(BaseModel):
+class Manifest(json_files.Form):
     """The contents of ``kept/manifest.json``."""
 
     parts: list[KeptPart]
@@ -111,9 +112,11 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
         )
     found = Since(record, storage.join(place.root, "posterior", "q.npz"))
     try:
-        manifest = Manifest.model_validate_json(storage.read_bytes(_manifest(place)))
+        manifest = json_files.read(_manifest(place), Manifest)
         found.known = {part.fingerprint: part for part in manifest.parts}
-    except (StorageError, ValidationError):
+    except storage.TransientStorageError:
+        raise
+    except StorageError:
         found.notes.append(
             f"Run {place.run_id} kept no partitions that this one can take up (it ran without "
             "since, or with an earlier version), so all were read again."
@@ -199,8 +202,7 @@ def keep(run: Run, executor: Any, q: Any, number: int | None, prepared: Prepared
         found = executor.map(partial(_keep_state, folder=_folder(run.place)), q, number)
         for kept, (local, stats) in zip(since.kept, found, strict=True):
             kept.local, kept.stats = local, stats
-    text = Manifest(parts=since.kept).model_dump_json()
-    storage.write_bytes(_manifest(run.place), text.encode())
+    json_files.write(_manifest(run.place), Manifest(parts=since.kept))
 
 
 def section(run: Run) -> Section | None:
@@ -342,11 +344,11 @@ def _whole(run: Run, urls: Sequence[str | None]) -> tuple[str | None, ...]:
 def _fault_of(url: str) -> str | None:
     """Say what is wrong with a stored state: empty where it is not there, None where nothing."""
     try:
-        from_bytes(storage.read_bytes(url), State, url)
+        read_state(url, State)
     except storage.TransientStorageError:
         raise
+    except storage.DamagedError as error:
+        return str(error)
     except StorageError:
         return ""
-    except StateError as error:
-        return str(error)
     return None

@@ -47,11 +47,13 @@ class Stages(Protocol):
         items: Sequence[Any],
         *args: Any,
         cache_key: Callable[[Any], str] | None = None,
+        on_stop: Callable[[], None] | None = None,
     ) -> list[R]:
         """Run ``function(item, *args)`` for every item, in threads; results in order.
 
         Storage that did not answer is asked again, with growing pauses. The first other
-        failure stops the items that have not begun and is raised unchanged. With `cache_key`,
+        failure stops the items that have not begun and is raised unchanged; `on_stop` is
+        called at once, so that those that have begun need not be waited for. With `cache_key`,
         a result is kept as JSON under its key in the run's folder and not computed again; the
         function must then say in its annotation what it returns.
         """
@@ -150,6 +152,7 @@ class Plain:
         items: Sequence[Any],
         *args: Any,
         cache_key: Callable[[Any], str] | None = None,
+        on_stop: Callable[[], None] | None = None,
     ) -> list[R]:
         """Run one stage for every item."""
         one = keeping(self._folder, name, function, cache_key)
@@ -162,6 +165,8 @@ class Plain:
                 future.result()
         except BaseException as error:
             stopped.set()
+            if on_stop is not None:
+                on_stop()
             # Ctrl-C is answered at once, but nothing whose results are kept outlives its stage: it
             # would write into a run that was removed or resumed meanwhile.
             writes = cache_key is not None or not isinstance(error, KeyboardInterrupt)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import platform
 import re
@@ -17,22 +16,27 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from flows import lock, storage
-from flows.faults import RunError
+from flows import json_files, lock, storage
+from flows.faults import Fault, InputError
 from flows.schemas import POSTERIOR, TRACE
-from flows.storage import StorageError
+from flows.storage import DamagedError, StorageError
 from vbmodels.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
 
+_LATEST = "latest.json"
+_MOST_LATEST = 2**16  # bytes
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 _PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "prefect")
 
 
-class PublishError(RunError):
-    """A run cannot be named, found or read; the message is one sentence."""
+class PublishError(InputError):
+    """A run that was asked for cannot be named, found or read."""
+
+    def __init__(self, run: str, expected: str, found: str, remedy: str | None = None) -> None:
+        super().__init__([Fault(run, expected, found, remedy=remedy)])
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,20 @@ class RunPlace:
     def __post_init__(self) -> None:
         if not _RUN_ID.fullmatch(self.run_id):
             raise PublishError(
-                f"{self.run_id!r} cannot be a run id: expected at most 80 letters, digits, "
-                "dashes and underscores"
+                self.target,
+                "a run id of at most 80 letters, digits, dashes and underscores",
+                f"{self.run_id!r}, which cannot be a run id",
             )
+
+    @property
+    def below(self) -> tuple[str, str]:
+        """The names that lead from the target to the folder of the run."""
+        return "runs", self.run_id
 
     @property
     def root(self) -> str:
         """The folder of the run."""
-        return storage.join(self.target, "runs", self.run_id)
+        return storage.join(self.target, *self.below)
 
     @property
     def work(self) -> str:
@@ -86,10 +96,15 @@ class Dropped(BaseModel):
     examples: list[str] = Field(default_factory=list)
 
 
-class RunRecord(BaseModel):
-    """The contents of ``run.json``."""
+class Latest(json_files.Form):
+    """The contents of ``latest.json``."""
 
-    model_config = ConfigDict(extra="forbid")
+    run_id: str
+    pipeline: str
+
+
+class RunRecord(json_files.Form):
+    """The contents of ``run.json``."""
 
     run_id: str
     pipeline: str
@@ -188,8 +203,7 @@ def finish(place: RunPlace, record: RunRecord) -> None:
     ``latest.json`` is one write and the last one, so a reader sees the old run or this
     one, never half of one.
     """
-    text = record.model_dump_json(indent=2)
-    storage.write_bytes(place.file("run.json"), text.encode())
+    json_files.write(place.file("run.json"), record)
     name_latest(place, record)
 
 
@@ -202,8 +216,9 @@ def name_latest(place: RunPlace, record: RunRecord) -> None:
     for name in storage.names(place.work):
         if name != lock.LOCK:
             storage.delete(storage.join(place.work, name))
-    latest = json.dumps({"run_id": place.run_id, "pipeline": record.pipeline})
-    storage.write_bytes(storage.join(place.target, "latest.json"), latest.encode())
+    latest = json_files.dumped(Latest(run_id=place.run_id, pipeline=record.pipeline))
+    # By way of the run's own folder: what a kill leaves of it then goes with that.
+    storage.write_bytes(storage.join(place.target, _LATEST), latest, aside=place.work)
     lock.rest(place.work)
     try:
         storage.delete(place.work)
@@ -215,7 +230,7 @@ def is_latest(place: RunPlace) -> bool:
     """Whether a run is the one that its target's ``latest.json`` names."""
     try:
         return _latest(place.target) == place.run_id
-    except (PublishError, StorageError):
+    except StorageError:
         return False
 
 
@@ -229,11 +244,10 @@ def read_record(place: RunPlace) -> RunRecord:
     """
     url = place.file("run.json")
     try:
-        return RunRecord.model_validate_json(storage.read_bytes(url))
-    except ValueError as error:
+        return json_files.read(url, RunRecord)
+    except DamagedError as error:
         raise PublishError(
-            f"{url} cannot be read as the record of a run ({_line(error)}): it is damaged, or "
-            "another version of vbflows wrote it; fit again, or use that version"
+            url, "the record of a run", str(error), "fit again, or use the version that wrote it"
         ) from error
 
 
@@ -245,39 +259,43 @@ def open_run(run: str) -> tuple[RunPlace, RunRecord]:
     PublishError
         If there is no finished run, or what names or records it is damaged.
     """
+    try:
+        place = _place_of(run)
+        if not storage.exists(place.file("run.json")):
+            found = "none: that run has not finished" if storage.exists(place.root) else "none"
+            raise PublishError(place.root, "a finished run, with run.json", found)
+        return place, read_record(place)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        raise PublishError(
+            storage.shown(run), "a finished run that can be read", str(error)
+        ) from error
+
+
+def _place_of(run: str) -> RunPlace:
     url = storage.absolute(run)
-    if storage.exists(storage.join(url, "latest.json")):
-        place = RunPlace(url, _latest(url))
-    else:
-        above, _, run_id = url.rpartition("/")
-        target, _, runs = above.rpartition("/")
-        if runs != "runs":
+    if storage.exists(storage.join(url, _LATEST)):
+        try:
+            return RunPlace(url, _latest(url))
+        except DamagedError as error:
             raise PublishError(
-                f"no run found at {run}: expected a target with latest.json or a folder "
-                "TARGET/runs/RUN_ID"
-            )
-        place = RunPlace(target, run_id)
-    if not storage.exists(place.file("run.json")):
-        raise PublishError(f"{place.root} has no run.json: that run has not finished")
-    return place, read_record(place)
+                url,
+                "the name of the latest run in latest.json",
+                str(error),
+                f"name the run itself, as {url}/runs/RUN_ID",
+            ) from error
+    above, _, run_id = url.rpartition("/")
+    target, _, runs = above.rpartition("/")
+    if runs != "runs":
+        raise PublishError(
+            storage.shown(run),
+            "a target with latest.json, or TARGET/runs/RUN_ID",
+            "no such run",
+        )
+    return RunPlace(target, run_id)
 
 
 def _latest(target: str) -> str:
     """Return the name of a target's latest run."""
-    url = storage.join(target, "latest.json")
-    try:
-        return str(json.loads(storage.read_bytes(url))["run_id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise PublishError(
-            f"{url} is damaged: expected a JSON object with run_id, the name of the latest run; "
-            f"name the run itself, as {target}/runs/RUN_ID"
-        ) from error
-
-
-def _line(error: Exception) -> str:
-    """Put what pydantic says of a record into one line."""
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return f"{where}: {first['msg']}" if where else str(first["msg"])
-    return (str(error) or type(error).__name__).splitlines()[0]
+    return json_files.read(storage.join(target, _LATEST), Latest, _MOST_LATEST).run_id

@@ -7,7 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flows import storage
+from flows.faults import InputError
 from flows.publish.run import RunPlace, RunRecord, fit_in_words
+from flows.schemas import POSTERIOR
 
 _ROWS = 30
 
@@ -31,7 +33,11 @@ def show_run(console: Console, place: RunPlace, record: RunRecord) -> None:
     url = storage.join(place.root, "posterior", "parameters.parquet")
     if not storage.exists(url):
         return
-    rows = storage.read_table(url).to_pylist()
+    found = storage.read_table(url)
+    faults = POSTERIOR.faults(found.schema, url)
+    if faults:
+        raise InputError(faults)
+    rows = found.to_pylist()
     table = Table(title="posterior", title_justify="left", box=None)
     for heading in ("name", "index", "mean", "sd"):
         table.add_column(heading)

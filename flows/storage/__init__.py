@@ -6,7 +6,7 @@ stores several times faster.
 """
 
 from flows.storage.access import using
-from flows.storage.errors import StorageError, TransientStorageError, impatient
+from flows.storage.errors import DamagedError, StorageError, TransientStorageError, impatient
 from flows.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
 from flows.storage.objects import (
     check_writable,
@@ -17,6 +17,8 @@ from flows.storage.objects import (
     names,
     open_input,
     read_bytes,
+    remove_debris,
+    remove_empty,
     write_bytes,
 )
 from flows.storage.staging import as_local, linked
@@ -32,6 +34,7 @@ from flows.storage.tables import (
 from flows.storage.urls import absolute, is_local, join, refuse_secrets, shown
 
 __all__ = [
+    "DamagedError",
     "InputFile",
     "StorageError",
     "TransientStorageError",
@@ -58,6 +61,8 @@ __all__ = [
     "read_table",
     "refuse_changed",
     "refuse_secrets",
+    "remove_debris",
+    "remove_empty",
     "row_count",
     "shown",
     "using",

@@ -19,7 +19,8 @@ from flows.faults import RunError
 
 R = TypeVar("R")
 
-_LASTING = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+_LASTING = {errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+_A_FILE = {errno.ENOTDIR, errno.EEXIST}
 _REFUSED = re.compile(
     r"ACCESS_DENIED|AccessDenied|Forbidden|SignatureDoesNotMatch|INVALID_ACCESS_KEY|"
     r"InvalidAccessKeyId|SIGNATURE_DOES_NOT_MATCH|HTTP status 403|\b403\b|ExpiredToken"
@@ -27,6 +28,11 @@ _REFUSED = re.compile(
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", re.IGNORECASE)
 _GONE = re.compile(r"HTTP status 404|RESOURCE_NOT_FOUND|NoSuchKey|NO_SUCH_KEY")
 
+_NOT_PARQUET = re.compile(
+    r"(?i)thrift|parquet|corrupt|decompress|zstd|snappy|lz4|brotli|gzip|zlib|"
+    r"flatbuffers|malformed levels|unexpected end of stream|page header|dictionary page|"
+    r"definition level|repetition level"
+)
 _ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
 
 PATIENCE = 15.0  # seconds for which an object store that does not answer is asked again
@@ -41,6 +47,20 @@ class StorageError(RunError):
 
 class TransientStorageError(StorageError):
     """Storage did not answer; the same call may succeed a little later."""
+
+
+class DamagedError(StorageError):
+    """A file that vbflows wrote is cut short, changed, or of something else.
+
+    Attributes
+    ----------
+    url
+        The file.
+    """
+
+    def __init__(self, sentence: str, url: str = "") -> None:
+        super().__init__(sentence)
+        self.url = url
 
 
 def persistent(local: bool, call: Callable[[], R]) -> R:
@@ -112,16 +132,28 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
     if isinstance(error, PermissionError) or (remote and _REFUSED.search(text)):
         keys = "check the access key and its secret, or " if remote else ""
         return StorageError(f"{said}: permission denied; {keys}give access or choose another place")
-    if isinstance(error, pa.ArrowInvalid):
-        return StorageError(f"{said}: it is damaged or not a Parquet file ({_line(error)})")
+    if _damage(error, text, remote):
+        return DamagedError(f"{said}: it is damaged or not a Parquet file ({_line(error)})", url)
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC:
         return StorageError(f"{said}: no space is left there; free some or choose another place")
     if number == errno.EROFS:
         return StorageError(f"{said}: that file system is read-only; choose another place")
+    if number in _A_FILE:
+        return StorageError(f"{said}: a file stands where a folder is expected ({_line(error)})")
     lasting = number in _LASTING or (remote and _ASKED_WRONGLY.search(text))
     kind = StorageError if lasting else TransientStorageError
     return kind(f"{said}: {_line(error)}")
+
+
+def _damage(error: Exception, text: str, remote: bool) -> bool:
+    """Whether Arrow could read the bytes of a file and make nothing of them.
+
+    It says so by an OSError without a number, as it does where a store did not answer.
+    """
+    if not isinstance(error, OSError):
+        return isinstance(error, pa.ArrowException)
+    return error.errno is None and (_NOT_PARQUET.search(text) is not None or not remote)
 
 
 def _line(error: BaseException) -> str:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import fsspec
 
 from flows.faults import Fault, InputError
 from flows.storage.access import filesystem
-from flows.storage.errors import StorageError, persistent, told
+from flows.storage.errors import DamagedError, StorageError, TransientStorageError, persistent, told
 from flows.storage.listing import GLOB
-from flows.storage.urls import absolute, is_local, join
+from flows.storage.urls import absolute, is_local, join, shown
+
+PROBE = ".vbflows-probe"
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
 
 def read_bytes(url: str, most: int | None = None) -> bytes:
@@ -24,9 +28,10 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
         with told("read", url):
             fs, path = filesystem(url)
             if most is not None and (size := int(fs.info(path)["size"] or 0)) > most:
-                raise StorageError(
+                raise DamagedError(
                     f"cannot read {url}: it has {size:,} bytes, expected at most {most:,}; is it "
-                    "the right file?"
+                    "the right file?",
+                    url,
                 )
             data: bytes = fs.cat_file(path)
             return data
@@ -34,15 +39,21 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
     return persistent(is_local(url), read)
 
 
-def write_bytes(url: str, data: bytes, durable: bool = True) -> None:
+def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None = None) -> None:
     """Write one object so that a reader sees the old or the new bytes, never a part.
 
-    Without ``durable`` it need not outlive a loss of power, which spares a local disk's wait.
+    Parameters
+    ----------
+    durable
+        Whether it must outlive a loss of power, for which a local disk is waited for.
+    aside
+        A folder on the same disk in which a local file is written before it takes its place;
+        by default that of the file.
     """
     if not is_local(url):
         persistent(False, lambda: _put(url, data))
         return
-    with told("write", url), placed(url) as partial, open(partial, "wb") as file:
+    with told("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
         if durable:
             file.flush()
@@ -155,28 +166,52 @@ def delete(url: str) -> None:
     persistent(is_local(url), remove)
 
 
-def check_writable(url: str) -> None:
-    """Write and remove a small object below a folder, so that a fit does not run in vain.
+def check_writable(target: str, *below: str) -> None:
+    """Write and remove a small object in a target, so that a fit does not run in vain.
+
+    Parameters
+    ----------
+    target
+        The place that was asked for.
+    below
+        Names of the folder in it where the object is written: all that a kill leaves is there.
 
     Raises
     ------
     InputError
-        If the folder has a name by which a store's client could remove other objects.
-    StorageError
-        If it cannot be written to.
+        If it has a name by which a store's client could remove other objects, or cannot be
+        written to.
     """
-    if not is_local(url) and (found := GLOB.search(url)):
+    if not is_local(target) and (found := GLOB.search(target)):
         expected = "the name of a place without '*', '?' and '['"
         remedy = "choose another name: a client takes it for a glob and could remove other objects"
-        raise InputError([Fault(url, expected, found[0], remedy=remedy)])
-    probe = join(url, f".probe-{uuid.uuid4().hex}")
-    write_bytes(probe, b"")
-    if not is_local(url) and not exists(probe):
-        raise StorageError(
-            f"cannot write {url}: the store takes objects but does not keep them; give access or "
-            "choose another place"
-        )
-    delete(probe)
+        raise InputError([Fault(target, expected, found[0], remedy=remedy)])
+    probe = join(target, *below, PROBE)
+    try:
+        persistent(is_local(target), lambda: _probe(target, probe))
+    except TransientStorageError:
+        raise
+    except StorageError as error:
+        expected = "a place that can be written to"
+        raise InputError([Fault(shown(target), expected, str(error))]) from error
+
+
+def _probe(target: str, probe: str) -> None:
+    with told("write", target):
+        if is_local(probe):
+            path = absolute(probe)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            open(path, "wb").close()
+            os.remove(path)
+            return
+        fs, path = filesystem(probe)
+        fs.pipe_file(path, b"")
+        if not exists(probe):
+            raise StorageError(
+                f"cannot write {target}: the store takes objects but does not keep them; give "
+                "access or choose another place"
+            )
+        fs.rm_file(path)
 
 
 def open_input(url: str) -> Any:
@@ -188,12 +223,39 @@ def open_input(url: str) -> Any:
         return fs.open(path, "rb")
 
 
+def remove_debris(folder: str) -> None:
+    """Remove what a process that was killed left half written below a local folder.
+
+    No other process may write there.
+    """
+    if not is_local(folder):
+        return  # an object store shows whole objects only
+    with told("remove", folder):
+        for place, _, files in os.walk(absolute(folder)):
+            for name in files:
+                if _PARTIAL.fullmatch(name):
+                    os.remove(os.path.join(place, name))
+
+
+def remove_empty(folder: str) -> None:
+    """Remove a local folder if nothing is in it; stores have no empty folders."""
+    if is_local(folder):
+        with suppress(OSError):
+            os.rmdir(absolute(folder))
+
+
+def _same_disk(one: str, other: str) -> bool:
+    return os.path.isdir(other) and os.stat(one).st_dev == os.stat(other).st_dev
+
+
 @contextmanager
-def placed(url: str) -> Iterator[str]:
+def placed(url: str, aside: str | None = None) -> Iterator[str]:
     """Yield a neighbour of a local file to write to, which is renamed to it at the end."""
     path = absolute(url)
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
+    if aside is not None and _same_disk(folder, absolute(aside)):
+        folder = absolute(aside)
     partial = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.part")
     try:
         yield partial

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def client():
     with connect(workers=2) as cluster:
-        yield cluster.client
+        yield cluster.seam.client
 
 
 @pytest.fixture

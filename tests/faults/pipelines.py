@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "features": {"max_iter": 4, "n_features": 2},
     "experts": {"n_experts": 2, "inference": "cavi"},
 }
+# What holds times, or where the run stands.
+_OF_THE_MOMENT = {"run.json", "report.html", "trace.parquet", "kept", "work"}
 ROWS = {"keywords": 40, "bags": 60, "variants": 150, "features": 120, "experts": 200}
 
 
@@ -39,21 +42,20 @@ def run(
 def published(outcome: dict[str, Any]) -> dict[str, Any]:
     """Return the bits of what a run left: its posterior and its tables."""
     root = storage.join(outcome["target"], "runs", outcome["run_id"])
-    found: dict[str, Any] = {}
-    for name in storage.names(root):
-        url = storage.join(root, name)
-        if name in ("run.json", "report.html", "trace.parquet"):
+    return dict(_files(root, ""))
+
+
+def _files(folder: str, above: str) -> Iterator[tuple[str, Any]]:
+    for name in storage.names(folder):
+        url = storage.join(folder, name)
+        if not above and name in _OF_THE_MOMENT:
             continue
-        if "." in name:
-            found[name] = storage.read_bytes(url)
-            continue
-        for file in storage.names(url):
-            inner = storage.join(url, file)
-            if file.endswith(".parquet"):
-                found[f"{name}/{file}"] = _bits(storage.read_table(inner))
-            elif "." in file:
-                found[f"{name}/{file}"] = storage.read_bytes(inner)
-    return found
+        if "." not in name:
+            yield from _files(url, f"{above}{name}/")
+        elif name.endswith(".parquet"):
+            yield f"{above}{name}", _bits(storage.read_table(url))
+        else:
+            yield f"{above}{name}", storage.read_bytes(url)
 
 
 def _bits(table: pa.Table) -> bytes:

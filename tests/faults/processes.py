@@ -60,6 +60,15 @@ class Process:
         """All lines so far."""
         return "\n".join(self.lines)
 
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+        return self._popen.poll()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.poll() is None
+
     def await_line(self, pattern: str, seconds: float = 60.0) -> re.Match[str]:
         """Wait for a line of the output that matches."""
         deadline = time.monotonic() + seconds
@@ -68,7 +77,7 @@ class Process:
                 found = re.search(pattern, line)
                 if found:
                     return found
-            if self._popen.poll() is not None and not self._reader.is_alive():
+            if not self.running and not self._reader.is_alive():
                 break
             time.sleep(0.02)
         raise AssertionError(f"no line matches {pattern!r} in:\n{self.output}")
@@ -79,7 +88,7 @@ class Process:
         while time.monotonic() < deadline:
             if sum(bool(re.search(pattern, line)) for line in list(self.lines)) >= count:
                 return
-            if self._popen.poll() is not None:
+            if not self.running:
                 return
             time.sleep(0.02)
         raise AssertionError(f"fewer than {count} lines match {pattern!r} in:\n{self.output}")

@@ -29,7 +29,8 @@ class Proxy:
     ----------
     plan
         Called with the number of a request (from 1) and its first line; returns ``slow down``
-        (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), or None.
+        (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), ``reset`` (it ends
+        before anything was asked of the server), or None.
     latency
         Seconds that every answer is late.
     seen, heads
@@ -76,6 +77,9 @@ class Proxy:
                 if fault is not None:
                     self.done.append((line, fault))
             time.sleep(self.latency)
+            if fault == "reset":
+                _reset(client)
+                return
             if fault in _ANSWERS:
                 _refuse(client, head, rest, *_ANSWERS[fault])
                 return
@@ -123,11 +127,15 @@ def _answer(server: socket.socket, client: socket.socket, cut: bool) -> None:
     if cut:
         head, _, body = received.partition(b"\r\n\r\n")
         client.sendall(head + b"\r\n\r\n" + body[: max(len(body) // 2, 1)])
-        # A reset, not an end: the client must not take what it has for all of it.
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        _reset(client)
         return
     while data := server.recv(65536):
         client.sendall(data)
+
+
+def _reset(client: socket.socket) -> None:
+    """Have the connection reset, not ended: a client must not take what it has for all of it."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
 
 
 def _refuse(

@@ -8,9 +8,12 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
+
+from flows.storage.access import filesystem
 
 KEY, SECRET = "the-access-key", "the-secret-key"
 
@@ -64,6 +67,14 @@ class Rclone:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def make_bucket() -> str:
+    """Make a bucket of a new name on the store that this process uses; return its URL."""
+    url = f"s3://bucket-{uuid.uuid4().hex}"
+    fs, path = filesystem(url)
+    fs.mkdir(path)
+    return url
 
 
 def environment(url: str, key: str = KEY, secret: str = SECRET) -> dict[str, str]:

@@ -209,7 +209,7 @@ def test_a_missing_bucket_has_its_sentence(direct, local, capsys):
     code, line = refused(capsys, "features", "s3://nowhere/x", "s3://out/x", "--no-record")
     assert (code, "there is no bucket 'nowhere'" in line) == (2, True)
     code, line = refused(capsys, "features", source, "s3://nowhere/x", "--no-record")
-    assert (code, "there is no bucket 'nowhere'" in line) == (1, True)
+    assert (code, "there is no bucket 'nowhere'" in line) == (2, True)
 
 
 def test_no_permission_to_write_is_found_out_before_the_fit(behind, local, capsys, monkeypatch):
@@ -217,7 +217,7 @@ def test_no_permission_to_write_is_found_out_before_the_fit(behind, local, capsy
     behind(lambda number, line: "deny" if line.startswith("PUT") else None)
     monkeypatch.setattr("flows.pipelines.run.run_fit", pytest.fail)
     code, line = refused(capsys, "features", source, "s3://out/denied", "--no-record")
-    assert code == 1
+    assert code == 2
     assert "cannot write s3://out/denied" in line
     assert "permission denied" in line
 

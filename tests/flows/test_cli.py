@@ -294,7 +294,7 @@ def mounted(tmp_path):
 
 def test_a_read_only_target_is_found_before_the_fit(simulated, mounted, capsys):
     code, _, err = run(capsys, "keywords", simulated, mounted("ro"), *RATE)
-    assert code == 1
+    assert code == 2
     assert "read-only" in err
     assert "ingest" not in err
 
@@ -351,8 +351,80 @@ def test_there_must_be_something_to_resume(simulated, tmp_path, capsys):
     code, _, err = run(
         capsys, "keywords", simulated, tmp_path, *RATE, "--resume", "20260101T000000-abc"
     )
-    assert code == 1
+    assert code == 2
     assert "there is nothing to resume" in err
+    assert not (tmp_path / "runs").exists()
+
+
+UNREACHABLE = {
+    "target is a file": ("keywords", "IN", "AT/file", *RATE),
+    "target below a file": ("keywords", "IN", "AT/file/below", *RATE),
+    "target not writable": ("keywords", "IN", "/proc/nothing", *RATE),
+    "s3 without credentials": ("keywords", "IN", "s3://nobody/x", *RATE),
+    "simulate to a file": ("simulate", "keywords", "AT/file"),
+    "show nothing": ("show", "AT/nothing"),
+    "show on s3": ("show", "s3://nobody/x"),
+    "score nothing": ("score", "AT/nothing", "IN", "AT/out", "--no-record"),
+    "score no run": ("score", "AT/runs/r1", "IN", "AT/out", "--no-record"),
+    "resume nothing": ("keywords", "IN", "AT", *RATE, "--resume", "r1"),
+    "resume no name": ("keywords", "IN", "AT", *RATE, "--resume", "../r1"),
+}
+
+
+@pytest.mark.parametrize("name", UNREACHABLE)
+def test_what_is_not_there_or_cannot_be_is_wrong_input(
+    simulated, tmp_path, capsys, monkeypatch, name
+):
+    for variable in [v for v in os.environ if v.startswith("AWS_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    (tmp_path / "file").write_bytes(b"")
+    words = (w.replace("AT", str(tmp_path)) for w in UNREACHABLE[name])
+    code, out, err = run(capsys, *(simulated if w == "IN" else w for w in words))
+    assert code == 2, err
+    assert out == ""
+    assert "probe" not in err
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_faults_are_one_json_object_where_json_is_asked_for(simulated, tmp_path, capsys):
+    table = pq.read_table(simulated)
+    wrong = tmp_path / "wrong.parquet"
+    pq.write_table(table.drop_columns(["doc_id"]), wrong)
+    for command in (
+        ("check", "keywords", wrong, "--json"),
+        ("keywords", wrong, tmp_path / "out", "--json", *RATE),
+        ("count", wrong, tmp_path / "out", "--json"),
+        ("show", tmp_path / "nothing", "--json"),
+        ("score", tmp_path / "nothing", wrong, tmp_path / "out", "--json"),
+    ):
+        code, out, err = run(capsys, *command)
+        told = json.loads(out)
+        assert code == told["exit"] == 2
+        assert told["faults"]
+        assert [f"vbflows: {line}" for line in told["error"].splitlines()] == err.splitlines()
+        for fault in told["faults"]:
+            assert {"file", "expected", "found"} <= set(fault)
+
+
+def test_other_failures_are_one_json_object_too(simulated, tmp_path, capsys):
+    run(capsys, "keywords", simulated, tmp_path / "out", *RATE)
+    command = ("keywords", simulated, tmp_path / "out", *RATE, "--scheduler", "tcp://127.0.0.1:9")
+    code, out, err = run(capsys, *command, "--json")
+    assert code == json.loads(out)["exit"] == 1
+    assert f"vbflows: {json.loads(out)['error']}" == err.strip()
+    assert json.loads(out)["faults"] == []
+    code, out, _ = run(capsys, "show", "--json", "--nonsense", "x")
+    assert code == json.loads(out)["exit"] == 2
+    assert "--nonsense" in json.loads(out)["error"]
+
+
+def test_since_latest_without_an_earlier_run_says_so(simulated, tmp_path, capsys):
+    code, _, err = run(capsys, "keywords", simulated, tmp_path / "out", *RATE, "--since", "latest")
+    assert code == 0
+    assert "has no earlier run, so all is read" in err
 
 
 def entered(folder, typer):

@@ -58,7 +58,7 @@ def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
 def forget_jobs():
     from flows import worker
 
-    worker._jobs.clear()
+    worker.held.jobs.clear()
 
 
 def test_a_worker_that_lost_the_job_is_given_it_again(cluster, tmp_path):
@@ -69,7 +69,7 @@ def test_a_worker_that_lost_the_job_is_given_it_again(cluster, tmp_path):
 
     def forget(progress):
         if progress.iteration == 4:
-            told.append(cluster.client.run(forget_jobs))
+            told.append(cluster.seam.client.run(forget_jobs))
 
     assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
     assert len(told) == 1
@@ -166,8 +166,8 @@ def test_local_workers_start_where_a_cluster_s_certificates_are_configured(tmp_p
 def held(_):
     """Attempts whose data or jobs this worker holds, after a pause that lets the other work."""
     time.sleep(0.2)
-    data = {key[0] for cache in worker._caches for key in cache._data}
-    return os.getpid(), data | set(worker._jobs)
+    data = {key[0] for key in worker.held.cache(None, None)._data}
+    return os.getpid(), data | set(worker.held.jobs)
 
 
 def test_workers_drop_the_data_of_a_fit_that_is_over(cluster, tmp_path):

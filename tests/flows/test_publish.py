@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import storage
+from flows import json_files, storage
 from flows.lock import claim
 from flows.publish import feature_sections, plots
 from flows.publish.report import Grid, Section, render
@@ -36,12 +36,14 @@ def record(run_id="r1", **changes):
 def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
     place = RunPlace(str(tmp_path), "r1")
     storage.write_bytes(storage.join(place.work, "globals"), b"1")
-    written = []
-    monkeypatch.setattr(
-        storage,
-        "write_bytes",
-        lambda url, data, w=storage.write_bytes: (written.append(url), w(url, data)),
-    )
+    written, original = [], storage.write_bytes
+
+    def write(url, data, **options):
+        written.append(url)
+        original(url, data, **options)
+
+    for module in (storage, json_files):
+        monkeypatch.setattr(module, "write_bytes", write)
     finish(place, record())
     assert [url.rsplit("/", 1)[-1] for url in written] == ["run.json", "latest.json"]
     assert not storage.exists(place.work)
@@ -56,7 +58,7 @@ def test_a_run_is_found_by_its_target_or_its_folder(tmp_path):
 
 
 def test_what_is_no_finished_run_is_refused(tmp_path):
-    with pytest.raises(PublishError, match="no run found at"):
+    with pytest.raises(PublishError, match=r"expected a target with latest\.json, .*, found"):
         open_run(str(tmp_path))
     storage.write_bytes(str(tmp_path / "runs" / "r1" / "work" / "x"), b"")
     with pytest.raises(PublishError, match="has not finished"):

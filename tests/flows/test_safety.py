@@ -212,7 +212,7 @@ def test_resume_takes_no_path(tmp_path, capsys):
     source = hostile_features(tmp_path)
     with pytest.raises(SystemExit) as ended:
         main(["features", source, str(tmp_path / "out"), "--no-record", "--resume", "../../x"])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     assert "cannot be a run id" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hostile.parquet"]
 

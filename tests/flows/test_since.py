@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows import storage, watch
+from flows import json_files, storage, watch
 from flows.families.catalogue import pipeline_named
 from flows.faults import InputError
 from flows.ingest import bags_check
@@ -265,13 +265,14 @@ def test_kept_files_outlive_a_loss_of_power(documents, tmp_path, counted, monkey
     """The manifest, which vouches for them, is written after they are."""
     synced, original = [], storage.write_bytes
 
-    def write(url, data, durable=True):
-        original(url, data, durable)
+    def write(url, data, durable=True, aside=None):
+        original(url, data, durable, aside)
         parts = url.split("/")
         if durable and "kept" in parts and "work" not in parts[parts.index("runs") :]:
             synced.append(url.rpartition("/kept/")[2])
 
     monkeypatch.setattr(storage, "write_bytes", write)
+    monkeypatch.setattr(json_files, "write_bytes", write)
     counted("keywords", documents, tmp_path / "out", max_iter=2)
     assert synced[-1] == "manifest.json"
     assert sum(name.startswith("part-") for name in synced) == 8 * 4

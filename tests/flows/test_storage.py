@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from flows import storage
+from flows.faults import InputError
 from flows.storage import StorageError
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
@@ -134,8 +135,23 @@ def test_a_full_disk_has_its_sentence(tmp_path, monkeypatch):
 
 def test_a_folder_that_is_a_file_has_its_sentence(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match="cannot write"):
-        storage.check_writable(str(tmp_path / "file"))
+    with pytest.raises(InputError, match="cannot write") as caught:
+        storage.check_writable(str(tmp_path / "file"), "runs")
+    assert "probe" not in str(caught.value)
+
+
+def test_a_check_of_a_target_that_was_killed_is_gone_with_the_next(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "remove", interrupts)
+        with pytest.raises(KeyboardInterrupt):
+            storage.check_writable(str(tmp_path))
+    assert len(os.listdir(tmp_path)) == 1
+    storage.check_writable(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def interrupts(*_):
+    raise KeyboardInterrupt
 
 
 def test_a_listing_and_a_look_at_one_file_are_the_same_version():

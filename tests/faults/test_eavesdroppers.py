@@ -1,0 +1,189 @@
+"""Other users of the machine during ``--workers``: nobody but the run reaches its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import Client
+from distributed.core import connect as dial
+from distributed.security import Security
+
+from flows.cluster import connect
+from tests.faults.processes import ROOT
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+PLAIN = Security(require_encryption=False)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with connect(workers=2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def addresses(cluster):
+    """Those of the scheduler, the workers and their nannies."""
+    client = cluster.seam.client
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    nannies = [info["nanny"] for info in workers.values()]
+    return [client.scheduler.address, *workers, *nannies]
+
+
+async def asked(address, security):
+    """Ask a server of Dask who it is, as whoever would have it run code must begin."""
+    comm = await dial(address, timeout=3, **security.get_connection_args("client"))
+    try:
+        await comm.write({"op": "identity", "reply": True})
+        return await comm.read()
+    finally:
+        await comm.close()
+
+
+def test_who_has_the_run_s_certificate_is_answered(cluster, addresses):
+    own = cluster.seam.client.security
+    assert len(addresses) == 5
+    for address in addresses:
+        assert address.startswith("tls://127.0.0.1:")
+        assert asyncio.run(asked(address, own))["type"] in ("Scheduler", "Worker", "Nanny")
+
+
+@pytest.mark.parametrize("speaks", ["plainly", "with another certificate", "without one"])
+def test_nobody_else_is_answered(addresses, speaks):
+    other = PLAIN if speaks == "plainly" else Security.temporary()
+    if speaks == "without one":
+        context = other.get_connection_args("client")["ssl_context"]
+        context = type(context)(context.protocol)
+        context.check_hostname = False
+    for address in addresses:
+        if speaks == "plainly":
+            address = address.replace("tls://", "tcp://")
+        with pytest.raises((OSError, TimeoutError)):
+            asyncio.run(asked(address, other))
+
+
+@pytest.mark.parametrize("security", [PLAIN, None], ids=["plain", "another certificate"])
+def test_another_client_cannot_connect(addresses, security):
+    address = addresses[0]
+    if security is PLAIN:
+        address = address.replace("tls://", "tcp://")
+    with pytest.raises(OSError):
+        Client(address, security=security or Security.temporary(), timeout=3, set_as_default=False)
+
+
+def listening():
+    """Addresses at which this process and those below it listen, as the kernel knows them."""
+    me = psutil.Process()
+    return {
+        (process.pid, found.laddr.ip, found.laddr.port)
+        for process in [me, *me.children(recursive=True)]
+        for found in process.net_connections(kind="inet")
+        if found.status == psutil.CONN_LISTEN
+    }
+
+
+def test_nothing_is_served_by_http(cluster):
+    workers = {int(pid) for pid in cluster.seam.client.run(os.getpid).values()}
+    found = {one for one in listening() if one[0] in {os.getpid(), *workers}}
+    assert len(found) >= 5
+    for _, ip, port in found:
+        assert ip == "127.0.0.1"
+        for path in ("/", "/status", "/info/main/workers.html", "/json/identity.json", "/metrics"):
+            connection = http.client.HTTPConnection(ip, port, timeout=3)
+            try:
+                connection.request("GET", path)
+                assert connection.getresponse().status == 404
+            except (OSError, http.client.HTTPException):
+                pass  # it does not speak HTTP
+            finally:
+                connection.close()
+
+
+@pytest.mark.parametrize("trap", [None, "folder", "link"])
+def test_files_of_workers_lie_where_no_one_else_can_reach(trap, tmp_path, monkeypatch):
+    """Also where another user has made the folder first, open for all or as a link."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    usual, open_to_all = tmp_path / f"vbflows-{os.getuid()}", tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    if trap == "folder":
+        open_to_all.rename(usual)
+    elif trap == "link":
+        usual.symlink_to(open_to_all)
+    with connect(workers=1) as cluster:
+        (folder,) = cluster.seam.client.run(local_directory).values()
+    parts = Path(folder).relative_to(tmp_path).parts
+    private = tmp_path / parts[0]
+    assert private.lstat().st_mode & 0o777 == 0o700
+    assert private.lstat().st_uid == os.getuid()
+    assert (private == usual) == (trap is None)
+
+
+def local_directory(dask_worker):
+    return dask_worker.local_directory
+
+
+RECORD = """
+import os, sys
+
+def note(event, arguments):
+    if event != "open" or not isinstance(arguments[0], str) or not arguments[0].endswith(".pem"):
+        return
+    folder = os.path.dirname(arguments[0])
+    if os.path.basename(folder).startswith("tmp"):
+        file = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{os.getpid()} {os.stat(folder).st_mode & 0o777:o} {folder}\\n".encode())
+        os.close(file)
+
+sys.addaudithook(note)
+"""
+
+RUN = """
+import os, psutil
+from flows.cluster import connect
+
+if __name__ == "__main__":
+    os.umask(0)
+    with connect(workers=2) as cluster:
+        for process in psutil.Process().children(recursive=True):
+            told = " ".join([*process.cmdline(), *process.environ().values()])
+            assert "PRIVATE KEY" not in told and "CERTIFICATE" not in told
+        print(len(set(cluster.seam.client.run(os.getpid).values())))
+"""
+
+
+def test_the_key_lies_nowhere_that_others_can_read(tmp_path):
+    """OpenSSL takes a key from files only: each process has one for a moment, in its own folder."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(RECORD)
+    (tmp_path / "run.py").write_text(RUN)
+    notes = tmp_path / "notes"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}",
+        "TMPDIR": str(tmp_path / "temporary"),
+        "NOTES": str(notes),
+    }
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "run.py")],
+        env=environment, capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout == "2\n", done.stderr
+    seen = [line.split() for line in notes.read_text().splitlines()]
+    assert len({process for process, _, _ in seen}) >= 3
+    assert {mode for _, mode, _ in seen} == {"700"}
+    assert not any(os.path.exists(folder) for _, _, folder in seen)
+    assert not [
+        path for path in Path(tmp_path).rglob("*")
+        if path.is_file() and path.suffix != ".py" and b"PRIVATE KEY" in path.read_bytes()
+    ]  # fmt: skip

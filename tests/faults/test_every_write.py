@@ -1,0 +1,100 @@
+"""Stopped before every write, and in it: what goes on from there ends with the same bits."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from flows import storage
+from flows.families import bags
+from tests.faults import journeys, pipelines, stores
+
+SEED, EACH = 15, 2
+ALL = [(name, kind) for name in sorted(pipelines.SETTINGS) for kind in journeys.JOURNEYS]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    journeys.quicken(monkeypatch)
+
+
+def moments(made):
+    """Return every moment to stop at: before each call that changes storage, and in it.
+
+    What is written beside its place is stopped at once, before it is put there: until then a
+    stop leaves the same as that, but for the bytes of a hidden file.
+    """
+    changes = list(enumerate(journeys.changes_of(made), 1))
+    shown = [(n, kind) for n, (kind, path) in changes if not path.endswith(".part")]
+    whole = [(n, False) for n, kind in shown]
+    return whole + [(n, True) for n, kind in shown if kind in ("write", "delete")]
+
+
+def stop_at(made, chosen):
+    failed = {}
+    for number, half in chosen:
+        try:
+            journeys.stopped_at(made, number, half)
+        except Exception as error:
+            failed[number, half] = f"{type(error).__name__}: {error}"[:300]
+    assert not failed
+
+
+@pytest.mark.parametrize(("name", "kind"), ALL)
+def test_a_stop_at_a_few_writes(name, kind, tmp_path):
+    made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
+    chosen = random.Random(f"{SEED} {name} {kind}").sample(moments(made), EACH)
+    stop_at(made, chosen)
+
+
+def test_the_stops_find_a_stage_that_removes_what_another_left(tmp_path, monkeypatch):
+    made = journeys.set_out("bags", "fit", tmp_path, str(tmp_path))
+    paths = [path for _, path in journeys.changes_of(made)]
+    last = max(n for n, path in enumerate(paths, 1) if "/work/partitions/" in path)
+    original = bags.build
+
+    def build(index, settings, place, form):
+        found = original(index, settings, place, form)
+        storage.delete(bags.work_url(place, "read", index, "npz"))
+        return found
+
+    monkeypatch.setattr(bags, "build", build)
+    with pytest.raises(AssertionError, match="RunError: cannot read"):
+        stop_at(made, [(last + 2, False)])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("name", "kind"), ALL)
+def test_a_stop_at_every_write(name, kind, tmp_path):
+    made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
+    stop_at(made, moments(made))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = stores.Rclone(tmp_path_factory.mktemp("s3"))
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def bucket(server, monkeypatch):
+    stores.enter(monkeypatch, server.url)
+    return stores.make_bucket()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("experts", "fit"), ("keywords", "since")])
+def test_a_stop_at_a_few_writes_to_s3(name, kind, bucket, tmp_path):
+    made = journeys.set_out(name, kind, tmp_path, bucket)
+    chosen = random.Random(f"{SEED} {name} {kind}").sample(moments(made), EACH)
+    stop_at(made, chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("name", "kind"), ALL)
+def test_a_stop_at_every_write_to_s3(name, kind, bucket, tmp_path):
+    made = journeys.set_out(name, kind, tmp_path, bucket)
+    stop_at(made, moments(made))

@@ -1,0 +1,141 @@
+"""No wait is without end: not for workers, not for a scheduler, not for the rest of a stage."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import dask
+import pytest
+
+from flows import calls, cluster
+from flows.cluster import ClusterError, connect
+from flows.families.base import Ingested
+from flows.families.catalogue import pipeline_named
+from flows.faults import Fault, InputError
+from flows.fit import run_fit
+from flows.partition import Part, Slice
+from flows.pipelines.running import Run
+from flows.pipelines.stages import Plain
+from flows.publish.run import RunPlace
+from flows.settings import KeywordSettings
+from flows.storage import fingerprint_of
+from tests.faults.models import job
+from tests.faults.processes import Deployment
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    made = Deployment(tmp_path / "cluster").start(1)
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("stage", ["call", "each", "fit"])
+def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path, urls, monkeypatch):
+    monkeypatch.setattr(calls, "NO_WORKERS", 2.0)
+    with connect(scheduler=deployment.address) as found:
+        deployment.workers[0].end()
+        task = job(urls, tmp_path, "run")
+        executor = found.executor(task)
+        stages = {
+            "call": lambda: found.call(len, [1]),
+            "each": lambda: found.each(len, [([1],), ([2],)]),
+            "fit": lambda: run_fit(task, executor),
+        }
+        with pytest.raises(ClusterError, match="no worker for 2 s; start some") as caught:
+            stages[stage]()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", ["call", "fit"])
+def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path, urls, monkeypatch):
+    monkeypatch.setattr(cluster, "SILENCE", 2.0)
+    with connect(scheduler=deployment.address) as found:
+        deployment.scheduler.send(signal.SIGSTOP)
+        task = job(urls, tmp_path, "run")
+        executor = found.executor(task)
+        stages = {"call": lambda: found.call(len, [1]), "fit": lambda: run_fit(task, executor)}
+        try:
+            with pytest.raises(ClusterError, match=r"the scheduler of .* went away"):
+                stages[stage]()
+        finally:
+            deployment.scheduler.send(signal.SIGCONT)
+
+
+def test_a_local_worker_that_takes_long_to_come_back_is_replaced(monkeypatch):
+    """Dask closes the nanny whose worker takes longer, and starts no other."""
+    setting = "distributed.deploy.lost-worker-timeout"
+    monkeypatch.setitem(cluster.LOCAL, setting, "10ms")
+    with dask.config.set({setting: "10ms"}), connect(workers=1) as found:
+        first = found.call(os.getpid)
+        for _ in range(2):
+            os.kill(found.call(os.getpid), signal.SIGKILL)
+            last = found.call(os.getpid)
+        assert last != first
+
+
+def fail_beside_another(part: Part, folder: str) -> Ingested:
+    """The first part fails once the second has begun, and that one ends long after."""
+    begun, outwaited = Path(folder, "begun"), Path(folder, "outwaited")
+    if part.index == 1:
+        begun.touch()
+        await_file(Path(folder, "released"))
+        outwaited.touch()
+        return Ingested(part.index, 1)
+    await_file(begun)
+    raise InputError([Fault("a.csv", "a name", "null", row=3)])
+
+
+def await_file(path: Path) -> None:
+    deadline = time.monotonic() + 90
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=["plain", "recorded"])
+def inside(request):
+    """Run a body with plain stages, or with those of a Prefect flow run on a real server."""
+    if request.param == "plain":
+        return lambda body: body(Plain())
+    request.getfixturevalue("prefect_server")
+    from flows.pipelines.flow import pipeline_flow
+    from flows.pipelines.recorded import Recorded
+
+    def run(body):
+        made = pipeline_flow("keywords", KeywordSettings, lambda *_: body(Recorded()))
+        return made("source", "target")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def local():
+    with connect(workers=2) as made:
+        yield made
+
+
+def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
+    source = tmp_path / "a.csv"
+    source.write_text("name\n")
+    mark = fingerprint_of(str(source))
+    parts = [Part(i, (Slice(str(source), i, i + 1, mark),)) for i in range(2)]
+
+    def body(stages):
+        family, settings = pipeline_named("keywords"), KeywordSettings()
+        place = RunPlace(str(tmp_path / "target"), "run")
+        stages.begin("run", str(tmp_path / "kept"))
+        run = Run(family, str(source), place, settings, stages, local)
+        return run.map("ingest", fail_beside_another, parts, str(tmp_path))
+
+    try:
+        with pytest.raises(InputError, match="expected a name, found null"):
+            inside(body)
+        assert (tmp_path / "begun").exists()
+        assert not (tmp_path / "outwaited").exists()
+    finally:
+        (tmp_path / "released").touch()
