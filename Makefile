@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow soak docs reproduce lint lock dist clean
+.PHONY: demo test test-processor test-slow fuzz soak docs reproduce lint lock dist clean
 
 # Made anew when the lock changes; the stamp is written last, so a half-made one is not taken.
 # The lock is complete, so nothing is resolved anew (--no-deps): pip would otherwise look at
@@ -23,8 +23,18 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# Models and samplers as on another processor: verdicts must not hang on the last bits.
+test-processor: $(VENV)/.installed
+	$(BIN)/python -m tests.processor -q -n 2 --dist worksteal tests/models \
+		tests/contract/test_contract.py -k "not partitions and not executors"
+
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow --timeout 3600 -o faulthandler_timeout=4000
+
+# Damaged inputs of every kind, replayed and made at random: make fuzz SECONDS=600
+SECONDS ?= 600
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz --whole --keep --seconds $(SECONDS) $(OPTIONS)
 
 # Kills, stops and full disks on real processes, seeds printed: make soak FAULTS=300
 FAULTS ?= 100

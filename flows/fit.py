@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -128,13 +128,14 @@ def run_fit(
         steps = UntilConverged(
             _loop(job)(job.model, executor, cursor), job.tol, job.max_iter, fit.elbo
         )
-        for step in _watched(steps, cursor, fit):
+        for step in steps:
+            fit.accept(step)
             held.check()
             if on_step is not None:
                 on_step(fit.progress())
             if step.iteration - fit.saved >= job.checkpoint_every and not steps.converged:
                 fit.save(step.cursor)
-        return fit.result(steps.converged)
+        return fit.result(steps)
 
 
 def _loop(job: Job) -> Loop:
@@ -143,13 +144,6 @@ def _loop(job: Job) -> Loop:
     if job.loop not in LOOPS:
         raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {job.loop!r}")
     return LOOPS[job.loop]
-
-
-def _watched(steps: UntilConverged, cursor: Cursor, fit: _Fit) -> Iterator[Step]:
-    fit.at = cursor
-    for step in steps:
-        fit.accept(step)
-        yield step
 
 
 class _Fit:
@@ -163,7 +157,6 @@ class _Fit:
         self.elbo: list[float] = []
         self.seconds: list[float] = []
         self.data: tuple[str, ...] = ()
-        self.at: Cursor | None = None
         self.saved = 0
         self._before = 0.0
         self._started = time.perf_counter()
@@ -230,7 +223,6 @@ class _Fit:
 
     def accept(self, step: Step) -> None:
         """Note an accepted evaluation."""
-        self.at = step.cursor
         self.iteration.append(step.iteration)
         self.elbo.append(step.elbo)
         self.seconds.append(self._before + time.perf_counter() - self._started)
@@ -255,29 +247,29 @@ class _Fit:
             self.iteration[-1], self.job.max_iter, self.elbo[-1], rise, self.seconds[-1]
         )
 
-    def result(self, converged: bool) -> FitResult:
+    def result(self, steps: UntilConverged) -> FitResult:
         """Return the outcome, with a warning if the bound had not converged."""
-        if self.at is None:
+        if steps.last is None:
             raise RuntimeError("a fit made no step")
-        if not converged:
+        q, number = steps.last.q, steps.last.iteration
+        if not steps.converged:
             model = self.job.model
-            doing = model.unfinished(self.at.q) if isinstance(model, Staged) else None
+            doing = model.unfinished(q) if isinstance(model, Staged) else None
             if doing:
                 raise FitError(
-                    f"the fit stopped after {self.at.number + 1} evaluations while {doing}, so "
+                    f"the fit stopped after {number + 1} evaluations while {doing}, so "
                     "there is no posterior; raise max_iter"
                 )
             log.warning(
-                f"the bound had not converged after {self.at.number + 1} evaluations; raise "
-                "max_iter or tol"
+                f"the bound had not converged after {number + 1} evaluations; raise max_iter or tol"
             )
         return FitResult(
-            q=self.at.q,
+            q=q,
             trace=self.trace(),
-            iterations=self.at.number + 1,
+            iterations=number + 1,
             seconds=self.seconds[-1],
-            converged=converged,
-            number=self.at.number,
+            converged=steps.converged,
+            number=number,
         )
 
 

@@ -32,6 +32,22 @@ def mp_truncated_variance(x):
     return 1 - r * (r + x)
 
 
+def test_log_rising():
+    a = np.concatenate(
+        [np.logspace(-300, 2, 90), np.linspace(15.9, 16.1, 9), np.logspace(2, 30, 57)]
+    )
+    for k in (0, 1, 2, 7, 400, 10**6):
+        exact_values = [
+            float(mp.loggamma(mp.mpf(float(x)) + k) - mp.loggamma(mp.mpf(float(x)))) for x in a
+        ]
+        assert_allclose(special.log_rising(a, k), exact_values, rtol=2e-14, atol=2e-14)
+
+
+def test_log_rising_where_its_argument_underflows():
+    found = special.log_rising(np.zeros(2), np.array([1, 3]), np.full(2, -2000.0))
+    assert_allclose(found, [-2000.0, -2000.0 + np.log(2.0)], rtol=1e-15)
+
+
 def test_inverse_mills_left():
     x = WIDE[WIDE <= 0]
     assert_allclose(special.inverse_mills(x), exact(mp_mills, x), rtol=2e-15)

@@ -142,6 +142,9 @@ class NonFiniteBound(ArithmeticError):
 class Step:
     """One accepted sweep: its parameters, the bound at them, and how to go on from here.
 
+    ``q`` is what a fit that ends here leaves. It is the cursor's own but in a loop that may go
+    downhill: there it is the best point so far, which the cursor then holds too.
+
     ``converged`` is None where the trace of bounds decides; a loop that judges by itself
     (one with draws, say) states it.
 
@@ -385,7 +388,11 @@ class UntilConverged:
         Whether the steps ended by convergence.
     trace
         The bound at every step so far.
+    last
+        The last step, also that which a resumed loop had ended at.
     """
+
+    last: Step | None = None
 
     def __init__(
         self, steps: Iterator[Step], tol: float, max_iter: int, trace: Sequence[float] = ()
@@ -399,7 +406,7 @@ class UntilConverged:
     def __iter__(self) -> Iterator[Step]:
         if self.trace:
             # The first step of a resumed loop is the one that the checkpoint was made at.
-            at = next(self.steps)
+            self.last = at = next(self.steps)
             if at.elbo != self.trace[-1]:
                 raise ValueError(
                     f"the trace ends at the bound {self.trace[-1]!r}, the step to go on from has "
@@ -410,6 +417,7 @@ class UntilConverged:
                 return
         for step in self.steps:
             self.trace.append(step.elbo)
+            self.last = step
             self.converged = self._converged(step)
             yield step
             if self.converged or step.iteration + 1 >= self.max_iter:

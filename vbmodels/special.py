@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import log, pi, sqrt
 
 import numpy as np
-from scipy.special import erfcx
+from scipy.special import erfcx, gammaln
 
-from vbmodels.state import FloatArray
+from vbmodels.state import FloatArray, IntArray
 
 _SQRT_HALF = sqrt(0.5)
 _SQRT_2_OVER_PI = sqrt(2.0 / pi)
@@ -107,4 +107,39 @@ def trigamma(x: FloatArray) -> FloatArray:
         1 / 6 + s * (-1 / 30 + s * (1 / 42 + s * (-1 / 30 + s * (5 / 66 - s * 691 / 2730))))
     )
     result: FloatArray = total + w * (1.0 + 0.5 * w + tail)
+    return result
+
+
+def log_rising(a: FloatArray, k: IntArray, log_a: FloatArray | None = None) -> FloatArray:
+    """Return log[Gamma(a + k) / Gamma(a)], a > 0, whole k >= 0, without its cancellation; [...].
+
+    The difference of two log Gammas loses all of its digits where a is large: at a = 1e15 its
+    error is some 10 nats. From a = 16 on Stirling's series is differenced term by term,
+    (a - 1/2) log(1 + k/a) - k + k log(a + k) + S(a + k) - S(a), with
+    S(z) = 1/(12 z) - 1/(360 z^3) + 1/(1260 z^5) - 1/(1680 z^7) (Abramowitz and Stegun 6.1.41):
+    1e-14 and a few eps k log(a + k). Below it is log a + log Gamma(a + k) - log Gamma(a + 1).
+
+    Parameters
+    ----------
+    a, k
+        They broadcast.
+    log_a
+        log a, where a itself may underflow to 0.
+    """
+    a, steps = np.asarray(a, np.float64), np.asarray(k, np.float64)
+    high = np.maximum(a, 16.0)
+    end = high + steps
+    result = (high - 0.5) * np.log1p(steps / high) + steps * np.log(end)
+    result += _stirling(end) - _stirling(high) - steps
+    small = (a < 16.0) & (steps > 0.0)
+    if small.any():
+        low = np.minimum(a, 16.0)
+        near = (np.log(a) if log_a is None else log_a) + gammaln(low + steps) - gammaln(low + 1.0)
+        result = np.where(small, near, result)
+    return np.asarray(result)
+
+
+def _stirling(z: FloatArray) -> FloatArray:
+    s = 1.0 / (z * z)
+    result: FloatArray = (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s / 1680))) / z
     return result

@@ -137,7 +137,7 @@ def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResul
     run.stages.markdown("summary", "\n".join(lines))
     run.stages.table("top-results", list(findings.top))
     run.stages.link("report", run.place.file("report.html"), "the report")
-    if fitted is not None:
+    if fitted is not None and run.stages.recorded:
         trace = fitted.trace
         figure = plots.trace_figure(trace.iteration.tolist(), trace.elbo.tolist(), record.objective)
         run.stages.image("trace", plots.png(figure))

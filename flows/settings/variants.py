@@ -115,7 +115,7 @@ class VariantSettings(RunSettings):
         "prior, which strong variants can drive into a useless optimum.",
     )
     chains: int = Field(4, ge=2, le=100, description="gibbs: independent chains of a location.")
-    burn_in: int = Field(500, ge=0, description="gibbs: sweeps left out at first.")
+    burn_in: int = Field(200, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(1000, ge=10, description="gibbs: draws kept of each chain.")
     thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
     fit_units: int = Field(

@@ -56,6 +56,7 @@ CASE = Case(
     evidence="A sampler has no bound; tests/models checks its draws by quadrature.",
     sampler="It is the sampler itself; tests/models checks its draws by quadrature.",
     recovery=Recovery(error=excess_loss, tolerance=0.05, seeds=(0, 1, 2)),
+    best="It is a chain: what it leaves is the sample, no point that is better than others.",
     objective=Objective(value=log_likelihood, every=29, rtol=1e-9),
     slow=frozenset({"recovery"}),
 )

@@ -93,6 +93,7 @@ CASE = Case(
     evidence="A sampler has no bound; its exactness is tested against enumeration elsewhere.",
     sampler="It is the sampler itself; it is checked against exact enumeration.",
     recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),
+    best="It is a chain: what it leaves is the sample, no point that is better than others.",
     objective=Objective(value=log_predictive, every=29, rtol=1e-9),
     partition_rtol=1e-6,
 )

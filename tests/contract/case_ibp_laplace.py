@@ -65,6 +65,7 @@ CASE = Case(
     evidence="A sampler has no bound; its Laplace evidence is tested against quadrature.",
     sampler="It is the sampler itself; its prior of Z is checked against simulated buffets.",
     recovery=Recovery(error=recovery_error, tolerance=0.4, seeds=(0,)),
+    best="It is a chain: what it leaves is the sample, no point that is better than others.",
     objective=Objective(value=log_joint, every=12, rtol=0.03),
     sweeps=25,
     slow=frozenset({"rise", "partition", "resume", "recovery"}),

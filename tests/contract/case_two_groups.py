@@ -8,7 +8,7 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
-from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery
+from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from vbmodels.cavi import fit
 from vbmodels.state import FloatArray
 from vbmodels.variants.batch import Counts, units
@@ -107,6 +107,7 @@ def recovery_error(seed: int) -> float:
 
 CASE = Case(
     name="two_groups",
+    best=Best(max_iter=40),
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -175,6 +175,18 @@ class Objective:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Best:
+    """Item 1 for the end of a fit: what it leaves is the best that it visited.
+
+    ``phase(q)`` names the phase of a fit whose phases have bounds of their own: then the last
+    phase counts alone.
+    """
+
+    phase: Callable[[Any], Any] = lambda q: None
+    max_iter: int = 200
+
+
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """One model's row. A sentence in place of an item is the reason why it has none.
 
@@ -192,6 +204,7 @@ class Case:
     sampler: Sampler | str
     recovery: Recovery | str
     objective: Objective | None = None
+    best: Best | str = field(default_factory=Best)
     undivided: str | None = None
     sweeps: int = 30
     resume_sweeps: int = 8
@@ -201,11 +214,11 @@ class Case:
     slow: frozenset[Item] = frozenset()
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            reason = getattr(self, field.name)
-            if isinstance(reason, str) and field.name != "name" and len(reason.split()) < 5:
+        for item in fields(self):
+            reason = getattr(self, item.name)
+            if isinstance(reason, str) and item.name != "name" and len(reason.split()) < 5:
                 raise ValueError(
-                    f"{self.name}: expected {field.name}, or a sentence that says why this model "
+                    f"{self.name}: expected {item.name}, or a sentence that says why this model "
                     f"cannot have it, got {reason!r}"
                 )
 

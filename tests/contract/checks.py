@@ -13,6 +13,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from tests.contract.cases import (
+    Best,
     Case,
     Coordinates,
     Evidence,
@@ -29,6 +30,7 @@ from vbmodels.cavi import (
     InProcess,
     Loop,
     Step,
+    UntilConverged,
     cavi,
     fit,
     loop_of,
@@ -94,6 +96,28 @@ def check_rise(case: Case, loop: Loop, seed: int) -> Figures:
         )
     assert values[-1] > values[0], "the bound did not move: the test would prove nothing"
     return {"first": values[0], "last": values[-1]}
+
+
+def check_best(case: Case, loop: Loop, item: Best) -> Figures:
+    """What a fit leaves has the bound that its trace ends with, the highest of the last phase."""
+    batches = case.batches(0, 2)
+    model, reduce = case.model(), InProcess(case.model(), batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    steps = UntilConverged(loop(model, reduce, start(model, q, reduce)), 1e-7, item.max_iter)
+    seen = [(item.phase(step.q), step) for step in steps]
+    assert len(seen) > 1, "the fit took one step: the test would prove nothing"
+    phase, left = seen[-1]
+    tail = list(itertools.takewhile(lambda at: at[0] == phase, reversed(seen)))
+    highest = max(step.elbo for _, step in tail)
+    assert left.elbo >= highest - case.rise_rtol * max(1.0, abs(highest)), (
+        f"the fit leaves the bound {left.elbo!r}; it visited {highest!r}"
+    )
+    states = reduce.local_states(left.cursor.number)
+    assert_allclose(
+        bound(model, left.q, batches, states), left.elbo, rtol=case.rise_rtol,
+        err_msg="the bound of what the fit leaves is not the one that it names",
+    )  # fmt: skip
+    return {"steps of the last phase": len(tail), "bound": left.elbo}
 
 
 # 2. Partitioning changes nothing but rounding; threads and transport change no bit.
@@ -172,9 +196,11 @@ def check_resume(case: Case, loop: Loop) -> Figures:
     """A run that goes on from the bytes of any of its steps gives the same bits."""
     batches = case.batches(0, 3)
     saved: list[tuple[bytes, list[bytes | None]]] = []
+    left: list[tuple[bytes, float]] = []
     for step, reduce in itertools.islice(steps(case, loop, batches, 0), case.resume_sweeps):
         states = [freeze(x) for x in reduce.local_states(step.cursor.number)]
         saved.append((to_bytes(step.cursor), states))
+        left.append((to_bytes(step.q), step.elbo))
     for i, (cursor_bytes, local_bytes) in enumerate(saved):
         model = case.model()
         again = InProcess(model, [thaw(freeze(b)) for b in batches])
@@ -185,6 +211,7 @@ def check_resume(case: Case, loop: Loop) -> Figures:
             expected, expected_locals = saved[j]
             where = f"resumed at step {i}, other bits at step {j}"
             assert same_bits(step.cursor, thaw(expected)), where
+            assert (to_bytes(step.q), step.elbo) == left[j], f"{where} (what it leaves)"
             states = [freeze(x) for x in again.local_states(step.cursor.number)]
             assert states == expected_locals, f"{where} (local states)"
     return {}

@@ -34,6 +34,11 @@ def test_1_bound_never_falls(case, loop, record):
         record(checks.check_rise(case, loop, seed))
 
 
+@by_loop("rise")
+def test_1_a_fit_leaves_the_best_that_it_visited(case, loop, record):
+    record(checks.check_best(case, loop, asked(case.best)))
+
+
 @by_loop("partition")
 def test_2_partitions_change_only_rounding(case, loop, record):
     if case.undivided is not None:

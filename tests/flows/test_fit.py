@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 
 from flows import block, storage
-from flows.block import Order, run_block
+from flows.block import Job, Order, run_block
 from flows.cache import Cache
 from flows.executor import InProcess
 from flows.fit import FitError, run_fit
+from tests.contract import vmmic
 from tests.contract.toy import Groups, Local, Toy
 from tests.flows.jobs import Killed, Overshooting, kill_at, rates, toy_job
 from vbmodels.cavi import NotConverged, cavi, fit, squarem, tree_sum
+from vbmodels.mil.batch import Bags, split
+from vbmodels.mil.collapsed import CollapsedVMMIC
 from vbmodels.state import State, from_bytes, same_bits, to_bytes
 
 
@@ -103,6 +106,37 @@ def test_resume_at_the_largest_iteration_adds_no_step(tmp_path, caplog):
     assert same_bits(again.q, first.q)
     assert again.iterations == 7
     assert again.trace.elbo.tolist() == first.trace.elbo.tolist()
+
+
+def downhill(tmp_path, **options):
+    """Return a job of a loop that may go downhill; the last average here is not the best."""
+    parts = split(vmmic.simulate(2, 60, (3,), width=12), 2)
+    urls = tuple(storage.join(str(tmp_path), f"bags-{i}.npz") for i in range(len(parts)))
+    for url, part in zip(urls, parts, strict=True):
+        storage.write_bytes(url, to_bytes(part))
+    store = storage.join(str(tmp_path), "run")
+    return Job(CollapsedVMMIC(), Bags, urls, store, "run", checkpoint_every=1, **options)
+
+
+@pytest.mark.parametrize("stop", [130, 1000])
+def test_the_best_that_was_visited_survives_a_resume(tmp_path, stop):
+    """The best parameters are those of `vbmodels.cavi.fit`, however often the fit was stopped."""
+    job = downhill(tmp_path, max_iter=stop)
+    whole = uninterrupted(job)
+    batches = [from_bytes(storage.read_bytes(url), Bags) for url in job.partitions]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        expected = fit(job.model, batches, seed=job.seed, tol=job.tol, max_iter=stop)
+    assert same_bits(whole.q, expected.q)
+    assert whole.trace.elbo[-1] == max(whole.trace.elbo)
+    for number in whole.trace.iteration[1:-1:5]:
+        with pytest.raises(Killed):
+            run_fit(job, InProcess(job), on_step=kill_at(number))
+        again = run_fit(job, InProcess(job), resume=True)
+        assert same_bits(again.q, whole.q)
+        assert again.trace.elbo.tolist() == whole.trace.elbo.tolist()
+    # Nothing is left to do: what it leaves is the same.
+    assert same_bits(run_fit(job, InProcess(job), resume=True).q, whole.q)
 
 
 def test_a_fit_that_stops_before_its_posterior_says_when(tmp_path):

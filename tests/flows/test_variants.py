@@ -405,8 +405,9 @@ def test_the_sampler_agrees_with_the_collapsed_form(capsys, counts, tmp_path, di
     code, out, _ = run(capsys, "variants", counts, tmp_path / "drawn", *papers, *options, "--json")
     assert code == 0
     results = json.loads(out)["results"]
-    assert 1.0 < results["largest_r_hat"] < 1.3
-    assert 20 < results["smallest_effective_draws"] < 600
+    # 1.02 to 1.05 and 230 or more over ten seeds: no location decides by its last bits.
+    assert 1.0 < results["largest_r_hat"] < 1.1
+    assert 100 < results["smallest_effective_draws"] < 600
     assert run(capsys, "variants", counts, tmp_path / "collapsed", *papers)[0] == 0
     drawn, collapsed = answers(tmp_path / "drawn"), answers(tmp_path / "collapsed")
     for name in ("case_mean", "control_mean"):
@@ -417,7 +418,15 @@ def test_the_sampler_agrees_with_the_collapsed_form(capsys, counts, tmp_path, di
     assert np.abs(a - b).mean() < 0.03
     assert a.max() <= 600 / 601
     page = open_run(str(tmp_path / "drawn"))[0].file("report.html")
-    assert "Metropolis within Gibbs: 2 chains of 300 kept draws" in Path(page).read_text()
+    assert "Slice sampling: 2 chains of 300 kept draws" in Path(page).read_text()
+
+
+def test_chains_that_are_too_short_are_warned_of(capsys, counts, tmp_path):
+    short = ("inference=gibbs", "chains=10", "draws=20", "burn_in=0")
+    options = [x for e in short for x in ("--set", e)]
+    code, out, _ = run(capsys, "variants", counts, tmp_path / "out", *FAST, *PAPERS, *options)
+    assert code == 0
+    assert "The chains disagree at " in out
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,13 @@ class ChosenVMMIC:
         """Whether a judged epoch ends the fit; None on the way to the next one."""
         return self._fit(q.length).settled(q.search, elbo) if isinstance(q, Chosen) else None
 
+    def best(self, q: ScaleSearch | Chosen, elbo: float) -> tuple[ScaleSearch | Chosen, float]:
+        """Return the best average of the fit so far; see `CollapsedVMMIC.best`."""
+        if not isinstance(q, Chosen):
+            return q, elbo
+        search, value = self._fit(q.length).best(q.search, elbo)
+        return replace(q, search=search), value
+
     def _fit(self, length: float) -> CollapsedVMMIC:
         priors = replace(self.collapsed.priors, learn=False, length=length)
         return replace(self.collapsed, priors=priors)

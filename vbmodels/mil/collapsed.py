@@ -11,7 +11,8 @@ Fisher information at the points that it is sent, and carries no state of its ow
    over epochs of 20. The precisions of slopes are learned all the while (`priors`).
 3. An epoch's average is judged on fixed quasi-random points of q: the fit ends when that
    objective changes by less than ``tolerance`` a parameter between two epochs, or has not
-   risen by as much for three.
+   risen by as much for three. Draws and the precisions that are learned may lead downhill, so
+   the best average so far is kept: every step that is yielded, the last one too, is that one.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class GaussianSearch(State):
     """Where the Gaussian fit stands, and the points to evaluate.
 
     ``wants_gradient`` is False where the points judge an epoch; ``last`` is the objective
-    of the epoch before, ``best`` the highest so far (-inf at first), and ``stale`` the epochs
-    since it rose.
+    of the epoch before, ``best`` the highest so far (-inf at first), ``chosen`` the components
+    that it was found at (none at first), and ``stale`` the epochs since it rose.
     """
 
     scaling: Scaling
@@ -68,6 +69,7 @@ class GaussianSearch(State):
     best: float
     stale: int
     components: tuple[Component, ...]
+    chosen: tuple[Component, ...]
     points: FloatArray
     wants_gradient: bool
 
@@ -147,6 +149,7 @@ class CollapsedVMMIC:
                 components=components,
                 last=-np.inf,
                 best=-np.inf,
+                chosen=(),
                 stale=0,
             )
         )
@@ -183,7 +186,9 @@ class CollapsedVMMIC:
                     average=Gaussian(mean, information),
                 )
             )
-        return self._asking(replace(q, components=tuple(components), best=-np.inf, stale=0))
+        return self._asking(
+            replace(q, components=tuple(components), best=-np.inf, chosen=(), stale=0)
+        )
 
     def local_step(self, q: Search, batch: Bags, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
@@ -206,7 +211,9 @@ class CollapsedVMMIC:
             return self._gaussian_step(q, stats)
         value = self.elbo(q, stats)
         risen = value > q.best + self._least(q)
-        q = replace(q, best=max(q.best, value), stale=0 if risen else q.stale + 1)
+        if value > q.best:
+            q = replace(q, best=value, chosen=q.components)
+        q = replace(q, stale=0 if risen else q.stale + 1)
         return self._drawn(replace(q, last=value, wants_gradient=True))
 
     def elbo(self, q: Search, stats: Sums) -> float:
@@ -228,13 +235,13 @@ class CollapsedVMMIC:
         return sum(bounds) / len(bounds)
 
     def posterior(self, q: Search) -> Posterior:
-        """Return q(t): the last epoch's averages (at the mode, before there are any)."""
+        """Return q(t): an epoch's averages (at the mode, before there are any)."""
         if isinstance(q, ModeSearch):
             return q.posterior(self.priors)
         return Posterior(q.scaling, tuple(c.average for c in q.components))
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield the judged epochs; the search of the mode passes in silence."""
+        """Yield the best average at every judged epoch; the mode is sought in silence."""
         return judged_steps(self, reduce, cursor)
 
     def settled(self, q: Search, elbo: float) -> bool | None:
@@ -244,6 +251,12 @@ class CollapsedVMMIC:
         least = self._least(q)
         stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
         return bool(abs(elbo - q.last) <= least or stale)
+
+    def best(self, q: Search, elbo: float) -> tuple[Search, float]:
+        """Return the best average so far with its objective, where ``q``'s own has ``elbo``."""
+        if isinstance(q, ModeSearch) or not elbo < q.best:  # no number is not hidden
+            return q, elbo
+        return self._asking(replace(q, components=q.chosen)), q.best
 
     def _least(self, q: GaussianSearch) -> float:
         return self.tolerance * q.scaling.layout.dim
@@ -270,6 +283,7 @@ class CollapsedVMMIC:
                 best=-np.inf,
                 stale=0,
                 components=tuple(components),
+                chosen=(),
                 points=np.empty((0, 0, 0)),
                 wants_gradient=True,
             )
@@ -370,13 +384,19 @@ class Judged(Protocol):
     def settled(self, q: Any, elbo: float) -> bool | None:
         """Whether the fit ends at ``q``; None where ``q`` is on the way to the next judgement."""
 
+    def best(self, q: Any, elbo: float) -> tuple[Any, float]:
+        """Return the best parameters judged so far and their objective; ``q`` has ``elbo``."""
+
 
 def judged_steps(model: Judged, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-    """Go on without end, and yield the steps that ``model`` judges."""
+    """Go on without end; at every point that ``model`` judges yield the best one so far.
+
+    A step's cursor stands at the point itself, from which the loop goes on.
+    """
     while True:
         settled = model.settled(cursor.q, cursor.elbo)
         if settled is not None:
-            yield Step(cursor.number, cursor.q, cursor.elbo, cursor, settled)
+            yield Step(cursor.number, *model.best(cursor.q, cursor.elbo), cursor, settled)
         after, number = model.global_step(cursor.q, cursor.stats), cursor.number + 1
         stats = reduce(after, number=number, warm=cursor.number)
         cursor = Cursor(after, stats, number, model.elbo(after, stats))

@@ -29,8 +29,9 @@ class PrintedVMMIC(MeanFieldVMMIC):
     """Fit vMMIC by the text's own updates; there is no bound that they raise.
 
     What `elbo` returns is the bound of the corrected factors at the text's parameters; it
-    may fall. The fit ends by the text's rule (section 2.2.3): the mean change of P(y_i = 1)
-    over the training bags between two iterations is small.
+    may fall, and judges nothing: what a fit leaves is the last iteration. The fit ends by the
+    text's rule (section 2.2.3): the mean change of P(y_i = 1) over the training bags between two
+    iterations is small.
 
     Parameters
     ----------

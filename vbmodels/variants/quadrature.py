@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln, digamma, expit, gammaln, logsumexp, polygamma, sici
 
+from vbmodels.special import log_rising
 from vbmodels.state import FloatArray, IntArray
 
 N_NODES = 40
@@ -33,14 +34,13 @@ def log_mu(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 def log_beta_binomial(r: IntArray, n: IntArray, x: FloatArray, m: FloatArray) -> FloatArray:
     """Return log [B(r + M mu, n - r + M (1-mu)) / B(M mu, M (1-mu))], without the binomial.
 
-    All arguments broadcast.
+    All arguments broadcast. It keeps its digits where M mu underflows and where M is so large
+    that the reads are binomial.
     """
-    a, b = m * expit(x), m * expit(-x)
-    with np.errstate(invalid="ignore"):
-        # Where M mu underflows both terms are infinite; no reads leave their difference 0.
-        shown = np.where(r > 0, gammaln(a + r) - gammaln(a), 0.0)
-        rest = np.where(n > r, gammaln(b + (n - r)) - gammaln(b), 0.0)
-    return np.asarray(shown + rest + gammaln(m) - gammaln(m + n))
+    log_m, (l1, l2) = np.log(m), log_mu(x)
+    shown = log_rising(m * expit(x), r, log_m + l1)
+    rest = log_rising(m * expit(-x), n - r, log_m + l2)
+    return np.asarray(shown + rest - log_rising(m, n))
 
 
 def sinc_cumulative(size: int) -> FloatArray:

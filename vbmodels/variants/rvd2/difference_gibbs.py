@@ -34,7 +34,7 @@ class Sampler:
     """
 
     chains: int = 4
-    burn_in: int = 500
+    burn_in: int = 200
     draws: int = 1000
     thin: int = 1
     log_m_sd: float = 0.0

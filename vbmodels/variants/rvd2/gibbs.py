@@ -1,27 +1,41 @@
-"""Metropolis-within-Gibbs for RVD2: the posterior itself, for the variational forms to meet.
+"""Slice sampling for RVD2: the posterior itself, for the variational forms to meet.
 
-One sweep, at given (A0, B0) and prior of log M:
+The target, at given (A0, B0) and prior of log M, has theta integrated out; x_j = logit mu_j,
+l_j = log M_j:
 
-    log M_j   random walk, theta_j integrated out          (BetaBin likelihood)
-    mu_j      random walk on logit mu_j, theta_j integrated out
-    theta_ji  Beta(r_ji + M_j mu_j, n_ji - r_ji + M_j (1-mu_j)), exactly
-    mu_j      random walk on logit mu_j given theta_j, the papers' step
+    log p(x, l | r) = A0 log mu + B0 log(1-mu) - (l - log_m)^2 / (2 sd^2)
+        + sum_i log [B(r_i + M mu, n_i - r_i + M (1-mu)) / B(M mu, M (1-mu))] + constant
 
-Moves with theta integrated out are valid because theta is drawn anew right after them (a
-blocked update); without them mixing takes about 1 + M/n times longer. Step sizes adapt in
-the burn-in only, so the kept draws come from one fixed kernel.
+One sweep updates every l_j, then every x_j, by an exact slice update (Neal 2003, figures 3 and
+5): a level u below the log density at the present point, an interval around it that is widened
+until both of its ends lie below u, then draws from the interval, which shrinks to every draw
+below u, until one lies above. Nothing is ever refused, no step has to fit, and long tails
+(exp(A0 x)) only cost more steps to widen. Were theta drawn too, mixing would take about
+1 + M/n times longer. Widths adapt in the burn-in only, so the kept draws come from one fixed
+kernel.
+
+The likelihood must keep its digits at any M that an early sweep may visit (`log_rising`): with
+the difference of two log Gammas the rounding at M = 1e18 outweighs the prior, and a chain that
+comes there never leaves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaln, expit
 
-from vbmodels.state import FloatArray
+from vbmodels.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.quadrature import log_beta_binomial, log_mu
 from vbmodels.variants.rvd2.model import Errors, Global
+
+WIDEST = 200
+"""Most widths of an interval: far more than any adapted one needs."""
+WIDTHS = 4.0
+"""Widths are this many mean distances from draw to draw: 4/3 of a slice's length."""
+
+Density = Callable[[FloatArray, FloatArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -32,13 +46,13 @@ class Draws:
     ----------
     logit_mu, log_m
         [chain, draw, J].
-    acceptance
-        [3] shares of accepted moves: log M, mu blocked, mu given theta.
+    evaluations
+        Evaluations of the density of a location for one kept draw, on average.
     """
 
     logit_mu: FloatArray
     log_m: FloatArray
-    acceptance: FloatArray
+    evaluations: float
 
 
 def gibbs(
@@ -48,8 +62,8 @@ def gibbs(
     *,
     log_m_sd: float = 0.5,
     chains: int = 4,
-    burn_in: int = 1000,
-    draws: int = 2000,
+    burn_in: int = 200,
+    draws: int = 1000,
     thin: int = 1,
 ) -> Draws:
     """Sample mu_j and log M_j at given hyperparameters.
@@ -61,105 +75,107 @@ def gibbs(
     q
         A0, B0 and the mean of log M.
     rng
-        Source of randomness.
+        Source of randomness; one stream serves all chains and locations.
     log_m_sd
         sd of log M_j; 0 holds all M_j at exp(q.log_m).
     chains, burn_in, draws, thin
         Chains (from over-dispersed starts), sweeps left out, draws kept of each, and sweeps
         between kept draws.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):  # where M mu underflows; see `_accept`
-        runs = [
-            _chain(batch, q, seed, log_m_sd, burn_in, draws, thin) for seed in rng.spawn(chains)
-        ]
-    return Draws(
-        np.stack([run[0] for run in runs]),
-        np.stack([run[1] for run in runs]),
-        np.mean([run[2] for run in runs], axis=0),
-    )
-
-
-def _chain(
-    batch: Errors,
-    q: Global,
-    rng: np.random.Generator,
-    log_m_sd: float,
-    burn_in: int,
-    draws: int,
-    thin: int,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r, n = batch.r, batch.n
-    count = len(r)
+    r, n = np.tile(batch.r, (chains, 1)), np.tile(batch.n, (chains, 1))
+    count, free = len(r), log_m_sd > 0.0
     pooled = (r.sum(axis=1) + q.a0) / (n.sum(axis=1) + q.a0 + q.b0)
-    x = np.log(pooled) - np.log1p(-pooled) + rng.standard_normal(count)
-    log_m = q.log_m + log_m_sd * rng.standard_normal(count)
-    log_step = np.zeros((3, count))
-    accepted = np.zeros(3)
-    kept_x, kept_m = np.empty((draws, count)), np.empty((draws, count))
+    spread = rng.standard_normal((2, count))
+    at = np.stack([np.log(pooled) - np.log1p(-pooled) + spread[0], q.log_m + log_m_sd * spread[1]])
+    width = np.stack([np.ones(count), np.full(count, log_m_sd)])
+    kept = np.empty((2, draws, count))
+    evaluations = 0
 
-    def prior(x: FloatArray) -> FloatArray:
-        # The Jacobian of logit turns the exponents A0 - 1, B0 - 1 into A0, B0.
+    def log_density(x: FloatArray, log_m: FloatArray, rows: IntArray) -> FloatArray:
+        nonlocal evaluations
+        evaluations += len(rows)
         l1, l2 = log_mu(x)
-        return np.asarray(q.a0 * l1 + q.b0 * l2)
+        reads = log_beta_binomial(r[rows], n[rows], x[:, None], np.exp(log_m)[:, None])
+        value: FloatArray = reads.sum(axis=1) + q.a0 * l1 + q.b0 * l2
+        return value - 0.5 * ((log_m - q.log_m) / log_m_sd) ** 2 if free else value
 
-    def blocked(x: FloatArray, log_m: FloatArray) -> FloatArray:
-        m = np.exp(log_m)[:, None]
-        value: FloatArray = log_beta_binomial(r, n, x[:, None], m).sum(axis=1) + prior(x)
-        if log_m_sd > 0.0:
-            value -= 0.5 * ((log_m - q.log_m) / log_m_sd) ** 2
-        return value
-
-    for sweep in range(burn_in + draws * thin):
-        gain = 0.0 if sweep >= burn_in else 1.0 / (1.0 + sweep) ** 0.6
-        if log_m_sd > 0.0:
-            moved = log_m + np.exp(log_step[0]) * rng.standard_normal(count)
-            hit = _accept(rng, blocked(x, moved) - blocked(x, log_m), log_step[0], gain)
-            log_m = np.where(hit, moved, log_m)
-            accepted[0] += hit.mean() if gain == 0.0 else 0.0
-        moved = x + np.exp(log_step[1]) * rng.standard_normal(count)
-        hit = _accept(rng, blocked(moved, log_m) - blocked(x, log_m), log_step[1], gain)
-        x = np.where(hit, moved, x)
-        accepted[1] += hit.mean() if gain == 0.0 else 0.0
-        m = np.exp(log_m)[:, None]
-        log_theta, log_rest = _log_beta_draw(
-            rng, r + m * expit(x)[:, None], n - r + m * expit(-x)[:, None]
-        )
-
-        def given_theta(
-            x: FloatArray, m: FloatArray = m, lt: FloatArray = log_theta, lr: FloatArray = log_rest
-        ) -> FloatArray:
-            a, b = m * expit(x)[:, None], m * expit(-x)[:, None]
-            return np.asarray((a * lt + b * lr - betaln(a, b)).sum(axis=1) + prior(x))
-
-        moved = x + np.exp(log_step[2]) * rng.standard_normal(count)
-        hit = _accept(rng, given_theta(moved) - given_theta(x), log_step[2], gain)
-        x = np.where(hit, moved, x)
-        accepted[2] += hit.mean() if gain == 0.0 else 0.0
-        at, left_over = divmod(sweep - burn_in, thin)
-        if sweep >= burn_in and left_over == 0:
-            kept_x[at], kept_m[at] = x, log_m
-    return kept_x, kept_m, accepted / (draws * thin)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # see `_slice`
+        level = log_density(at[0], at[1], np.arange(count))
+        if not np.isfinite(level).all():
+            j = int(np.flatnonzero(~np.isfinite(level))[0]) % len(batch.r)
+            raise ValueError(
+                f"expected a finite posterior density at A0 = {q.a0}, B0 = {q.b0} and log M = "
+                f"{q.log_m}, got none at location {j}: {batch.r[j]} of {batch.n[j]} reads"
+            )
+        for sweep in range(burn_in + draws * thin):
+            gain = 0.0 if sweep >= burn_in else 1.0 / (1.0 + sweep) ** 0.6
+            if sweep == burn_in:
+                evaluations = 0
+            for which in (1, 0) if free else (0,):
+                step, level = _slice(rng, log_density, at, which, level, width[which])
+                at[which] += step
+                width[which] += gain * (WIDTHS * np.abs(step) - width[which])
+                np.maximum(width, 1e-6, out=width)
+            index, left_over = divmod(sweep - burn_in, thin)
+            if sweep >= burn_in and left_over == 0:
+                kept[:, index] = at
+    logit_mu, log_m = kept.reshape(2, draws, chains, -1).swapaxes(1, 2)
+    return Draws(logit_mu, log_m, evaluations / (draws * count))
 
 
-def _accept(
-    rng: np.random.Generator, log_ratio: FloatArray, log_step: FloatArray, gain: float
-) -> np.ndarray:
-    """Accept with probability min(1, ratio); move the log step towards 44 % acceptance."""
-    # No number where a density is 0 at both ends: such a move is not made.
-    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-    chance = np.exp(np.minimum(log_ratio, 0.0))
-    log_step += 3.0 * gain * (chance - 0.44)
-    return rng.random(len(log_ratio)) < chance
-
-
-def _log_beta_draw(
-    rng: np.random.Generator, a: FloatArray, b: FloatArray
+def _slice(
+    rng: np.random.Generator,
+    log_density: Density,
+    at: FloatArray,
+    which: int,
+    level: FloatArray,
+    width: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return log theta and log(1-theta), theta ~ Beta(a, b), also where theta underflows.
+    """Update one coordinate of every row; return the steps and the log densities after them.
 
-    log Gamma(a) draws by log Gamma(a + 1) draws plus log(U) / a.
+    Parameters
+    ----------
+    at
+        [2, K] points.
+    which
+        The coordinate to update.
+    level
+        [K] log density at the points.
+    width
+        [K] width of the interval that is widened.
+
+    Notes
+    -----
+    A density that is no number (M = 0 or infinite, beyond any prior) lies below every level.
     """
-    ga = np.log(rng.standard_gamma(a + 1.0)) - rng.standard_exponential(a.shape) / a
-    gb = np.log(rng.standard_gamma(b + 1.0)) - rng.standard_exponential(b.shape) / b
-    total = np.logaddexp(ga, gb)
-    return ga - total, gb - total
+
+    def inside(step: FloatArray, rows: IntArray) -> tuple[BoolArray, FloatArray]:
+        point = at[:, rows]
+        point[which] += step
+        found = log_density(point[0], point[1], rows)
+        return found > lowest[rows], found
+
+    count = len(level)
+    lowest = level - rng.standard_exponential(count)
+    below = -width * rng.random(count)
+    end = np.concatenate([below, below + width])
+    stride = np.concatenate([-width, width])
+    # At most WIDEST widths on both sides together, shared out at random (Neal, figure 3).
+    left = np.floor(WIDEST * rng.random(count))
+    allowed = np.concatenate([left, WIDEST - 1.0 - left])
+    ends = np.arange(2 * count)
+    while ends.size:
+        ends = ends[inside(end[ends], ends % count)[0] & (allowed[ends] > 0.0)]
+        end[ends] += stride[ends]
+        allowed[ends] -= 1.0
+    low, high = end[:count], end[count:]
+    step, after = np.zeros(count), level.copy()
+    rows = np.arange(count)
+    while rows.size:
+        trial = low[rows] + (high[rows] - low[rows]) * rng.random(rows.size)
+        good, found = inside(trial, rows)
+        step[rows[good]], after[rows[good]] = trial[good], found[good]
+        rows, trial = rows[~good], trial[~good]
+        low[rows] = np.where(trial < 0.0, trial, low[rows])
+        high[rows] = np.where(trial < 0.0, high[rows], trial)
+    return step, after

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, polygamma
 
+from vbmodels.special import log_rising
 from vbmodels.state import FloatArray, IntArray
 from vbmodels.variants.quadrature import log_mu
 
@@ -57,7 +58,7 @@ def beta_nodes(
 
 def _rising(a: FloatArray, r: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return (
-        gammaln(a + r) - gammaln(a),
+        log_rising(a, r),
         digamma(a + r) - digamma(a),
         polygamma(1, a + r) - polygamma(1, a),
     )
