@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import zipfile
@@ -27,8 +28,13 @@ VALUES: tuple[Any, ...] = (
 
 
 def damaged(name: str, seed: bytes, rng: Rng) -> bytes:
-    """Return a damaged copy of a file, by its name's ending as often as by its bytes."""
+    """Return a damaged copy of a file, by its name's ending as often as by its bytes.
+
+    Tables that a run keeps for itself are damaged by bytes alone: nobody writes them anew.
+    """
     kind = name.rpartition(".")[2]
+    if kind == "parquet" and ("/work/" in name or "/kept/" in name):
+        return _bytes(seed, rng)
     by_kind = {
         "parquet": _parquet, "json": _json, "npz": _npz, "yaml": _text, "csv": _text, "bed": _text,
         "fa": _text, "fai": _text,
@@ -105,7 +111,7 @@ def _changed(content: Any, rng: Rng) -> Any:
     inside = list(content) if isinstance(content, dict) else range(len(content)) if (
         isinstance(content, list)) else ()  # fmt: skip
     if not inside or rng.random() < 0.15:
-        return VALUES[int(rng.integers(0, len(VALUES)))]
+        return copy.deepcopy(VALUES[int(rng.integers(0, len(VALUES)))])
     at = inside[int(rng.integers(0, len(inside)))]
     if rng.random() < 0.2:
         if isinstance(content, dict) and rng.random() < 0.5:
