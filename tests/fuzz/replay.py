@@ -18,7 +18,9 @@ from tests.fuzz.kinds import Kind
 SECONDS = 60.0
 MEMORY = 8 * 2**30
 MOST_MESSAGE = 2000
-LEAKED = re.compile(r"Traceback|this should not have happened|Error: |Exception: |0x[0-9a-f]{10}")
+LEAKED = re.compile(
+    r"Traceback|this should not have happened|^\w*(Error|Exception): |0x[0-9a-f]{10}", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
