@@ -268,7 +268,11 @@ def _signed(body: dict[str, Any]) -> bytes:
 def _verified(content: bytes) -> dict[str, Any]:
     outer = from_json(content)
     text = outer.get("body", "") if isinstance(outer, dict) else ""
-    if not text or hashlib.sha256(text.encode()).hexdigest() != outer.get("sha256"):
+    if (
+        not text
+        or not isinstance(text, str)
+        or hashlib.sha256(text.encode()).hexdigest() != outer.get("sha256")
+    ):
         raise ValueError("its checksum does not match")
     body: dict[str, Any] = from_json(text)
     if body.get("format") != FORMAT:

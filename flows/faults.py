@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+_MOST = {"file": 300, "column": 100, "expected": 400, "found": 400, "remedy": 700}
+"""Characters of the parts of a sentence: a longer one came from an input, and is cut."""
+
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = _brief.maxlong = 100
+_brief.maxlevel = 3
+
+
+def shown(value: object) -> str:
+    """Return a value of an input as it stands in a message: its repr, the beginning of a long one.
+
+    >>> shown("a"), shown([1] * 100)
+    ("'a'", '[1, 1, 1, 1, 1, 1, ...]')
+    """
+    return _brief.repr(value)
+
+
+def _cut(part: str, text: str) -> str:
+    return text if len(text) <= _MOST[part] else f"{text[: _MOST[part] - 4]} ..."
 
 
 @dataclass(frozen=True)
@@ -23,13 +44,14 @@ class Fault:
     remedy: str | None = None
 
     def __str__(self) -> str:
-        where = self.file
+        where = _cut("file", self.file)
         if self.column is not None:
-            where += f", column {self.column}"
+            where += f", column {_cut('column', self.column)}"
         if self.row is not None:
             where += f", row {self.row}"
-        what = f"{where}: expected {self.expected}, found {self.found}"
-        return f"{what}; {self.remedy}" if self.remedy else what
+        expected, found = _cut("expected", self.expected), _cut("found", self.found)
+        what = f"{where}: expected {expected}, found {found}"
+        return f"{what}; {_cut('remedy', self.remedy)}" if self.remedy else what
 
 
 class RunError(Exception):

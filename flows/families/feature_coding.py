@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from flows import json_files, storage
 from flows.families.base import Each, Ingested
@@ -35,7 +35,7 @@ class AboutCells(json_files.Form):
 class Dictionary(json_files.Form):
     """The contents of ``columns.json``: the columns as they are modelled."""
 
-    columns: list[Column]
+    columns: list[Column] = Field(min_length=1)
 
     @model_validator(mode="before")
     @classmethod

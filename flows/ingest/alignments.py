@@ -6,6 +6,8 @@ An index that is missing is made among this machine's copies, never beside the u
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,6 +16,7 @@ import pysam
 from flows import storage
 from flows.settings import VariantSettings
 
+_one_at_a_time = threading.Lock()
 _GZIP, _WITH_FIELDS, _BGZF = b"\x1f\x8b", 4, b"BC"
 
 
@@ -38,8 +41,23 @@ def open_alignment(
         If it cannot be read, or has no index where one is wanted and none can be made.
     """
     reference = None if settings.fasta is None else local_fasta(settings.fasta)
-    local = indexed_alignment(path) if indexed else local_alignment(path)
-    return pysam.AlignmentFile(local, reference_filename=reference)
+    return _opened(indexed_alignment(path) if indexed else local_alignment(path), reference)
+
+
+def _opened(path: str, reference: str | None) -> pysam.AlignmentFile:
+    """Open a file; of one that is damaged pysam's half-made object goes without a word.
+
+    It complains on the terminal when it is collected, so that is done here.
+    """
+    with _one_at_a_time:
+        before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            return pysam.AlignmentFile(path, reference_filename=reference)
+        except (OSError, ValueError) as error:
+            failed = OSError(told(error))
+        finally:
+            sys.unraisablehook = before
+    raise failed
 
 
 def local_alignment(path: str) -> str:
@@ -50,11 +68,15 @@ def local_alignment(path: str) -> str:
 def indexed_alignment(path: str) -> str:
     """Return a local path of a BAM or CRAM with an index beside it."""
     local = local_alignment(path)
+    return local if own_index(local) else _with_index(path, local, pysam.index)
+
+
+def own_index(local: str) -> str | None:
+    """Return the index that stands beside a local BAM or CRAM, if there is one."""
     stem = os.path.splitext(local)[0]
-    ends = (".crai",) if local.endswith(".cram") else (".bai", ".csi")
-    if any(os.path.isfile(base + end) for base in (local, stem) for end in ends):
-        return local
-    return _with_index(path, local, pysam.index)
+    ends = (".crai",) if local.endswith(".cram") else (".csi", ".bai")
+    names = (base + end for end in ends for base in (local, stem))
+    return next((name for name in names if os.path.isfile(name)), None)
 
 
 def local_fasta(path: str) -> str:

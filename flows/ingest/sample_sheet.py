@@ -13,11 +13,13 @@ import pysam
 
 from flows import storage
 from flows.faults import Fault, InputError
+from flows.ingest.alignment_index import damage_of
 from flows.ingest.alignments import (
     indexed_alignment,
     is_out_of_order,
     local_alignment,
     open_alignment,
+    own_index,
     quiet,
     told,
 )
@@ -191,7 +193,9 @@ def _check_alignment(
                 found = f"{line.path} is truncated"
                 return [Fault(**where, expected="a whole BAM or CRAM file", found=found)]
             lengths = dict(zip(file.references, file.lengths, strict=True))
-        unfit = _without_index(line.path, where, settings)
+        unfit = _damaged_index(line.path, len(lengths)) or _without_index(
+            line.path, where, settings
+        )
         if unfit is not None:
             return [unfit]
     except storage.TransientStorageError:
@@ -229,6 +233,22 @@ def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
 
 def _read_fault(line: Alignment, error: Exception) -> str:
     return f"{line.path}, which cannot be read ({told(error)})"
+
+
+def _damaged_index(path: str, references: int) -> Fault | None:
+    """Say that the index beside a BAM is damaged; None where it is whole or there is none."""
+    local = local_alignment(path)
+    index = own_index(local)
+    if index is None or index.endswith(".crai"):
+        return None
+    damage = damage_of(index, local, references)
+    if damage is None:
+        return None
+    name = os.path.join(os.path.dirname(path), os.path.basename(index))
+    return Fault(
+        file=name, expected=f"a whole index of {path}", found=damage,
+        remedy=f"remove it, or make it again with: samtools index {path}",
+    )  # fmt: skip
 
 
 def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) -> Fault | None:

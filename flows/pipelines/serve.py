@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from flows import storage
 from flows.families.catalogue import PIPELINES, pipeline_named
-from flows.faults import Fault, InputError, RunError
+from flows.faults import Fault, InputError, RunError, shown
 from flows.pipelines import server
 from flows.settings import ComputeSettings
+from flows.settings.yaml import MOST_CHARACTERS, plain_values
 
 PORT = 4200
 
@@ -60,7 +60,7 @@ class Deployment(BaseModel):
             told = error.errors()[0]
             place = ".".join(map(str, told["loc"]))
             message = told["msg"][:1].lower() + told["msg"][1:]
-            raise ValueError(f"settings.{place}: {message}; found {told['input']!r}") from None
+            raise ValueError(f"settings.{place}: {message}; found {shown(told['input'])}") from None
         return self
 
 
@@ -90,8 +90,8 @@ def read_plan(path: str) -> Plan:
     """
     try:
         with open(path, encoding="utf-8") as file:
-            content = yaml.safe_load(file)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            content = plain_values(file.read(MOST_CHARACTERS + 1))
+    except (OSError, ValueError) as error:
         raise InputError([_fault(path, "a YAML file of deployments", _line(error))]) from error
     try:
         return Plan.model_validate(content)
@@ -181,7 +181,7 @@ def _told(path: str, problem: Any) -> Fault:
         file=path,
         column=".".join(map(str, problem["loc"])),
         expected=message[:1].lower() + message[1:],
-        found=found or repr(problem["input"]),
+        found=found or shown(problem["input"]),
     )
 
 

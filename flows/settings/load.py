@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, shown
 from flows.settings.base import ComputeSettings, RunSettings
+from flows.settings.yaml import MOST_CHARACTERS, plain_values
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -49,7 +49,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
                     Fault(
                         file="--set",
                         expected="key=value",
-                        found=repr(assignment),
+                        found=shown(assignment),
                         remedy="write --set fdr=0.1",
                     )
                 ]
@@ -62,50 +62,19 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         raise InputError([_fault(settings, problem) for problem in error.errors()]) from error
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML's plain values, where no name stands twice in a mapping."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """Refuse what the usual loader lets the last one win of."""
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        problem=f"the name {key.value} twice", problem_mark=key.start_mark
-                    )
-                seen.add(key.value)
-        return dict(super().construct_mapping(node, deep))
-
-
-def _parsed(text: str) -> Any:
-    """Read YAML; whatever is wrong with it is a `ValueError` of one line."""
-    try:
-        loader = _Loader(text)
-        try:
-            return loader.get_single_data()
-        finally:
-            loader.dispose()
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        mark = getattr(error, "problem_mark", None)
-        problem = problem.removeprefix("found ")
-        raise ValueError(f"{problem} (line {mark.line + 1})" if mark else problem) from error
-
-
 def _value(assignment: str, text: str) -> Any:
     try:
-        return _parsed(text)
+        return plain_values(text)
     except ValueError as error:
         remedy = "put text that is no number or list into quotes: --set 'language=\"x\"'"
-        expected = f"a value as YAML in {assignment!r}"
+        expected = f"a value as YAML in {shown(assignment)}"
         raise InputError([Fault("--set", expected, str(error), remedy=remedy)]) from error
 
 
 def _read_config(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
-            values = _parsed(file.read()) or {}
+            values = plain_values(file.read(MOST_CHARACTERS + 1)) or {}
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
@@ -116,7 +85,7 @@ def _read_config(path: str) -> dict[str, Any]:
             [Fault(file=path, expected="names with values", found=type(values).__name__)]
         )
     odd = [
-        Fault(path, "names of settings", repr(key), remedy="write the name as text")
+        Fault(path, "names of settings", shown(key), remedy="write the name as text")
         for key in values
         if not isinstance(key, str)
     ]
@@ -133,7 +102,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
             file="settings",
             column=name,
             expected="a known setting",
-            found=name,
+            found=name[:80],
             remedy=f"known are: {known}",
         )
     if problem["type"] == "value_error":
@@ -146,7 +115,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
         file="settings",
         column=name,
         expected=problem["msg"][:1].lower() + problem["msg"][1:],
-        found=repr(problem["input"]),
+        found=shown(problem["input"]),
     )
 
 

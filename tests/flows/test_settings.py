@@ -82,7 +82,7 @@ def test_addresses_are_taken(scheduler):
     [
         ("fdr=[1", "a value as YAML in 'fdr=[1', found expected ',' or ']'"),
         ("language=*x", "a value as YAML in 'language=*x', found undefined alias"),
-        ("language=2021-13-45", "month must be in 1..12"),
+        ("language=2021-13-45", "'2021-13-45', which is no timestamp"),
         ("language={a: 1, a: 2}", "the name a twice"),
     ],
 )
@@ -150,3 +150,58 @@ def test_a_memory_limit_goes_with_workers():
 def test_addresses_that_cannot_be_reached_are_refused(scheduler):
     with pytest.raises(InputError, match="is no address"):
         compute_settings(None, scheduler)
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}]\n"
+    for a, b in zip("abcdefg", "bcdefgh", strict=True)
+)
+"""Nine to the eighth words in 400 characters."""
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("!!bool x", "found 'x', which is no bool (line 1)"),
+        ("!!int ''", "found '', which is no int (line 1)"),
+        ("!!int 0x", "found '0x', which is no int (line 1)"),
+        ("!!float abc", "found 'abc', which is no float (line 1)"),
+        ("!!timestamp x", "found 'x', which is no timestamp (line 1)"),
+        ("2021-13-45", "found '2021-13-45', which is no timestamp (line 1)"),
+        ("!!map [1]", "expected a mapping node, but found sequence"),
+        ("!!binary é", "could not determine a constructor"),
+        ("0x_", "which is no int"),
+        ("9" * 5000, "9', which is no int"),
+        ("9" * 4000, "input should be"),
+        ("[" * 5000, "nested too deep"),
+        ("{? [1]: 2}", "unhashable"),
+        ("!!python/object/apply:os.system [id]", "could not determine a constructor"),
+        ("x" * 10**5, "input should be"),
+        ("&a [*a]", "values, as its aliases repeat them"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_no_yaml_leaks_a_python_error_or_is_echoed_whole(tmp_path, value, said):
+    config = tmp_path / "c.yaml"
+    config.write_text(f"fdr: {value}\n")
+    for found in (faults_of(str(config), []), faults_of(None, [f"fdr={value}"])):
+        assert said in found[0]
+        assert len(found[0]) < 2000
+        for leaked in ("invalid literal", "Exceeds the limit", "list index", "NoneType"):
+            assert leaked not in found[0]
+
+
+def test_aliases_cannot_make_a_long_message(tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text(BOMB)
+    (found,) = faults_of(str(config), [])
+    assert "aliases" in found
+    assert len(found) < 500
+    # What aliases repeat within reason is taken, and shown in brief where it is wrong.
+    config.write_text("window: &a [1, 2]\nfdr: *a\n")
+    assert len(faults_of(str(config), [])) == 2
+
+
+def test_a_config_without_an_end_is_refused():
+    with pytest.raises(InputError, match="more than 1,048,576 characters"):
+        load(KeywordSettings, "/dev/zero", [])

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
+from flows.ingest.alignment_index import damage_of
 from flows.publish.run import open_run
 from tests.flows.variant_files import (
     CONTIGS,
@@ -178,3 +179,32 @@ def test_counting_one_strand_says_that_the_filter_did_not_run(capsys, reads, tmp
     with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
         assert "strand_bias: reads of the forward strand alone were counted" in str(vcf.header)
     assert not any("strand_bias" in w for w in record.warnings)  # it was asked for
+
+
+@pytest.mark.parametrize("kind", [".bai", ".csi"])
+def test_a_damaged_index_is_told_before_htslib_reads_it(capsys, reads, tmp_path, kind):
+    """One odd byte of an index can end htslib or keep it busy for ever."""
+    folder = tmp_path / "data"
+    bam, index = folder / "a.bam", folder / f"a.bam{kind}"
+    if kind == ".csi":
+        (folder / "a.bam.bai").unlink()
+        pysam.index("-c", str(bam))
+    whole = index.read_bytes()
+    assert damage_of(str(index), str(bam), len(CONTIGS)) is None
+    assert check(capsys, reads, fasta=folder / "ref.fa")[0] == 0
+    plain = whole if kind == ".bai" else gzip.decompress(whole)
+    rng = np.random.default_rng(0)
+    damaged = [plain[:20], plain[:-1], b"", plain + b"x", plain.replace(plain[:4], b"ABCD")]
+    for at in rng.integers(4, len(plain) - 8, 40):
+        damaged.append(plain[:at] + b"\xff\xff\xff\x7f" + plain[at + 4 :])
+    found = []
+    for content in damaged:
+        index.write_bytes(content if kind == ".bai" else gzip.compress(content))
+        found.append(damage_of(str(index), str(bam), len(CONTIGS)))
+    assert all(found[:5])
+    assert sum(f is not None for f in found) > 35
+    index.write_bytes(b"BAI\x01\xff\xff\xff\x7f")
+    code, _, err = check(capsys, reads, fasta=folder / "ref.fa")
+    assert code == 2
+    assert f"a.bam{kind}: expected a whole index of" in err
+    assert "samtools index" in err

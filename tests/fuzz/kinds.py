@@ -1,0 +1,196 @@
+"""What can be damaged: small valid inputs of every kind, and the command that reads each."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pysam
+
+from flows.cli import main
+from flows.families.catalogue import pipeline_named
+from flows.pipelines.run import run_pipeline
+from flows.pipelines.stages import Plain
+from flows.settings import ComputeSettings
+from tests.flows.variant_files import write_bam, write_fasta, write_sheet
+
+ROWS = {"keywords": 12, "bags": 14, "variants": 24, "features": 30, "experts": 40}
+SETTINGS = {
+    "keywords": {"max_iter": 3, "keyword_rate": 0.3},
+    "bags": {"max_iter": 3},
+    "variants": {"max_iter": 2},
+    "features": {"max_iter": 2, "n_features": 2},
+    "experts": {"n_experts": 2, "inference": "cavi", "max_iter": 3},
+}
+TABLES = {
+    "keywords": "documents.parquet",
+    "bags": "bags.parquet",
+    "variants": "counts.parquet",
+    "features": "table.parquet",
+    "experts": "table.parquet",
+}
+CONFIG = """fdr: 0.1
+keyword_rate: 0.3
+window: 2
+language: english
+max_iter: 3
+partitions: 2
+"""
+BED = "# targets\nchr1\t0\t40\tname\t0\t+\nchr2\t10\t90\n"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One file that is damaged, among the others that a command needs.
+
+    Attributes
+    ----------
+    name
+        Of the kind, and of its folder in the corpus.
+    base
+        The folder of all files; a copy is where it was made, as runs know their inputs by path.
+    here
+        Where it was made.
+    file
+        The path of the one that is damaged, in that folder.
+    command
+        The arguments of the command; every ``@`` stands for the folder.
+    """
+
+    name: str
+    base: Path
+    here: Path
+    file: str
+    command: tuple[str, ...]
+
+    @property
+    def seed(self) -> bytes:
+        """The undamaged file."""
+        return (self.base / self.file).read_bytes()
+
+
+class _Stopped(Plain):
+    """Stages that are stopped when one begins."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at = at
+
+    def call(self, name, function, *args):
+        if name == self.at:
+            raise KeyboardInterrupt
+        return super().call(name, function, *args)
+
+
+def options(name: str) -> tuple[str, ...]:
+    """Return the settings of a small run, and that it is not recorded."""
+    given = (("--set", f"{key}={value}") for key, value in SETTINGS[name].items())
+    return ("--no-record", *(word for pair in given for word in pair))
+
+
+def quietly(*arguments: object) -> None:
+    """Run a command that must succeed."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main([str(a) for a in arguments])
+    except SystemExit as stopped:
+        if stopped.code:
+            raise AssertionError(f"{arguments}: {err.getvalue()}") from stopped
+
+
+def prepare(folder: Path) -> list[Kind]:
+    """Write valid inputs, fit, stop and count; return every kind of damaged file."""
+    made = _made(folder / "here")
+    (folder / "here").rename(folder / "base")
+    return [replace(k, base=folder / "base" / k.here.name) for k in made]
+
+
+def _made(folder: Path) -> list[Kind]:
+    kinds: list[Kind] = []
+    for name in ROWS:
+        kinds += _family(name, folder / name)
+    kinds += _reads(folder / "reads")
+    settings = folder / "settings"
+    settings.mkdir(parents=True)
+    shutil.copy(folder / "keywords" / "in.parquet", settings / "in.parquet")
+    (settings / "settings.yaml").write_text(CONFIG)
+    command = ("check", "keywords", "@/in.parquet", "--config", "@/settings.yaml")
+    return [*kinds, Kind("settings", settings, settings, "settings.yaml", command)]
+
+
+def _family(name: str, folder: Path) -> list[Kind]:
+    """A family's table; what a finished run keeps for scoring; what a stopped one keeps."""
+    folder.mkdir(parents=True)
+    simulated = folder / "simulated"
+    pipeline_named(name).simulate(str(simulated), ROWS[name], 1)
+    shutil.copy(simulated / TABLES[name], folder / "in.parquet")
+    shutil.rmtree(simulated)
+    run = (name, "@/in.parquet", "@/out", *options(name))
+    kinds = [Kind(f"{name}-table", folder, folder, "in.parquet", run)]
+    quietly(name, folder / "in.parquet", folder / "fitted", *options(name))
+    score = ("score", "@/fitted", "@/in.parquet", "@/out", "--no-record")
+    kept = _files(folder / "fitted", ("posterior", "run.json", "latest.json"))
+    kinds += [Kind(f"{name}-posterior", folder, folder, file, score) for file in kept]
+    kinds += _stopped(name, folder)
+    since = (*run[:2], "@/fitted", *run[3:], "--since", "latest")
+    notes = _files(folder / "fitted", ("/kept/",))
+    return kinds + [Kind(f"{name}-since", folder, folder, file, since) for file in notes]
+
+
+def _stopped(name: str, folder: Path) -> list[Kind]:
+    family = pipeline_named(name)
+    with contextlib.suppress(KeyboardInterrupt):
+        run_pipeline(
+            family, _Stopped("score"), str(folder / "in.parquet"), str(folder / "stopped"),
+            family.settings(**SETTINGS[name], checkpoint_every=1), ComputeSettings(), None,
+        )  # fmt: skip
+    (run_id,) = os.listdir(folder / "stopped" / "runs")
+    resume = (name, "@/in.parquet", "@/stopped", *options(name), "--set", "checkpoint_every=1")
+    return [
+        Kind(f"{name}-stopped", folder, folder, file, (*resume, "--resume", run_id))
+        for file in _files(folder / "stopped", ("",))
+    ]
+
+
+def _files(folder: Path, wanted: tuple[str, ...]) -> list[str]:
+    found = sorted(p.relative_to(folder.parent).as_posix() for p in folder.rglob("*")
+                   if p.is_file())  # fmt: skip
+    return [path for path in found if any(part in path for part in wanted)]
+
+
+def _reads(folder: Path) -> list[Kind]:
+    folder.mkdir(parents=True)
+    write_fasta(folder / "ref.fa")
+    pysam.faidx(str(folder / "ref.fa"))
+    reads = [(c, 20 * i, 50, 0, -1, f"r{c}-{i}", 30) for c in range(3) for i in range(4)]
+    for name in ("a.bam", "b.bam"):
+        write_bam(folder / name, reads)
+    write_sheet(folder)
+    (folder / "targets.bed").write_text(BED)
+    command = (
+        "variants", "@/sheet.csv", "@/out", *options("variants"), "--set", "fasta=@/ref.fa",
+        "--set", "bed=@/targets.bed",
+    )  # fmt: skip
+    files = ("sheet.csv", "targets.bed", "ref.fa", "ref.fa.fai", "a.bam", "a.bam.bai")
+    return [
+        Kind(f"reads-{file.replace('.', '-')}", folder, folder, file, command) for file in files
+    ]
+
+
+def small_table(columns: dict[str, object]) -> bytes:
+    """Return a Parquet file of some columns."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue().to_pybytes()
+
+
+Mutator = Callable[[bytes, np.random.Generator], bytes]
