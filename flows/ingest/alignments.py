@@ -50,14 +50,19 @@ def _opened(path: str, reference: str | None) -> pysam.AlignmentFile:
     It complains on the terminal when it is collected, so that is done here.
     """
     with _one_at_a_time:
-        before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        before = sys.excepthook, sys.unraisablehook
+        sys.excepthook = sys.unraisablehook = _say_nothing
         try:
             return pysam.AlignmentFile(path, reference_filename=reference)
         except (OSError, ValueError) as error:
             failed = OSError(told(error))
         finally:
-            sys.unraisablehook = before
+            sys.excepthook, sys.unraisablehook = before
     raise failed
+
+
+def _say_nothing(*_: object) -> None:
+    """Take the place of what prints an error that nobody can catch."""
 
 
 def local_alignment(path: str) -> str:
