@@ -11,7 +11,14 @@ from flows.lock import claim
 from flows.pipelines import asked
 from flows.pipelines import since as incremental
 from flows.pipelines.outcome import outcome
-from flows.publish.run import PublishError, RunPlace, name_latest, read_record
+from flows.publish.run import (
+    PublishError,
+    RunPlace,
+    later_than,
+    name_latest,
+    read_record,
+    remove_work,
+)
 from flows.settings import RunSettings
 from flows.storage import StorageError
 
@@ -26,7 +33,10 @@ def is_complete(place: RunPlace) -> bool:
 
 
 def publish_again(family: Family, place: RunPlace) -> dict[str, Any]:
-    """Do what is left of a complete run: name it the latest."""
+    """Do what is left of a complete run: name it the latest, unless a later one is.
+
+    It may have been published before that one, and only its working files were left.
+    """
     record = read_record(place)
     if record.pipeline != family.name:
         raise InputError(
@@ -40,8 +50,15 @@ def publish_again(family: Family, place: RunPlace) -> dict[str, Any]:
         )
     storage.remove_debris(place.root)
     with claim(place.work, place.run_id):
-        name_latest(place, record)
-    return outcome(place, record, "The run was complete when it was stopped; it is published now.")
+        later = later_than(place)
+        if later is None:
+            name_latest(place, record)
+        else:
+            remove_work(place)
+    became = (
+        "it is published now" if later is None else f"run {later}, which is later, stays latest"
+    )
+    return outcome(place, record, f"The run was complete when it was stopped; {became}.")
 
 
 def refuse_nothing(place: RunPlace) -> None:

@@ -219,11 +219,28 @@ def name_latest(place: RunPlace, record: RunRecord) -> None:
     latest = json_files.dumped(Latest(run_id=place.run_id, pipeline=record.pipeline))
     # By way of the run's own folder: what a kill leaves of it then goes with that.
     storage.write_bytes(storage.join(place.target, _LATEST), latest, aside=place.work)
+    remove_work(place)
+
+
+def remove_work(place: RunPlace) -> None:
+    """Remove the working files of a run that is published."""
     lock.rest(place.work)
     try:
         storage.delete(place.work)
     except StorageError as error:
         log.warning("run %s is published, but its lock stays: %s", place.run_id, error)
+
+
+def later_than(place: RunPlace) -> str | None:
+    """Return the latest run of a target if it began in a later second than this one did."""
+    try:
+        latest = _latest(place.target)
+    except storage.TransientStorageError:
+        raise
+    except StorageError:
+        return None
+    seconds = len("20260102T030405")
+    return latest if latest[:seconds] > place.run_id[:seconds] else None
 
 
 def is_latest(place: RunPlace) -> bool:

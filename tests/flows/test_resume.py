@@ -256,6 +256,22 @@ def test_a_finished_run_is_not_made_the_latest_again(source, tmp_path):
     assert json.loads((target / "latest.json").read_text())["run_id"] == second["run_id"]
 
 
+def test_working_files_that_were_left_do_not_bring_an_old_run_back(source, tmp_path):
+    """The very last call of a published run may fail: its folder of work then stays."""
+    target = tmp_path / "out"
+    first = go(source, target)["run_id"]
+    time.sleep(1.1)  # ids tell seconds
+    second = go(source, target)["run_id"]
+    (target / "runs" / first / "work").mkdir()
+    lines = go(source, target, first)["lines"]
+    assert f"run {second}, which is later, stays latest" in lines[0]
+    assert json.loads((target / "latest.json").read_text())["run_id"] == second
+    assert not (target / "runs" / first / "work").exists()
+    # Without a later one it is named again.
+    (target / "runs" / second / "work").mkdir()
+    assert "it is published now" in go(source, target, second)["lines"][0]
+
+
 def test_a_run_that_was_stopped_after_it_was_published_says_so(source, tmp_path, monkeypatch):
     def interrupts(*args):
         raise KeyboardInterrupt
