@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-processor test-slow fuzz soak docs reproduce lint lock dist clean
+.PHONY: demo test test-processor test-site test-slow fuzz soak docs reproduce lint lock dist clean
 
 # Made anew when the lock changes; the stamp is written last, so a half-made one is not taken.
 # The lock is complete, so nothing is resolved anew (--no-deps): pip would otherwise look at
@@ -27,6 +27,10 @@ test: $(VENV)/.installed
 test-processor: $(VENV)/.installed
 	$(BIN)/python -m tests.processor -q -n 2 --dist worksteal tests/models \
 		tests/contract/test_contract.py -k "not partitions and not executors"
+
+# The documentation without its executed gallery; warnings are errors.
+test-site: $(VENV)/.installed
+	$(BIN)/python -m pytest -q -m slow tests/test_docs.py
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow --timeout 3600 -o faulthandler_timeout=4000

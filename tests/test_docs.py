@@ -103,6 +103,7 @@ def test_example_runs(script, monkeypatch, tmp_path):
     plt.close("all")
 
 
+@pytest.mark.slow  # a minute; CI runs it by itself (make test-site)
 def test_site_builds_without_a_warning(tmp_path):
     """Warnings are errors; the gallery's scripts have their own test above."""
     copy = tmp_path / "tree"
