@@ -6,7 +6,7 @@ isolate of a virus, a shifted plasmid): then every difference would look like a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pysam
@@ -59,7 +59,9 @@ def mismatch_faults(
     ]
 
 
-def _sample(file, wanted, settings):  # type: ignore[no-untyped-def]
+def _sample(
+    file: pysam.AlignmentFile, wanted: Sequence[Region], settings: VariantSettings
+) -> Iterator[tuple[pysam.AlignedSegment, str]]:
     """Yield (read, contig of the FASTA) at places spread over the regions of some contigs."""
     contigs = list(dict.fromkeys(region.contig for region in wanted))
     step = max(1, -(-len(contigs) // CONTIGS))

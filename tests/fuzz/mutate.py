@@ -33,7 +33,7 @@ def damaged(name: str, seed: bytes, rng: Rng) -> bytes:
     Tables that a run keeps for itself are damaged by bytes alone: nobody writes them anew.
     """
     kind = name.rpartition(".")[2]
-    if kind == "parquet" and ("/work/" in name or "/kept/" in name):
+    if kind == "parquet" and {"work", "kept"} & set(name.split("/")):
         return _bytes(seed, rng)
     by_kind = {
         "parquet": _parquet, "json": _json, "npz": _npz, "yaml": _text, "csv": _text, "bed": _text,
