@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,8 +55,8 @@ class Record:
 class Soak:
     """Sources, what runs of them publish, and a cluster that is made anew when it is gone."""
 
-    def __init__(self, folder: Path, disks: bool) -> None:
-        self.folder, self.disks = folder, disks
+    def __init__(self, folder: Path, disks: bool, forms: Sequence[str] = FORMS) -> None:
+        self.folder, self.disks, self.forms = folder, disks, forms
         self.record = Record()
         self.sources = {
             name: pipelines.simulate(name, str(folder / "data" / name))
@@ -85,7 +85,7 @@ class Soak:
     def round(self, seed: int) -> None:
         """Play one round; what is wrong is recorded."""
         draw = random.Random(seed)
-        name, form = draw.choice(list(self.sources)), draw.choice(FORMS)
+        name, form = draw.choice(list(self.sources)), draw.choice(self.forms)
         target = self.folder / f"target{seed}"
         target.mkdir()
         small = self.disks and draw.random() < 0.3
@@ -304,13 +304,15 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None, help="of the first round")
     parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--form", choices=FORMS, help="where runs compute; drawn by default")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else int(time.time()) % 1_000_000
+    forms = FORMS if given.form is None else (given.form,)
     began = time.monotonic()
     prepare()
     with tempfile.TemporaryDirectory(prefix="vbflows-soak-") as folder:
         (Path(folder) / "mount").mkdir()
-        soak = Soak(Path(folder), can_mount(Path(folder) / "mount"))
+        soak = Soak(Path(folder), can_mount(Path(folder) / "mount"), forms)
         try:
             while (
                 soak.record.faults < given.faults and time.monotonic() - began < 60 * given.minutes
