@@ -12,7 +12,14 @@ from scipy import stats
 from scipy.special import expit, ive, log_softmax, softmax
 
 from tests.contract.bmem import angular_draws, beside_sampler, normal_draws
-from tests.contract.case_bmem_marginal import batches, cut, evidence_of_one, evidence_of_two, tiny
+from tests.contract.case_bmem_marginal import (
+    AT_THE_ENDS,
+    batches,
+    cut,
+    evidence_of_one,
+    evidence_of_two,
+    tiny,
+)
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -222,6 +229,7 @@ def _case(
         "model": partial(model, k, prior, gate_bound, omega),
         "batches": batches,
         "tiny": tiny,
+        "extremes": AT_THE_ENDS,
         "global_step": GlobalStep(
             coordinates=Coordinates(to_vector=global_vector, from_vector=global_from_vector),
             at="fixed_point" if angular or omega else "step",

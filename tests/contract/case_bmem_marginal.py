@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logsumexp
 
+from tests.contract import ends
 from tests.contract.bmem import beside_sampler
 from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts, Search
@@ -107,6 +109,14 @@ def point_draws(q: Search, rng: np.random.Generator, size: int) -> tuple[FloatAr
     return v[:, 0], v[:, 1]
 
 
+AT_THE_ENDS = Extremes(
+    tables=ends.tables_of_rows,
+    empty=ends.no_rows,
+    plain="it has no compiled loops: NumPy is all",
+    refused={"one row alone": "expected rows with the label 1 and rows with the label 0"},
+)
+
+
 def _case(
     name: str, model: Any, evidence: Evidence, recovery: Recovery | str, sampler: Sampler
 ) -> Case:
@@ -115,6 +125,7 @@ def _case(
         model=model,
         batches=batches,
         tiny=tiny,
+        extremes=AT_THE_ENDS,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=to_vector, from_vector=from_vector),
             at="fixed_point",

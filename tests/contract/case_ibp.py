@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from tests.contract import ends
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -20,6 +21,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import (
     ALPHA,
     BIAS,
@@ -166,12 +168,20 @@ POINTS = (
     "evidence nor moments of the posterior; the plain form answers with them fixed"
 )
 
+AT_THE_ENDS = Extremes(
+    tables=ends.tables_of_features,
+    empty=ends.no_features,
+    plain="it has no compiled loops: NumPy is all",
+    infinite=frozenset({"value", "bounds", "yardstick"}),  # of a start that has not been judged yet
+)
+
 CASES = [
     Case(
         name="ibp polya-gamma",
         model=plain,
         batches=batches,
         tiny=tiny,
+        extremes=AT_THE_ENDS,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=global_vector, from_vector=global_from),
             at="fixed_point",
@@ -194,6 +204,7 @@ CASES = [
         model=learned,
         batches=batches,
         tiny=tiny,
+        extremes=AT_THE_ENDS,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=learned_vector, from_vector=learned_from),
             at="fixed_point",
@@ -212,6 +223,7 @@ CASES = [
         model=raced,
         batches=batches,
         tiny=tiny,
+        extremes=AT_THE_ENDS,
         global_step=SAME,
         local_step=SAME,
         monte_carlo=SAME,

@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
+from tests.contract import ends
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -21,6 +22,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.mil.batch import Bags, Instances, bags, split
 from vbmodels.mil.gp_data import MultiLabelBags
@@ -226,6 +228,19 @@ MU = Coordinates(
 STATELESS = "a partition keeps no parameters: q(m) follows from q(w) in closed form"
 
 
+AT_THE_ENDS = Extremes(
+    tables=ends.tables_of_bags,
+    empty=ends.no_bags,
+    plain="it has no compiled loops: NumPy is all",
+    infinite=frozenset({"clip"}),  # of features that are not clipped
+)
+OF_TWO_CLASSES = replace(
+    AT_THE_ENDS,
+    tables=lambda: {name: ends.classes(at) for name, at in ends.tables_of_bags().items()},
+    empty=ends.no_labelled_bags,
+)
+
+
 def probit_case(
     name: str,
     model: Any,
@@ -242,6 +257,7 @@ def probit_case(
         model=lambda: model,
         batches=batches,
         tiny=tiny,
+        extremes=AT_THE_ENDS,
         global_step=GlobalStep(coordinates=MU, at="fixed_point", max_iter=20_000),
         local_step=STATELESS,
         monte_carlo=probit_monte_carlo(options, model.collapsed),
@@ -403,6 +419,7 @@ CASES = [
         ),
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
+        extremes=OF_TWO_CLASSES,
         global_step=SEE,
         local_step=STATELESS,
         monte_carlo=SEE,
@@ -419,6 +436,7 @@ CASES = [
         model=DirectGP,
         batches=documents,
         tiny=lambda seed: documents(seed, 2),
+        extremes=AT_THE_ENDS,
         global_step=SEE_GAUSSIAN,
         local_step=STATELESS,
         monte_carlo=SEE_GAUSSIAN,
@@ -436,6 +454,7 @@ CASES = [
         ),
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
+        extremes=OF_TWO_CLASSES,
         global_step=SEE,
         local_step=STATELESS,
         monte_carlo=SEE,
@@ -450,6 +469,7 @@ CASES = [
         model=lambda: LOGISTIC,
         batches=batches,
         tiny=tiny,
+        extremes=AT_THE_ENDS,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=logistic_to_vector, from_vector=logistic_from_vector),
             at="fixed_point",

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp, roots_jacobi
 
+from tests.contract import ends
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -19,6 +20,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledGlobal, PooledLocal, PooledVBSS
@@ -332,6 +334,13 @@ def case(intercepts: bool) -> Case:
         model=with_intercepts if intercepts else plain,
         batches=batches,
         tiny=tiny,
+        extremes=Extremes(
+            tables=lambda: ends.tables_of_documents(4),
+            empty=ends.no_documents,
+            plain="it has no compiled loops: NumPy is all",
+            # Of documents whose keywords are all known; of features that are left out.
+            infinite=frozenset({"log_c", "scale"}),
+        ),
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=plain().to_vector, from_vector=plain().from_vector)
         ),

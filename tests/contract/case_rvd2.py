@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
+from tests.contract import ends
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -19,6 +21,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.state import FloatArray
 from vbmodels.variants.rvd2.gibbs import gibbs
@@ -142,6 +145,11 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         model=lambda: model,
         batches=batches,
         tiny=tiny,
+        extremes=Extremes(
+            tables=ends.tables_of_errors,
+            empty=ends.no_errors,
+            plain=lambda: replace(model, compiled=False),
+        ),
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=model.to_vector, from_vector=model.from_vector),
             # A shared M takes guarded Newton steps: only the end of a fit is stationary.

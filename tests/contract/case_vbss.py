@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from tests.contract import ends
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -28,6 +29,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.coordinate import Factors
 from vbmodels.keywords.documents import batch_of, fit_documents
@@ -294,6 +296,11 @@ def case(name: str, **options: Any) -> Case:
         model=lambda: hooks.model,
         batches=batches,
         tiny=tiny,
+        extremes=Extremes(
+            tables=lambda: ends.tables_of_documents(1),
+            empty=ends.no_documents,
+            plain="it has no compiled loops: NumPy is all",
+        ),
         global_step="Every parameter belongs to a document; the global state only counts.",
         local_step=LocalStep(
             coordinates=Coordinates(to_vector=to_vector, from_vector=from_vector), repeats=200

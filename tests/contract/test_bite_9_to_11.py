@@ -1,0 +1,74 @@
+"""Items 9 to 11 bite: bugs planted in the toy are caught, each by the check that is named here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.contract import extremes, toy
+from tests.contract.case_toy import CASE
+from vbmodels.cavi import NonFiniteBound
+from vbmodels.expfam import Gamma
+
+
+class MeanOfRows(toy.Toy):
+    """What a partition reports is divided by its own number of rows, which may be 0."""
+
+    def observe(self, batch):
+        seen = super().observe(batch)
+        with np.errstate(invalid="ignore"):
+            return replace(seen, total=float(np.float64(seen.total) / seen.groups) * seen.groups)
+
+
+class CountsPartitions(toy.Toy):
+    """Every partition counts one group more than it has."""
+
+    def suff_stats(self, q, batch, local):
+        return super().suff_stats(q, batch, local) + toy.Sums(1.0, 0.0, 0.0, 0.0)
+
+
+class SquaresOverflow(toy.Toy):
+    """A logarithm of the data's spread, which is 0 where they are constant."""
+
+    @staticmethod
+    def squares(batch, z):
+        with np.errstate(divide="ignore"):
+            return toy.Toy.squares(batch, z) + 0.0 * np.log(np.ptp(batch.y))
+
+
+class OneRowLess(toy.Toy):
+    """The compiled loop leaves the last row of a partition as it found it."""
+
+    def local_step(self, q, batch, local):
+        new = super().local_step(q, batch, local)
+        rate = new.lam.rate.copy()
+        rate[-1] = self.d0
+        return replace(new, lam=Gamma(new.lam.shape, rate))
+
+
+@pytest.mark.parametrize("bug", [MeanOfRows, CountsPartitions])
+def test_partitions_without_rows_that_matter_are_caught(bug):
+    said = r"partitions without rows changed|the bound became nan"
+    with pytest.raises((AssertionError, NonFiniteBound), match=said):
+        extremes.check_empty(replace(CASE, model=bug), CASE.extremes.empty)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_that_are_not_finite_are_caught():
+    with pytest.raises((AssertionError, NonFiniteBound), match=r"a constant|bound became nan"):
+        extremes.check_finite(replace(CASE, model=SquaresOverflow), CASE.extremes)
+
+
+def test_a_refusal_that_does_not_come_is_caught():
+    item = replace(CASE.extremes, refused={"a million": "no such sentence"})
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        extremes.check_finite(CASE, item)
+
+
+def test_compiled_loops_that_miss_a_row_are_caught():
+    item = replace(CASE.extremes, plain=toy.Toy)
+    extremes.check_compiled(CASE, item)
+    with pytest.raises(AssertionError, match="is not the plain form's"):
+        extremes.check_compiled(replace(CASE, model=OneRowLess), item)
