@@ -15,6 +15,7 @@ from tests.contract.bmem import angular_draws, beside_sampler, normal_draws
 from tests.contract.case_bmem_marginal import (
     AT_THE_ENDS,
     batches,
+    by_prediction,
     cut,
     evidence_of_one,
     evidence_of_two,
@@ -230,6 +231,7 @@ def _case(
         "batches": batches,
         "tiny": tiny,
         "extremes": AT_THE_ENDS,
+        "agreement": by_prediction(60),
         "global_step": GlobalStep(
             coordinates=Coordinates(to_vector=global_vector, from_vector=global_from_vector),
             at="fixed_point" if angular or omega else "step",

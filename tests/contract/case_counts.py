@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from docs.counts_model import Counts, Global, GroupedCounts, Local
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -123,6 +124,7 @@ CASE = Case(
         empty=lambda full: Counts(full.y[:0]),
         plain="it has no compiled loops: NumPy is all",
     ),
+    agreement=Agreement(published=lambda model, q, batch, local: local.lam.mean),
     global_step=GlobalStep(
         coordinates=Coordinates(
             to_vector=global_vector,

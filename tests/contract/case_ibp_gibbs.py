@@ -10,14 +10,15 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from tests.contract import ends
+from tests.contract.agreement import Agreement
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import ALPHA, BIAS, LEVELS, WEIGHT, tiny
 from vbmodels.cavi import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
-from vbmodels.features.gibbs import GibbsGlobal, GibbsIBP
+from vbmodels.features.gibbs import GibbsGlobal, GibbsIBP, score_rows
 from vbmodels.features.kernels import draw_features, draw_omega, row_keys
-from vbmodels.features.simulate import simulate_table
+from vbmodels.features.simulate import simulate_images, simulate_table
 
 K = 2
 
@@ -119,6 +120,11 @@ def kernels_and_their_laws() -> Iterator[tuple[str, Any, Any]]:
         yield f"omega's mean at {psi} is off by over 4 errors", max(abs(off), 4.0), 4.0
 
 
+def images(rows: int) -> list[FeatureBatch]:
+    codes, _ = simulate_images(np.random.default_rng(0), n_rows=rows)
+    return split_rows(codes, np.full(36, 2), 2, grouped=False)
+
+
 CASE = Case(
     name="ibp gibbs",
     model=model,
@@ -129,6 +135,16 @@ CASE = Case(
         empty=ends.no_features,
         plain="its draws come from compiled streams alone: kernels are compared one by one",
         kernels=kernels_and_their_laws,
+    ),
+    agreement=Agreement(
+        model=lambda: GibbsIBP(4, chains=1, warmup=60, draws=120, keep=120),
+        batches=lambda: images(60),
+        published=lambda model, q, batch, local: local.chains[0].chance / model.draws,
+        scored=lambda model, q, batch: score_rows(model, q, batch).chains[0].chance / model.keep,
+        max_iter=1000,
+        cold=False,
+        largest=0.3,
+        because="both are means over draws, of the chain and of rows drawn anew at its weights",
     ),
     global_step="The step draws; no parameter stands at an optimum.",
     local_step="The step draws; no parameter stands at an optimum.",

@@ -67,6 +67,8 @@ CASE = Case(
         sweeps=10,
     ),
     undivided="Every flip needs all rows: several partitions are refused (test_ibp_laplace).",
+    agreement="Rows of the fit are told the shares of the chain's draws, new rows q(z) at the "
+    "weights that it ends with: two answers, both stated in docs/pipelines/features.md.",
     global_step="The chain draws Z with the weights integrated out; there is no parameter.",
     local_step="The step draws; no parameter stands at an optimum.",
     monte_carlo="A sampler has no bound to compare with a definition.",

@@ -153,6 +153,8 @@ def case(gauge: str) -> Case:
             empty=ends.no_features,
             plain="it has no compiled loops: NumPy is all",
         ),
+        agreement="Its rows are never published: its weights are polished by the Polya-Gamma form, "
+        "whose row asks for them.",
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=hooks.to_vector, from_vector=hooks.from_vector),
             at="fixed_point",

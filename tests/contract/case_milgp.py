@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from tests.contract import ends
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -241,6 +242,31 @@ OF_TWO_CLASSES = replace(
 )
 
 
+def unlabelled(batch: Bags | MultiLabelBags) -> Any:
+    """Return the bags as a score sees them: without labels."""
+    if isinstance(batch, MultiLabelBags):
+        return MultiLabelBags(unlabelled(batch.bags), np.full_like(batch.labels, -1))
+    return replace(batch, label=np.full_like(batch.label, -1))
+
+
+def predicted(tell: Callable[[Any, Any, Any], FloatArray]) -> Agreement:
+    return Agreement(
+        published=lambda model, q, batch, local: tell(model, q, batch),
+        scored=tell,
+        hidden=unlabelled,
+        tol=1e-8,
+        atol=1e-10,
+    )
+
+
+PREDICTED = predicted(
+    lambda model, q, batch: np.concatenate(
+        [one.probability for one in predict(model.posterior(q), batch)]
+    )
+)
+PREDICTED_BY_LOGISTIC = predicted(lambda model, q, batch: predict_logistic(q, batch)[0][1])
+
+
 def probit_case(
     name: str,
     model: Any,
@@ -258,6 +284,7 @@ def probit_case(
         batches=batches,
         tiny=tiny,
         extremes=AT_THE_ENDS,
+        agreement=PREDICTED,
         global_step=GlobalStep(coordinates=MU, at="fixed_point", max_iter=20_000),
         local_step=STATELESS,
         monte_carlo=probit_monte_carlo(options, model.collapsed),
@@ -420,6 +447,7 @@ CASES = [
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
         extremes=OF_TWO_CLASSES,
+        agreement=PREDICTED,
         global_step=SEE,
         local_step=STATELESS,
         monte_carlo=SEE,
@@ -437,6 +465,7 @@ CASES = [
         batches=documents,
         tiny=lambda seed: documents(seed, 2),
         extremes=AT_THE_ENDS,
+        agreement=PREDICTED,
         global_step=SEE_GAUSSIAN,
         local_step=STATELESS,
         monte_carlo=SEE_GAUSSIAN,
@@ -455,6 +484,7 @@ CASES = [
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
         extremes=OF_TWO_CLASSES,
+        agreement=PREDICTED,
         global_step=SEE,
         local_step=STATELESS,
         monte_carlo=SEE,
@@ -470,6 +500,7 @@ CASES = [
         batches=batches,
         tiny=tiny,
         extremes=AT_THE_ENDS,
+        agreement=PREDICTED_BY_LOGISTIC,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=logistic_to_vector, from_vector=logistic_from_vector),
             at="fixed_point",

@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
 from tests.contract import ends
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -149,6 +150,11 @@ def case_of(model: RVD2, name: str, **items) -> Case:
             tables=ends.tables_of_errors,
             empty=ends.no_errors,
             plain=lambda: replace(model, compiled=False),
+        ),
+        agreement=Agreement(
+            published=lambda model, q, batch, local: np.stack(
+                [np.log(local.delta), np.log(local.gamma), local.log_m]
+            )
         ),
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=model.to_vector, from_vector=model.from_vector),

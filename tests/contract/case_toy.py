@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -176,6 +177,7 @@ CASE = Case(
         empty=lambda full: Groups(full.y[:0]),
         plain="it has no compiled loops: NumPy is all",
     ),
+    agreement=Agreement(published=lambda model, q, batch, local: local.z.mean),
     global_step=GlobalStep(
         coordinates=Coordinates(to_vector=PRIOR.to_vector, from_vector=PRIOR.from_vector)
     ),

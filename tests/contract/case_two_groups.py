@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
 from tests.contract import ends
+from tests.contract.agreement import Agreement
 from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
@@ -125,6 +126,11 @@ def both_forms_of_rates() -> Iterator[tuple[str, Any, Any]]:
                     yield where, getattr(one, leaf), getattr(other, leaf)
 
 
+def log_bayes_factors(model: TwoGroups, q: Any, batch: Counts, table: Any) -> FloatArray:
+    log_m0, log_m1, _ = model.reweigh(q, table)
+    return log_m1 - log_m0
+
+
 CASE = Case(
     name="two_groups",
     best=Best(max_iter=40),
@@ -136,6 +142,16 @@ CASE = Case(
         empty=ends.no_counts,
         plain=lambda: replace(MODEL, compiled=False),
         kernels=both_forms_of_rates,
+    ),
+    agreement=Agreement(
+        published=log_bayes_factors,
+        scored=lambda model, q, batch: log_bayes_factors(
+            model, q, batch, tabulate(units(batch), model.anchored(q).anchor)
+        ),
+        largest=1e-2,
+        because="a score's tables are made at the fitted error rates, those of a sweep at the "
+        "first guess of them: the same integrals by two grids; the former alone are published",
+        tol=1e-8,
     ),
     global_step=GlobalStep(
         coordinates=Coordinates(

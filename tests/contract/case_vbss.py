@@ -20,6 +20,7 @@ import numpy as np
 from scipy import stats
 
 from tests.contract import ends
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -300,6 +301,10 @@ def case(name: str, **options: Any) -> Case:
             tables=lambda: ends.tables_of_documents(1),
             empty=ends.no_documents,
             plain="it has no compiled loops: NumPy is all",
+        ),
+        agreement=Agreement(
+            published=lambda model, q, batch, local: model.probabilities(q, batch, local),
+            scored=lambda model, q, batch: fit_documents(batch, model).probability,
         ),
         global_step="Every parameter belongs to a document; the global state only counts.",
         local_step=LocalStep(

@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
 from tests.contract import ends, vmmic
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -233,6 +234,21 @@ def draws_of_both_forms() -> Iterator[tuple[str, Any, Any]]:
     return both_forms(model, replace(model, use_compiled=False), tables)
 
 
+def told(model: Any, q: Any, batch: Bags) -> FloatArray:
+    """What is published of bags and of their instances."""
+    posterior = model.posterior(q)
+    found = predict(posterior.draws(), posterior.scaling, batch)
+    return np.concatenate([found.bag, *found.instances, *found.contributions])
+
+
+PREDICTED = Agreement(
+    published=lambda model, q, batch, local: told(model, q, batch),
+    scored=lambda model, q, batch: told(model, q, replace(batch, partition=7)),
+    hidden=lambda batch: replace(batch, label=np.full_like(batch.label, -1)),
+    tol=1e-6,
+    atol=1e-10,
+)
+
 CASES = [
     Case(
         name="vmmic_mean_field",
@@ -240,6 +256,7 @@ CASES = [
         batches=vmmic.batches,
         tiny=vmmic.tiny,
         extremes=at_the_ends(mean_field, kernels=draws_of_both_forms),
+        agreement=PREDICTED,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=global_vector, from_vector=global_from_vector)
         ),
@@ -266,6 +283,7 @@ CASES = [
         batches=vmmic.batches,
         tiny=vmmic.tiny,
         extremes=at_the_ends(collapsed, infinite=frozenset({"last", "best"})),
+        agreement=PREDICTED,
         global_step="its steps average random draws; the mode is checked in tests/models",
         local_step="a partition has no local parameters",
         monte_carlo="no strict bound: the likelihood is matched in two moments; see tests/models",

@@ -36,12 +36,13 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from tests.contract.agreement import Agreement
 from tests.contract.extremes import Extremes
 from vbmodels.state import FloatArray
 
 Item = Literal[
     "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery",
-    "extremes",
+    "extremes", "agreement",
 ]  # fmt: skip
 
 
@@ -200,6 +201,7 @@ class Case:
     batches: Callable[[int, int], Sequence[Any]]
     tiny: Callable[[int], Sequence[Any]]
     extremes: Extremes | str
+    agreement: Agreement | str
     global_step: GlobalStep | str
     local_step: LocalStep | str
     monte_carlo: MonteCarlo | str

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.contract import extremes, toy
+from tests.contract import agreement, extremes, toy
 from tests.contract.case_toy import CASE
 from vbmodels.cavi import NonFiniteBound
 from vbmodels.expfam import Gamma
@@ -72,3 +72,32 @@ def test_compiled_loops_that_miss_a_row_are_caught():
     extremes.check_compiled(CASE, item)
     with pytest.raises(AssertionError, match="is not the plain form's"):
         extremes.check_compiled(replace(CASE, model=OneRowLess), item)
+
+
+def test_what_is_published_by_way_of_its_history_is_caught():
+    with pytest.raises(AssertionError, match="from cold, what is published differs"):
+        agreement.check_agreement(replace(CASE, model=toy.FrozenLocal), CASE.agreement)
+
+
+def test_a_score_by_another_rule_is_caught():
+    def narrower(model, q, batch):
+        return 0.9 * model.local_step(q, batch, None).z.mean
+
+    agreement.check_agreement(CASE, replace(CASE.agreement, scored=by_the_same_rule))
+    with pytest.raises(AssertionError, match="a score of the training rows differs"):
+        agreement.check_agreement(CASE, replace(CASE.agreement, scored=narrower))
+
+
+def by_the_same_rule(model, q, batch):
+    return model.local_step(q, batch, None).z.mean
+
+
+def test_a_score_that_may_differ_says_why():
+    with pytest.raises(ValueError, match="a sentence that says why"):
+        replace(CASE.agreement, largest=0.1)
+
+
+def test_rows_that_are_all_told_the_same_prove_nothing():
+    item = replace(CASE.agreement, published=lambda model, q, batch, local: 0.0 * local.z.mean)
+    with pytest.raises(AssertionError, match="prove nothing"):
+        agreement.check_agreement(CASE, item)

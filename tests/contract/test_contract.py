@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract import checks, extremes
+from tests.contract import agreement, checks, extremes
 from tests.contract.cases import asked, rows
 
 
@@ -107,3 +107,8 @@ def test_9_compiled_loops_are_the_plain_form(case, record):
 @pytest.mark.parametrize("case", rows("extremes"))
 def test_9_partitions_without_rows_change_no_bit(case, record):
     record(extremes.check_empty(case, asked(asked(case.extremes).empty)))
+
+
+@pytest.mark.parametrize("case", rows("agreement"))
+def test_10_a_score_of_the_training_rows_is_the_fits(case, record):
+    record(agreement.check_agreement(case, asked(case.agreement)))
