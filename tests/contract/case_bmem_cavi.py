@@ -230,6 +230,7 @@ def _case(
         "model": partial(model, k, prior, gate_bound, omega),
         "batches": batches,
         "tiny": tiny,
+        "draws": "its sampler has a row of its own: bmem_metropolis",
         "extremes": AT_THE_ENDS,
         "agreement": by_prediction(60),
         "global_step": GlobalStep(

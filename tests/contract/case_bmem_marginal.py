@@ -150,6 +150,7 @@ def _case(
         model=model,
         batches=batches,
         tiny=tiny,
+        draws="its sampler has a row of its own: bmem_metropolis",
         extremes=AT_THE_ENDS,
         agreement=by_prediction(3000),
         global_step=GlobalStep(

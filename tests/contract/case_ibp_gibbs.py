@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
-from tests.contract import ends
+from tests.contract import ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.extremes import Extremes
@@ -130,6 +130,7 @@ CASE = Case(
     model=model,
     batches=batches,
     tiny=tiny,
+    draws=samplers.FEATURES,
     extremes=Extremes(
         tables=ends.tables_of_features,
         empty=ends.no_features,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.contract import ends
+from tests.contract import ends, samplers
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
@@ -60,6 +60,7 @@ CASE = Case(
     model=model,
     batches=batches,
     tiny=batches,
+    draws=samplers.BUFFET,
     extremes=Extremes(
         tables=lambda: ends.tables_of_features(1),
         empty="It takes one partition; there is none beside it that could be without rows.",

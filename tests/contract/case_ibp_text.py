@@ -148,6 +148,7 @@ def case(gauge: str) -> Case:
         model=hooks.model,
         batches=batches,
         tiny=tiny,
+        draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
         extremes=Extremes(
             tables=ends.tables_of_features,
             empty=ends.no_features,

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from tests.contract import ends
+from tests.contract import ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -242,6 +242,9 @@ OF_TWO_CLASSES = replace(
 )
 
 
+SEE_DIRECT = "asked of milgp_direct: all forms have the same sampler"
+
+
 def unlabelled(batch: Bags | MultiLabelBags) -> Any:
     """Return the bags as a score sees them: without labels."""
     if isinstance(batch, MultiLabelBags):
@@ -283,6 +286,7 @@ def probit_case(
         model=lambda: model,
         batches=batches,
         tiny=tiny,
+        draws=samplers.PROCESS if name == "milgp_direct" else SEE_DIRECT,
         extremes=AT_THE_ENDS,
         agreement=PREDICTED,
         global_step=GlobalStep(coordinates=MU, at="fixed_point", max_iter=20_000),
@@ -446,6 +450,7 @@ CASES = [
         ),
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
+        draws=SEE_DIRECT,
         extremes=OF_TWO_CLASSES,
         agreement=PREDICTED,
         global_step=SEE,
@@ -464,6 +469,7 @@ CASES = [
         model=DirectGP,
         batches=documents,
         tiny=lambda seed: documents(seed, 2),
+        draws=SEE_DIRECT,
         extremes=AT_THE_ENDS,
         agreement=PREDICTED,
         global_step=SEE_GAUSSIAN,
@@ -483,6 +489,7 @@ CASES = [
         ),
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
+        draws=SEE_DIRECT,
         extremes=OF_TWO_CLASSES,
         agreement=PREDICTED,
         global_step=SEE,
@@ -499,6 +506,7 @@ CASES = [
         model=lambda: LOGISTIC,
         batches=batches,
         tiny=tiny,
+        draws=SEE_DIRECT,
         extremes=AT_THE_ENDS,
         agreement=PREDICTED_BY_LOGISTIC,
         global_step=GlobalStep(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp, roots_jacobi
 
-from tests.contract import ends
+from tests.contract import ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -335,6 +335,9 @@ def case(intercepts: bool) -> Case:
         model=with_intercepts if intercepts else plain,
         batches=batches,
         tiny=tiny,
+        draws=samplers.CORPUS
+        if intercepts
+        else "asked of pooled_intercepts: it is the same sampler, with more to draw",
         extremes=Extremes(
             tables=lambda: ends.tables_of_documents(4),
             empty=ends.no_documents,

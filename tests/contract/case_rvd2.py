@@ -10,7 +10,7 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
-from tests.contract import ends
+from tests.contract import ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -146,6 +146,9 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         model=lambda: model,
         batches=batches,
         tiny=tiny,
+        draws=samplers.RATES
+        if name == "rvd2-collapsed"
+        else "asked of rvd2-collapsed: all forms have the same sampler",
         extremes=Extremes(
             tables=ends.tables_of_errors,
             empty=ends.no_errors,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tests.contract import ends
+from tests.contract import ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -297,6 +297,9 @@ def case(name: str, **options: Any) -> Case:
         model=lambda: hooks.model,
         batches=batches,
         tiny=tiny,
+        draws=samplers.DOCUMENTS
+        if options == {"form": "full"}
+        else "asked of vbss full covariance: all forms have the same sampler",
         extremes=Extremes(
             tables=lambda: ends.tables_of_documents(1),
             empty=ends.no_documents,

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
-from tests.contract import ends, vmmic
+from tests.contract import ends, samplers, vmmic
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -255,6 +255,7 @@ CASES = [
         model=mean_field,
         batches=vmmic.batches,
         tiny=vmmic.tiny,
+        draws=samplers.BAGS,
         extremes=at_the_ends(mean_field, kernels=draws_of_both_forms),
         agreement=PREDICTED,
         global_step=GlobalStep(
@@ -282,6 +283,7 @@ CASES = [
         model=collapsed,
         batches=vmmic.batches,
         tiny=vmmic.tiny,
+        draws="asked of vmmic_mean_field: both forms have the same sampler",
         extremes=at_the_ends(collapsed, infinite=frozenset({"last", "best"})),
         agreement=PREDICTED,
         global_step="its steps average random draws; the mode is checked in tests/models",

@@ -37,12 +37,13 @@ import numpy as np
 import pytest
 
 from tests.contract.agreement import Agreement
+from tests.contract.draws import Draws
 from tests.contract.extremes import Extremes
 from vbmodels.state import FloatArray
 
 Item = Literal[
     "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery",
-    "extremes", "agreement",
+    "extremes", "agreement", "draws",
 ]  # fmt: skip
 
 
@@ -202,6 +203,7 @@ class Case:
     tiny: Callable[[int], Sequence[Any]]
     extremes: Extremes | str
     agreement: Agreement | str
+    draws: Sequence[Draws] | str
     global_step: GlobalStep | str
     local_step: LocalStep | str
     monte_carlo: MonteCarlo | str

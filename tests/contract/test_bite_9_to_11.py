@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.contract import agreement, extremes, toy
+from tests.contract import agreement, draws, extremes, samplers, toy
 from tests.contract.case_toy import CASE
 from vbmodels.cavi import NonFiniteBound
 from vbmodels.expfam import Gamma
@@ -101,3 +101,76 @@ def test_rows_that_are_all_told_the_same_prove_nothing():
     item = replace(CASE.agreement, published=lambda model, q, batch, local: 0.0 * local.z.mean)
     with pytest.raises(AssertionError, match="prove nothing"):
         agreement.check_agreement(CASE, item)
+
+
+def spoiled(change, stays=False):
+    """Return a sampler whose kept draws are changed after the run, or its summary is."""
+    (bags,) = samplers.BAGS
+
+    def run(*sizes):
+        found = bags.run(*sizes)
+        kept = {name: change(array.copy()) for name, array in found.kept.items()}
+        return replace(found, kept=kept)
+
+    return replace(bags, run=run, stays=stays)
+
+
+def set_last(value):
+    def change(array):
+        array[:, -1] = value(array) if callable(value) else value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda array: array[:, :-1], "expected 2 chains of 5 draws"),
+        (set_last(0.0), "a draw is all zeros"),
+        (set_last(np.nan), "a place was not written"),
+        (set_last(lambda array: array[:, -2]), "a copy of the one before"),
+        (set_last(lambda array: 1.001 * array[:, -1]), "not the draws that were made"),
+    ],
+)
+def test_draws_that_are_not_written_are_caught(change, said):
+    with pytest.raises(AssertionError, match=said):
+        draws.check_draws(spoiled(change))
+
+
+def test_a_place_that_nobody_writes_is_caught():
+    def run(warmup, count, thin):
+        rng = np.random.default_rng(0)
+        kept = np.empty((draws.CHAINS, count, 2))
+        for i in range(warmup + count * thin - 1):  # one sweep too few
+            value = rng.standard_normal((draws.CHAINS, 2))
+            if i >= warmup and (i - warmup) % thin == thin - 1:
+                kept[:, (i - warmup) // thin] = value
+        return draws.Chains(kept={"x": kept})
+
+    with pytest.raises(AssertionError, match="a place was not written"):
+        draws.check_draws(draws.Draws(name="short", run=run))
+
+
+def test_the_first_of_every_stretch_is_caught():
+    """A sampler that keeps it leaves the last sweeps out, whatever they cost."""
+
+    def run(warmup, count, thin):
+        rng = np.random.default_rng(0)
+        seen = rng.standard_normal((warmup + count * thin, draws.CHAINS, 2))
+        return draws.Chains(kept={"x": seen[warmup::thin].swapaxes(0, 1)})
+
+    with pytest.raises(AssertionError, match="not the last of each stretch"):
+        draws.check_draws(draws.Draws(name="first", run=run))
+
+
+def test_a_summary_of_other_draws_is_caught():
+    (rates,) = samplers.RATES
+
+    def run(*sizes):
+        found = rates.run(*sizes)
+        told, _ = found.summaries["mean"]
+        return replace(found, summaries={"mean": (told, found.kept["logit_mu"][:, 0].mean(0))})
+
+    with pytest.raises(AssertionError, match="mean is not that of the draws"):
+        draws.check_draws(replace(rates, run=run))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract import agreement, checks, extremes
+from tests.contract import agreement, checks, draws, extremes
 from tests.contract.cases import asked, rows
 
 
@@ -112,3 +112,9 @@ def test_9_partitions_without_rows_change_no_bit(case, record):
 @pytest.mark.parametrize("case", rows("agreement"))
 def test_10_a_score_of_the_training_rows_is_the_fits(case, record):
     record(agreement.check_agreement(case, asked(case.agreement)))
+
+
+@pytest.mark.parametrize("case", rows("draws"))
+def test_11_every_kept_draw_is_written(case, record):
+    for item in asked(case.draws):
+        record(draws.check_draws(item))
