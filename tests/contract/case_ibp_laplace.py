@@ -65,7 +65,7 @@ CASE = Case(
         tables=lambda: ends.tables_of_features(1),
         empty="It takes one partition; there is none beside it that could be without rows.",
         plain="it has no compiled loops: NumPy is all",
-        sweeps=10,
+        sweeps=5,
     ),
     undivided="Every flip needs all rows: several partitions are refused (test_ibp_laplace).",
     agreement="Rows of the fit are told the shares of the chain's draws, new rows q(z) at the "

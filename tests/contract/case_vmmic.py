@@ -284,7 +284,7 @@ CASES = [
         batches=vmmic.batches,
         tiny=vmmic.tiny,
         draws="asked of vmmic_mean_field: both forms have the same sampler",
-        extremes=at_the_ends(collapsed, infinite=frozenset({"last", "best"})),
+        extremes=at_the_ends(collapsed, infinite=frozenset({"last", "best"}), sweeps=3),
         agreement=PREDICTED,
         global_step="its steps average random draws; the mode is checked in tests/models",
         local_step="a partition has no local parameters",

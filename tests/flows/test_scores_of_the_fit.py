@@ -20,7 +20,7 @@ SOURCES = {
     "variants": (90, "counts.parquet"),
     "bags": (60, "bags.parquet"),
     "experts": (200, "table.parquet"),
-    "features": (300, "table.parquet"),
+    "features": (200, "table.parquet"),
 }
 KEYS = {
     "keywords": ["doc_id", "term"],
