@@ -12,7 +12,15 @@ from scipy import stats
 from scipy.special import expit, ive, log_softmax, softmax
 
 from tests.contract.bmem import angular_draws, beside_sampler, normal_draws
-from tests.contract.case_bmem_marginal import batches, cut, evidence_of_one, evidence_of_two, tiny
+from tests.contract.case_bmem_marginal import (
+    AT_THE_ENDS,
+    batches,
+    by_prediction,
+    cut,
+    evidence_of_one,
+    evidence_of_two,
+    tiny,
+)
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -222,6 +230,9 @@ def _case(
         "model": partial(model, k, prior, gate_bound, omega),
         "batches": batches,
         "tiny": tiny,
+        "draws": "its sampler has a row of its own: bmem_metropolis",
+        "extremes": AT_THE_ENDS,
+        "agreement": by_prediction(60),
         "global_step": GlobalStep(
             coordinates=Coordinates(to_vector=global_vector, from_vector=global_from_vector),
             at="fixed_point" if angular or omega else "step",

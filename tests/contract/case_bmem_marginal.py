@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
+from tests.contract import ends
+from tests.contract.agreement import Agreement
 from tests.contract.bmem import beside_sampler
 from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts, Search
@@ -107,6 +111,37 @@ def point_draws(q: Search, rng: np.random.Generator, size: int) -> tuple[FloatAr
     return v[:, 0], v[:, 1]
 
 
+AT_THE_ENDS = Extremes(
+    tables=ends.tables_of_rows,
+    empty=ends.no_rows,
+    plain="it has no compiled loops: NumPy is all",
+    refused={"one row alone": "expected rows with the label 1 and rows with the label 0"},
+)
+
+
+def by_prediction(evaluations: int) -> Agreement:
+    """Chances of the label 1: a score sees no labels, and rows in another order."""
+
+    def chance(model: Any, q: Any, batch: Rows) -> FloatArray:
+        found: FloatArray = model.posterior(q).predict(batch).probability
+        return found
+
+    def scored(model: Any, q: Any, batch: Rows) -> FloatArray:
+        assert not batch.t.any()
+        assert batch.dense is not None
+        back = Rows.of(batch.dense[::-1, :-1], batch.t, batch.key[::-1])
+        return chance(model, q, back)[::-1]
+
+    return Agreement(
+        published=lambda model, q, batch, local: chance(model, q, batch),
+        scored=scored,
+        hidden=lambda batch: replace(batch, t=np.zeros_like(batch.t)),
+        tol=1e-8,
+        max_iter=evaluations,
+        atol=1e-10,
+    )
+
+
 def _case(
     name: str, model: Any, evidence: Evidence, recovery: Recovery | str, sampler: Sampler
 ) -> Case:
@@ -115,6 +150,9 @@ def _case(
         model=model,
         batches=batches,
         tiny=tiny,
+        draws="its sampler has a row of its own: bmem_metropolis",
+        extremes=AT_THE_ENDS,
+        agreement=by_prediction(3000),
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=to_vector, from_vector=from_vector),
             at="fixed_point",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tests.contract import samplers
 from tests.contract.bmem import chances
-from tests.contract.case_bmem_marginal import batches, tiny
+from tests.contract.case_bmem_marginal import AT_THE_ENDS, batches, by_prediction, tiny
 from tests.contract.cases import Case, Objective, Recovery
 from vbmodels.cavi import fit
 from vbmodels.experts.batch import Rows
@@ -50,6 +51,9 @@ CASE = Case(
     model=model,
     batches=batches,
     tiny=tiny,
+    draws=samplers.EXPERTS,
+    extremes=AT_THE_ENDS,
+    agreement=by_prediction(model().evaluations),
     global_step="The step draws; no parameter stands at an optimum.",
     local_step="A partition has no local parameters.",
     monte_carlo="A sampler has no bound to compare with a definition.",

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from docs.counts_model import Counts, Global, GroupedCounts, Local
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -19,6 +20,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.expfam import Gamma
 from vbmodels.state import FloatArray
@@ -113,6 +115,17 @@ CASE = Case(
     model=GroupedCounts,
     batches=batches,
     tiny=tiny,
+    draws="its sampler is the row's own, in this file: nothing of it is published",
+    extremes=Extremes(
+        tables=lambda: {
+            "one group alone": [Counts(np.array([[2.0, 3.0]]))],
+            "nothing is counted": [Counts(np.zeros((4, 3))), Counts(np.zeros((2, 3)))],
+            "a million": [Counts(np.array([[1e6, 0.0], [0.0, 1e6]]))],
+        },
+        empty=lambda full: Counts(full.y[:0]),
+        plain="it has no compiled loops: NumPy is all",
+    ),
+    agreement=Agreement(published=lambda model, q, batch, local: local.lam.mean),
     global_step=GlobalStep(
         coordinates=Coordinates(
             to_vector=global_vector,

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.contract import ends, samplers
 from tests.contract.cases import Case, Objective, Recovery
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.laplace_chain import LaplaceIBP, log_buffet
@@ -58,7 +60,16 @@ CASE = Case(
     model=model,
     batches=batches,
     tiny=batches,
+    draws=samplers.BUFFET,
+    extremes=Extremes(
+        tables=lambda: ends.tables_of_features(1),
+        empty="It takes one partition; there is none beside it that could be without rows.",
+        plain="it has no compiled loops: NumPy is all",
+        sweeps=5,
+    ),
     undivided="Every flip needs all rows: several partitions are refused (test_ibp_laplace).",
+    agreement="Rows of the fit are told the shares of the chain's draws, new rows q(z) at the "
+    "weights that it ends with: two answers, both stated in docs/pipelines/features.md.",
     global_step="The chain draws Z with the weights integrated out; there is no parameter.",
     local_step="The step draws; no parameter stands at an optimum.",
     monte_carlo="A sampler has no bound to compare with a definition.",

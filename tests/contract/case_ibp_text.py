@@ -10,7 +10,9 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit, log_softmax
 
+from tests.contract import ends
 from tests.contract.cases import Case, Coordinates, GlobalStep, LocalStep, MonteCarlo, Sampler
+from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import ALPHA, LEVELS, TINY_LEVELS, K, broken, nu_of
 from tests.contract.ibp_sampler import first_of_softmax, quantities
 from tests.contract.ibp_slices import SoftmaxSampler
@@ -146,6 +148,14 @@ def case(gauge: str) -> Case:
         model=hooks.model,
         batches=batches,
         tiny=tiny,
+        draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
+        extremes=Extremes(
+            tables=ends.tables_of_features,
+            empty=ends.no_features,
+            plain="it has no compiled loops: NumPy is all",
+        ),
+        agreement="Its rows are never published: its weights are polished by the Polya-Gamma form, "
+        "whose row asks for them.",
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=hooks.to_vector, from_vector=hooks.from_vector),
             at="fixed_point",

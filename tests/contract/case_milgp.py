@@ -12,6 +12,8 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
+from tests.contract import ends, samplers
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -21,6 +23,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.mil.batch import Bags, Instances, bags, split
 from vbmodels.mil.gp_data import MultiLabelBags
@@ -226,6 +229,47 @@ MU = Coordinates(
 STATELESS = "a partition keeps no parameters: q(m) follows from q(w) in closed form"
 
 
+AT_THE_ENDS = Extremes(
+    tables=ends.tables_of_bags,
+    empty=ends.no_bags,
+    plain="it has no compiled loops: NumPy is all",
+    infinite=frozenset({"clip"}),  # of features that are not clipped
+)
+OF_TWO_CLASSES = replace(
+    AT_THE_ENDS,
+    tables=lambda: {name: ends.classes(at) for name, at in ends.tables_of_bags().items()},
+    empty=ends.no_labelled_bags,
+)
+
+
+SEE_DIRECT = "asked of milgp_direct: all forms have the same sampler"
+
+
+def unlabelled(batch: Bags | MultiLabelBags) -> Any:
+    """Return the bags as a score sees them: without labels."""
+    if isinstance(batch, MultiLabelBags):
+        return MultiLabelBags(unlabelled(batch.bags), np.full_like(batch.labels, -1))
+    return replace(batch, label=np.full_like(batch.label, -1))
+
+
+def predicted(tell: Callable[[Any, Any, Any], FloatArray]) -> Agreement:
+    return Agreement(
+        published=lambda model, q, batch, local: tell(model, q, batch),
+        scored=tell,
+        hidden=unlabelled,
+        tol=1e-8,
+        atol=1e-10,
+    )
+
+
+PREDICTED = predicted(
+    lambda model, q, batch: np.concatenate(
+        [one.probability for one in predict(model.posterior(q), batch)]
+    )
+)
+PREDICTED_BY_LOGISTIC = predicted(lambda model, q, batch: predict_logistic(q, batch)[0][1])
+
+
 def probit_case(
     name: str,
     model: Any,
@@ -242,6 +286,9 @@ def probit_case(
         model=lambda: model,
         batches=batches,
         tiny=tiny,
+        draws=samplers.PROCESS if name == "milgp_direct" else SEE_DIRECT,
+        extremes=AT_THE_ENDS,
+        agreement=PREDICTED,
         global_step=GlobalStep(coordinates=MU, at="fixed_point", max_iter=20_000),
         local_step=STATELESS,
         monte_carlo=probit_monte_carlo(options, model.collapsed),
@@ -403,6 +450,9 @@ CASES = [
         ),
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
+        draws=SEE_DIRECT,
+        extremes=OF_TWO_CLASSES,
+        agreement=PREDICTED,
         global_step=SEE,
         local_step=STATELESS,
         monte_carlo=SEE,
@@ -419,6 +469,9 @@ CASES = [
         model=DirectGP,
         batches=documents,
         tiny=lambda seed: documents(seed, 2),
+        draws=SEE_DIRECT,
+        extremes=AT_THE_ENDS,
+        agreement=PREDICTED,
         global_step=SEE_GAUSSIAN,
         local_step=STATELESS,
         monte_carlo=SEE_GAUSSIAN,
@@ -436,6 +489,9 @@ CASES = [
         ),
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
+        draws=SEE_DIRECT,
+        extremes=OF_TWO_CLASSES,
+        agreement=PREDICTED,
         global_step=SEE,
         local_step=STATELESS,
         monte_carlo=SEE,
@@ -450,6 +506,9 @@ CASES = [
         model=lambda: LOGISTIC,
         batches=batches,
         tiny=tiny,
+        draws=SEE_DIRECT,
+        extremes=AT_THE_ENDS,
+        agreement=PREDICTED_BY_LOGISTIC,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=logistic_to_vector, from_vector=logistic_from_vector),
             at="fixed_point",

@@ -9,6 +9,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp, roots_jacobi
 
+from tests.contract import ends, samplers
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -19,6 +21,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledGlobal, PooledLocal, PooledVBSS
@@ -332,6 +335,23 @@ def case(intercepts: bool) -> Case:
         model=with_intercepts if intercepts else plain,
         batches=batches,
         tiny=tiny,
+        draws=samplers.CORPUS
+        if intercepts
+        else "asked of pooled_intercepts: it is the same sampler, with more to draw",
+        extremes=Extremes(
+            tables=lambda: ends.tables_of_documents(4),
+            empty=ends.no_documents,
+            plain="it has no compiled loops: NumPy is all",
+            # Of documents whose keywords are all known; of features that are left out.
+            infinite=frozenset({"log_c", "scale"}),
+        ),
+        agreement=Agreement(
+            published=lambda model, q, batch, local: model.probabilities(q, batch, local),
+            scored=lambda model, q, batch: model.predict(q, batch),
+            largest=0.05,
+            because="a score integrates the coefficients out, the fit does not, since they have "
+            "the labels of its documents in them already (docs/pipelines/keywords.md)",
+        ),
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=plain().to_vector, from_vector=plain().from_vector)
         ),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
+from tests.contract import ends, samplers
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -19,6 +22,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.state import FloatArray
 from vbmodels.variants.rvd2.gibbs import gibbs
@@ -142,6 +146,19 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         model=lambda: model,
         batches=batches,
         tiny=tiny,
+        draws=samplers.RATES
+        if name == "rvd2-collapsed"
+        else "asked of rvd2-collapsed: all forms have the same sampler",
+        extremes=Extremes(
+            tables=ends.tables_of_errors,
+            empty=ends.no_errors,
+            plain=lambda: replace(model, compiled=False),
+        ),
+        agreement=Agreement(
+            published=lambda model, q, batch, local: np.stack(
+                [np.log(local.delta), np.log(local.gamma), local.log_m]
+            )
+        ),
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=model.to_vector, from_vector=model.from_vector),
             # A shared M takes guarded Newton steps: only the end of a fit is stationary.

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -18,6 +19,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from tests.contract.toy import Global, Groups, Local, Toy
 from vbmodels.cavi import fit
 from vbmodels.expfam import Gamma, Normal
@@ -166,6 +168,17 @@ CASE = Case(
     model=Toy,
     batches=batches,
     tiny=tiny,
+    draws="its sampler is the row's own, in this file: nothing of it is published",
+    extremes=Extremes(
+        tables=lambda: {
+            "one group alone": [Groups(np.array([[0.3, -0.2]]))],
+            "a constant": [Groups(np.zeros((4, 3))), Groups(np.zeros((2, 3)))],
+            "a million": [Groups(np.array([[1e6, 0.0], [0.0, -1e6]]))],
+        },
+        empty=lambda full: Groups(full.y[:0]),
+        plain="it has no compiled loops: NumPy is all",
+    ),
+    agreement=Agreement(published=lambda model, q, batch, local: local.z.mean),
     global_step=GlobalStep(
         coordinates=Coordinates(to_vector=PRIOR.to_vector, from_vector=PRIOR.from_vector)
     ),

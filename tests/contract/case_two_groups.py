@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
+from tests.contract import ends
+from tests.contract.agreement import Agreement
 from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
+from tests.contract.extremes import Extremes
 from vbmodels.cavi import fit
 from vbmodels.state import FloatArray
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import local_fdr, q_values
+from vbmodels.variants.posterior import rates
 from vbmodels.variants.simulate import simulate
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.table import tabulate
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 MODEL = TwoGroups()
 
@@ -105,12 +112,48 @@ def recovery_error(seed: int) -> float:
     return len(found ^ true) / len(true)
 
 
+def both_forms_of_rates() -> Iterator[tuple[str, Any, Any]]:
+    """What is published of every unit, by compiled loops and by NumPy, at the ends."""
+    for name, batches in ends.tables_of_counts().items():
+        for alternatives in (MODEL.alternatives, MIXTURE):
+            model = TwoGroups(alternatives=alternatives)
+            q = model.init(model.observe(batches[0]), np.random.default_rng(0))
+            table = tabulate(units(batches[0]), q.anchor)
+            pairs = (rates(replace(model, compiled=c), q, table) for c in (True, False))
+            for of, (one, other) in zip(("case", "control"), zip(*pairs, strict=True), strict=True):
+                for leaf in ("mean", "sd", "quantiles"):
+                    where = f"{name}, {len(alternatives)} alternatives, {leaf} of the {of}"
+                    yield where, getattr(one, leaf), getattr(other, leaf)
+
+
+def log_bayes_factors(model: TwoGroups, q: Any, batch: Counts, table: Any) -> FloatArray:
+    log_m0, log_m1, _ = model.reweigh(q, table)
+    return log_m1 - log_m0
+
+
 CASE = Case(
     name="two_groups",
     best=Best(max_iter=40),
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,
+    draws="it has no sampler: every posterior is quadrature",
+    extremes=Extremes(
+        tables=ends.tables_of_counts,
+        empty=ends.no_counts,
+        plain=lambda: replace(MODEL, compiled=False),
+        kernels=both_forms_of_rates,
+    ),
+    agreement=Agreement(
+        published=log_bayes_factors,
+        scored=lambda model, q, batch: log_bayes_factors(
+            model, q, batch, tabulate(units(batch), model.anchored(q).anchor)
+        ),
+        largest=1e-2,
+        because="a score's tables are made at the fitted error rates, those of a sweep at the "
+        "first guess of them: the same integrals by two grids; the former alone are published",
+        tol=1e-8,
+    ),
     global_step=GlobalStep(
         coordinates=Coordinates(
             to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3

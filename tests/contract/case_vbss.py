@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from tests.contract import ends, samplers
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -28,6 +30,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.coordinate import Factors
 from vbmodels.keywords.documents import batch_of, fit_documents
@@ -294,6 +297,18 @@ def case(name: str, **options: Any) -> Case:
         model=lambda: hooks.model,
         batches=batches,
         tiny=tiny,
+        draws=samplers.DOCUMENTS
+        if options == {"form": "full"}
+        else "asked of vbss full covariance: all forms have the same sampler",
+        extremes=Extremes(
+            tables=lambda: ends.tables_of_documents(1),
+            empty=ends.no_documents,
+            plain="it has no compiled loops: NumPy is all",
+        ),
+        agreement=Agreement(
+            published=lambda model, q, batch, local: model.probabilities(q, batch, local),
+            scored=lambda model, q, batch: fit_documents(batch, model).probability,
+        ),
         global_step="Every parameter belongs to a document; the global state only counts.",
         local_step=LocalStep(
             coordinates=Coordinates(to_vector=to_vector, from_vector=from_vector), repeats=200

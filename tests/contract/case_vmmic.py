@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy import stats
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
-from tests.contract import vmmic
+from tests.contract import ends, samplers, vmmic
+from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -23,6 +25,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
+from tests.contract.extremes import Extremes, both_forms
 from vbmodels.cavi import fit
 from vbmodels.mil.batch import Bags
 from vbmodels.mil.collapsed import CollapsedVMMIC
@@ -213,12 +216,48 @@ def objective(q: Any, batches: Sequence[Bags]) -> float:
     return float(np.mean(values))
 
 
+def at_the_ends(model: Callable[[], Any], **items: Any) -> Extremes:
+    return Extremes(
+        tables=ends.tables_of_bags,
+        empty=ends.no_bags,
+        plain=lambda: replace(model(), use_compiled=False),
+        aside=frozenset({"sums"}),  # the compiled pass makes them with its factors
+        refused={"one bag alone": "expected positive and negative bags"},
+        **items,
+    )
+
+
+def draws_of_both_forms() -> Iterator[tuple[str, Any, Any]]:
+    """The sampler's first draws of indicators, by compiled loops and by NumPy."""
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, burn_in=2, kept=4)
+    tables = {k: v for k, v in ends.tables_of_bags().items() if k != "one bag alone"}
+    return both_forms(model, replace(model, use_compiled=False), tables)
+
+
+def told(model: Any, q: Any, batch: Bags) -> FloatArray:
+    """What is published of bags and of their instances."""
+    posterior = model.posterior(q)
+    found = predict(posterior.draws(), posterior.scaling, batch)
+    return np.concatenate([found.bag, *found.instances, *found.contributions])
+
+
+PREDICTED = Agreement(
+    published=lambda model, q, batch, local: told(model, q, batch),
+    scored=lambda model, q, batch: told(model, q, replace(batch, partition=7)),
+    hidden=lambda batch: replace(batch, label=np.full_like(batch.label, -1)),
+    tol=1e-6,
+    atol=1e-10,
+)
+
 CASES = [
     Case(
         name="vmmic_mean_field",
         model=mean_field,
         batches=vmmic.batches,
         tiny=vmmic.tiny,
+        draws=samplers.BAGS,
+        extremes=at_the_ends(mean_field, kernels=draws_of_both_forms),
+        agreement=PREDICTED,
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=global_vector, from_vector=global_from_vector)
         ),
@@ -244,6 +283,9 @@ CASES = [
         model=collapsed,
         batches=vmmic.batches,
         tiny=vmmic.tiny,
+        draws="asked of vmmic_mean_field: both forms have the same sampler",
+        extremes=at_the_ends(collapsed, infinite=frozenset({"last", "best"}), sweeps=3),
+        agreement=PREDICTED,
         global_step="its steps average random draws; the mode is checked in tests/models",
         local_step="a partition has no local parameters",
         monte_carlo="no strict bound: the likelihood is matched in two moments; see tests/models",

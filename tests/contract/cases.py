@@ -36,11 +36,15 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from tests.contract.agreement import Agreement
+from tests.contract.draws import Draws
+from tests.contract.extremes import Extremes
 from vbmodels.state import FloatArray
 
 Item = Literal[
-    "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery"
-]
+    "rise", "partition", "resume", "stationary", "definition", "truth", "sampler", "recovery",
+    "extremes", "agreement", "draws",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +201,9 @@ class Case:
     model: Callable[[], Any]
     batches: Callable[[int, int], Sequence[Any]]
     tiny: Callable[[int], Sequence[Any]]
+    extremes: Extremes | str
+    agreement: Agreement | str
+    draws: Sequence[Draws] | str
     global_step: GlobalStep | str
     local_step: LocalStep | str
     monte_carlo: MonteCarlo | str

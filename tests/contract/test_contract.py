@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract import checks
+from tests.contract import agreement, checks, draws, extremes
 from tests.contract.cases import asked, rows
 
 
@@ -86,3 +86,35 @@ def test_6_agrees_with_its_sampler(case, record):
 @pytest.mark.parametrize("case", rows("recovery"))
 def test_7_recovers_the_truth(case, record):
     record(checks.check_recovery(case, asked(case.recovery)))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("case", rows("extremes"))
+def test_9_extremes_leave_finite_numbers(case, record):
+    record(extremes.check_finite(case, asked(case.extremes)))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("case", rows("extremes"))
+def test_9_compiled_loops_are_the_plain_form(case, record):
+    item = asked(case.extremes)
+    if item.kernels is None:
+        asked(item.plain)
+    record(extremes.check_compiled(case, item))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("case", rows("extremes"))
+def test_9_partitions_without_rows_change_no_bit(case, record):
+    record(extremes.check_empty(case, asked(asked(case.extremes).empty)))
+
+
+@pytest.mark.parametrize("case", rows("agreement"))
+def test_10_a_score_of_the_training_rows_is_the_fits(case, record):
+    record(agreement.check_agreement(case, asked(case.agreement)))
+
+
+@pytest.mark.parametrize("case", rows("draws"))
+def test_11_every_kept_draw_is_written(case, record):
+    for item in asked(case.draws):
+        record(draws.check_draws(item))

@@ -93,7 +93,7 @@ class Toy:
             precision = tau + n * lam.mean
             z = Normal((tau * q.mean + lam.mean * total) / precision, precision)
             new = Gamma(self.shape(n) * ones, self.d0 + 0.5 * self.squares(batch, z))
-            change = float(np.max(np.abs(new.rate / lam.rate - 1.0)))
+            change = float(np.max(np.abs(new.rate / lam.rate - 1.0), initial=0.0))
             lam = new
             if change < 1e-11:
                 break

@@ -454,14 +454,6 @@ def test_one_replicate_is_allowed_and_warned_of(capsys, counts, tmp_path):
     assert "Sample control has one replicate" in out
 
 
-def test_a_fitted_run_scores_new_counts(capsys, counts, tmp_path):
-    assert run(capsys, "variants", counts, tmp_path / "fit", *FAST)[0] == 0
-    code, _, err = run(capsys, "score", tmp_path / "fit", counts, tmp_path / "new", "--no-record")
-    assert code == 0, err
-    one, other = answers(tmp_path / "fit"), answers(tmp_path / "new")
-    assert_array_equal(one["called"].to_pylist(), other["called"].to_pylist())
-
-
 def spoiled(counts, tmp_path, **columns):
     table = pq.read_table(counts)
     for name, change in columns.items():

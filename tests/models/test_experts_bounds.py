@@ -17,7 +17,7 @@ from vbmodels.experts.batch import Rows
 from vbmodels.experts.cavi import BoundedExperts
 from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.mabn import Angular, AngularPrior
-from vbmodels.experts.row_step import local_state, row_sums
+from vbmodels.experts.row_step import _bouchard, local_state, row_sums
 from vbmodels.experts.simulate import simulate
 from vbmodels.experts.sphere import sphere_maximum
 from vbmodels.expfam.von_mises_fisher import log_sphere_norm
@@ -245,3 +245,25 @@ def test_breast_cancer_beside_the_note(shared_data):
         q = fit(model, [batch], max_iter=1000, tol=1e-6).q
         p = model.posterior(q).predict(new, "monte_carlo").probability
         assert log_loss(truth, p) <= most
+
+
+def test_sphere_maximum_where_one_term_is_all():
+    """The root is the bracket's end, where rounding gives both ends one sign."""
+    rng = np.random.default_rng(0)
+    for size in (1.0, 1e6, 1e12):
+        for _ in range(50):
+            turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+            linear = size * turn[:, 0]
+            u = sphere_maximum(linear, 1e-3 * np.eye(3))
+            assert_allclose(u, turn[:, 0], atol=1e-12)
+
+
+def test_bouchards_centre_settles_far_from_zero():
+    """Newton's last step is below the spacing of numbers there: it is the end, not a way out."""
+    g = np.array([[-34543.71089718], [-34593.78609855]])
+    r = np.array([[1.19326798e9], [1.19673005e9]])
+    _, best = _bouchard(g, r, None)
+    for away in np.linspace(-1e-10, 1e-10, 41):
+        d, c = _bouchard(g, r, best + away)
+        assert_allclose(c, best, atol=1e-8)
+        assert np.isfinite(d).all()

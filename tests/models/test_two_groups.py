@@ -346,3 +346,14 @@ def test_what_a_batch_refuses():
         Counts(np.zeros((1, 1, 4), np.int32), np.zeros(1, np.int8), ~case)
     with pytest.raises(ValueError, match=r"expected counts \[J, R, 4\]"):
         Counts(np.zeros((1, 2, 4), np.int32), np.zeros(1, np.int8), case)
+
+
+def test_nodes_lie_in_their_places_between_two_far_centres():
+    """Newton's method went to and fro there, within its bracket, for all of its 200 turns."""
+    # The grid of 1e6 reads without the allele in a case without control, at M = 3e5.
+    centres = np.array([[-13.76610742, 0.0, -13.76610742, -32.9373211]])
+    scales = np.array([[0.97546788, 1.4, 0.97546788, 0.42]])
+    low, high = np.array([-197.94668404]), np.array([186.0])
+    x, _ = quadrature.grid(centres, scales, low, high)
+    t = quadrature.stretch(x, centres[:, None], scales[:, None])
+    assert_allclose(np.diff(t[0]), (t[0, -1] - t[0, 0]) / 39, rtol=1e-9)

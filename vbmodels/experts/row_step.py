@@ -129,7 +129,9 @@ def _bouchard(g: FloatArray, r: FloatArray, c: FloatArray | None) -> tuple[Float
         low, high = np.where(slope > 0.0, at, low), np.where(slope < 0.0, at, high)
         step = np.clip(slope / np.maximum(curvature, 1e-8), -_FARTHEST, _FARTHEST)
         trial = at + step
-        inside = (trial > low) & (trial < high)
+        # A step below the spacing of numbers goes nowhere, which is no way out of the bracket:
+        # far from zero that is wide, and its middle may be infinite.
+        inside = (trial > low) & (trial < high) | (trial == at)
         with np.errstate(invalid="ignore"):
             trial = np.where(inside | (slope == 0.0), trial, 0.5 * (low + high))
         c[going] = trial

@@ -32,9 +32,15 @@ def sphere_maximum(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
     if length(low) < 1.0:
         u = np.where(least, 0.0, share / np.where(least, 1.0, gaps + low))
         missing = np.sqrt(max(0.0, 1.0 - float(u @ u)))
-        u[0] = missing if share[0] >= 0.0 else -missing
+        # Towards what l has there, however little: where all eigenvalues are alike it is all of u.
+        u[least] = share[least] * (missing / bottom) if bottom > 0.0 else 0.0
+        if bottom == 0.0:
+            u[0] = missing
     else:
-        nu = brentq(lambda v: 1.0 / length(v) - 1.0, low, size, xtol=1e-15 * size, rtol=1e-14)
+        # At size itself |u| is 1 or less, but for rounding: then that is where it is 1.
+        nu = size
+        if length(size) < 1.0:
+            nu = brentq(lambda v: 1.0 / length(v) - 1.0, low, size, xtol=1e-15 * size, rtol=1e-14)
         u = share / (gaps + nu)
     found: FloatArray = vectors @ u
     return found / np.linalg.norm(found)

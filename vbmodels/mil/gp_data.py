@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Self
 
 import numpy as np
@@ -240,13 +242,13 @@ class Observed(Stats):
         labels = labels_of(batch)
         groups = np.column_stack([(labels != 1).all(axis=1), labels == 1])
         limit = max(2 * limit // groups.shape[1], min(limit, 100))
-        total: Observed | None = None
-        for part in blocks_of(batch):
+
+        def of_block(part: slice) -> Observed:
             rows = rows_of(batch, part)
             length = np.linalg.norm(rows, axis=1)
             unit = ((np.abs(length - 1.0) < 1e-3) | (length == 0.0)) & (rows >= 0.0).all(axis=1)
             own = np.repeat(groups[part], instances_of(batch).sizes[part], axis=0)
-            found = cls(
+            return cls(
                 spread=Spread.of(rows),
                 unit=float(unit.sum()),
                 positive=(labels[part] == 1).sum(axis=0),
@@ -254,7 +256,7 @@ class Observed(Stats):
                 samples=tuple(Sample.of(rows[chosen], limit, seed) for chosen in own.T),
                 products=Products.of(rows[unit] if products else rows[:0]),
             )
-            total = found if total is None else total + found
-        if total is None:
-            raise ValueError("expected at least one bag in a partition, got none")
-        return total
+
+        # A partition without bags still says how many features and classes there are.
+        parts = list(blocks_of(batch)) or [slice(0, 0)]
+        return reduce(add, map(of_block, parts))

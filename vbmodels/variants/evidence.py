@@ -63,6 +63,8 @@ def reweigh_reference(
     log_m0, log_m1, sums
         The results, [U], [U] and [5 + n_alt + 36]; sums are added to.
     """
+    if not len(x):
+        return
     lmu, lnu = quadrature.log_mu(x)
     a, b, log_beta = (row[kind][:, None, None] for row in e_beta)
     weight = log_weight + log_p[None, :, None]

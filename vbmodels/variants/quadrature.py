@@ -143,15 +143,18 @@ def grid(
     lower = np.broadcast_to(low[:, None], target.shape).copy()
     upper = np.broadcast_to(high[:, None], target.shape).copy()
     x = 0.5 * (lower + upper)
+    before = np.full_like(x, np.inf)
     for _ in range(200):
         miss = stretch(x, centres[:, None], scales[:, None]) - target
         lower, upper = np.where(miss < 0, x, lower), np.where(miss < 0, upper, x)
         newton = x - miss / density_of_nodes(x, centres[:, None], scales[:, None])
-        inside = (newton > lower) & (newton < upper)
-        moved = np.where(inside, newton, 0.5 * (lower + upper))
-        done = np.all(np.abs(miss) < 1e-12 * np.maximum(1.0, np.abs(target)))
-        x = np.where(np.abs(miss) < 1e-13, x, moved)
-        if done:
+        # Between two centres Newton's method may go to and fro within its bracket for ever: it
+        # must halve what it misses by. A node in its place stays, however wide the bracket.
+        halves = (newton > lower) & (newton < upper) & (np.abs(miss) <= 0.5 * before)
+        close = np.abs(miss) < 1e-12 * np.maximum(1.0, np.abs(target))
+        moved = np.where(halves, newton, np.where(close, x, 0.5 * (lower + upper)))
+        x, before = np.where(np.abs(miss) < 1e-13, x, moved), np.abs(miss)
+        if close.all():
             break
     density = density_of_nodes(x, centres[:, None], scales[:, None])
     return x, np.log(step[:, None] / density)

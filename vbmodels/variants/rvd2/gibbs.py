@@ -117,7 +117,7 @@ def gibbs(
                 width[which] += gain * (WIDTHS * np.abs(step) - width[which])
                 np.maximum(width, 1e-6, out=width)
             index, left_over = divmod(sweep - burn_in, thin)
-            if sweep >= burn_in and left_over == 0:
+            if sweep >= burn_in and left_over == thin - 1:
                 kept[:, index] = at
     logit_mu, log_m = kept.reshape(2, draws, chains, -1).swapaxes(1, 2)
     return Draws(logit_mu, log_m, evaluations / (draws * count))

@@ -1,0 +1,130 @@
+"""Item 11 of the contract: every draw that a sampler keeps is written, and published as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from vbmodels.cavi import InProcess, Step, start
+from vbmodels.state import FloatArray
+
+Figures = dict[str, float]
+CHAINS, WARMUP, DRAWS, THIN = 2, 3, 5, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chains:
+    """What one run of a sampler leaves.
+
+    Attributes
+    ----------
+    kept
+        Draws by name, [C, S, ...].
+    visited
+        Where chains stood at the start and after every sweep, [C, 1 + warmup + S thin, ...], by
+        the same names, where that can be seen.
+    summaries
+        What is published of the draws beside the same made from them here.
+    """
+
+    kept: Mapping[str, FloatArray] = field(default_factory=dict)
+    visited: Mapping[str, FloatArray] = field(default_factory=dict)
+    summaries: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """Item 11 for one sampler.
+
+    Attributes
+    ----------
+    name
+        Of the sampler.
+    run
+        (warmup, draws, thin) -> what two chains leave; the same random numbers every time.
+    thins
+        Whether it can leave sweeps out between two draws.
+    stays
+        Whether a chain may stand still, as Metropolis-Hastings does.
+    """
+
+    name: str
+    run: Callable[[int, int, int], Chains]
+    thins: bool = True
+    stays: bool = False
+
+
+def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
+    """Return all steps of a run with its partitions' states; its last one converged, no other."""
+    reduce, steps = InProcess(model, batches), []
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    for step in model.steps(reduce, start(model, q, reduce)):
+        steps.append((step, reduce.local_states(step.cursor.number)))
+        if step.converged:
+            return steps
+        assert len(steps) < 1000, "the chains did not end"
+    raise AssertionError("the loop ended before its chains")
+
+
+def visits(steps: Sequence[tuple[Step, Any]], of: Callable[[Any], FloatArray]) -> FloatArray:
+    """Return where chains stood, [C, steps, ...], from the parameters of every step."""
+    return np.stack([of(step.q) for step, _ in steps], axis=1)
+
+
+@contextmanager
+def no_leftovers() -> Iterator[None]:
+    """Have np.empty hand out NaN, so that what nobody writes shows."""
+    empty = np.empty
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        array = empty(*args, **kwargs)
+        if array.dtype.kind == "f":
+            array.fill(np.nan)
+        return array
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "empty", marked)
+        yield
+
+
+def check_draws(item: Draws) -> Figures:
+    """As many draws as were asked for, each its own, the last one with them; and told as such."""
+    thin = THIN if item.thins else 1
+    with no_leftovers():
+        found = item.run(WARMUP, DRAWS, thin)
+        whole = found.kept.keys() - found.visited.keys()
+        longer = item.run(WARMUP, DRAWS * thin + 2, 1) if whole else found
+    assert found.kept or found.summaries, "nothing was kept: the test would prove nothing"
+    for name, array in found.kept.items():
+        where = f"{item.name}, {name}"
+        assert array.shape[:2] == (CHAINS, DRAWS), (
+            f"{where}: expected {CHAINS} chains of {DRAWS} draws, got {array.shape[:2]}"
+        )
+        assert np.isfinite(array).all(), f"{where}: a place was not written"
+        flat = array.reshape(CHAINS, DRAWS, -1)
+        assert (flat != 0.0).any(axis=2).all(), f"{where}: a draw is all zeros"
+        if not item.stays:
+            alike = (flat[:, 1:] == flat[:, :-1]).all(axis=2)
+            assert not alike.any(), f"{where}: a draw is a copy of the one before"
+        if name in found.visited:
+            seen = found.visited[name]
+            assert seen.shape[1] == 1 + WARMUP + DRAWS * thin, f"{where}: {seen.shape[1]} visits"
+            expected = seen[:, WARMUP + thin :: thin]
+            assert_array_equal(array, expected, err_msg=f"{where}: not the draws that were made")
+            if not item.stays:
+                copies = (array == seen[:, :1]).reshape(CHAINS, DRAWS, -1).all(axis=2)
+                assert not copies.any(), f"{where}: a draw is a copy of the start"
+        else:
+            # The same chain, kept whole: the last of every stretch is what thinning keeps.
+            expected = longer.kept[name][:, thin - 1 : DRAWS * thin : thin]
+            assert_array_equal(array, expected, err_msg=f"{where}: not the last of each stretch")
+    for name, (published, made) in found.summaries.items():
+        message = f"{item.name}: {name} is not that of the draws"
+        assert_allclose(published, made, rtol=1e-9, atol=1e-12, err_msg=message)
+    return {f"{item.name}: arrays": len(found.kept), "summaries": len(found.summaries)}

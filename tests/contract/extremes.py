@@ -1,0 +1,154 @@
+"""Item 9 of the contract: data at their ends, compiled beside plain, partitions without rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from vbmodels.cavi import InProcess, Step, loop_of, start
+from vbmodels.state import leaves, same_bits
+
+if TYPE_CHECKING:
+    from tests.contract.cases import Case
+
+Figures = dict[str, float]
+Tables = Mapping[str, Sequence[Any]]
+Beside = Iterable[tuple[str, Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extremes:
+    """Item 9.
+
+    Attributes
+    ----------
+    tables
+        Data sets by name, each cut into partitions: counts at 0 and n and at 1e6, constant
+        columns, one row (bag, document, location) alone.
+    empty
+        A partition -> the same without rows; or why there is none.
+    plain
+        The same model without its compiled loops, or why there is nothing to compare.
+    refused
+        What the model says of the tables that no posterior can be had of, by their name.
+    infinite
+        Names of leaves that may be infinite, as their docstrings say. None may be NaN.
+    aside
+        Leaves of a local state that one of both forms keeps, for speed.
+    kernels
+        Single kernels where there is no plain model: (what, compiled, plain) of each.
+    sweeps
+        Most steps on each of the tables.
+    rtol
+        Of compiled against plain, relative to the largest number of a leaf.
+    """
+
+    tables: Callable[[], Tables]
+    empty: Callable[[Any], Any] | str
+    plain: Callable[[], Any] | str
+    refused: Mapping[str, str] = field(default_factory=dict)
+    infinite: frozenset[str] = frozenset()
+    aside: frozenset[str] = frozenset()
+    kernels: Callable[[], Beside] | None = None
+    sweeps: int = 6
+    rtol: float = 1e-6
+
+
+def _steps(model: Any, batches: Sequence[Any], count: int) -> tuple[list[Step], list[Any]]:
+    """Return the first steps, and the partitions' states after the last of them."""
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    steps = loop_of(model)(model, reduce, start(model, q, reduce))
+    done = list(itertools.islice(steps, count))
+    return done, reduce.local_states(done[-1].cursor.number)
+
+
+def _refuse_what_is_not_finite(state: Any, may_be_infinite: frozenset[str], where: str) -> None:
+    for name, leaf in leaves(state):
+        if leaf is None:
+            continue
+        array = np.asarray(leaf)
+        if array.dtype.kind == "f":
+            fine = (
+                ~np.isnan(array) if name.split(".")[-1] in may_be_infinite else np.isfinite(array)
+            )
+            assert fine.all(), f"{where}: {name} holds {array[~fine].flat[0]}"
+
+
+def check_finite(case: Case, item: Extremes) -> Figures:
+    """Every number that a fit of an extreme table leaves is finite, or the table is refused."""
+    figures: Figures = {}
+    for name, batches in item.tables().items():
+        if name in item.refused:
+            with pytest.raises(ValueError, match=item.refused[name]):
+                _steps(case.model(), batches, item.sweeps)
+            continue
+        steps, states = _steps(case.model(), batches, item.sweeps)
+        for step in steps:
+            where = f"{name}, step {step.iteration}"
+            _refuse_what_is_not_finite(step.cursor, item.infinite, where)
+        for state in states:
+            if state is not None:
+                _refuse_what_is_not_finite(state, item.infinite, f"{name}, a partition's state")
+        figures[f"bound: {name}"] = steps[-1].elbo
+    return figures
+
+
+def both_forms(
+    compiled: Any, plain: Any, tables: Tables, aside: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what both forms of a model make of every partition, leaf by leaf."""
+    for name, batches in tables.items():
+        q = compiled.init(InProcess(compiled, batches).observe(), np.random.default_rng(0))
+        for i, batch in enumerate(batches):
+            pairs = []
+            for model in (compiled, plain):
+                local = model.local_step(q, batch, None)
+                pairs.append((local, model.suff_stats(q, batch, local)))
+            for one, other in zip(*pairs, strict=True):
+                if one is None:
+                    continue
+                of_plain = dict(leaves(other))
+                for leaf, a in leaves(one):
+                    if a is not None and leaf.split(".")[0] not in aside:
+                        yield f"{name}, partition {i}: {leaf}", a, of_plain[leaf]
+
+
+def check_compiled(case: Case, item: Extremes) -> Figures:
+    """Compiled loops give what their NumPy form gives, of full and of extreme tables."""
+    found = list(item.kernels()) if item.kernels else []
+    if not isinstance(item.plain, str):
+        kept = {k: v for k, v in item.tables().items() if k not in item.refused}
+        tables = {"its own data": case.batches(0, 2), **kept}
+        found += both_forms(case.model(), item.plain(), tables, item.aside)
+    worst = 0.0
+    for where, compiled, plain in found:
+        a, b = np.asarray(compiled, float), np.asarray(plain, float)
+        scale = float(np.max(np.abs(b), initial=1.0, where=np.isfinite(b)))
+        assert_allclose(
+            a, b, rtol=item.rtol, atol=item.rtol * scale, err_msg=f"{where} is not the plain form's"
+        )
+        worst = max(worst, float(np.abs(a - b)[np.isfinite(b)].max(initial=0.0)) / scale)
+    assert found, "nothing was compared"
+    return {"largest relative difference": worst}
+
+
+def check_empty(case: Case, empty: Callable[[Any], Any]) -> Figures:
+    """Partitions without rows, before, between and after full ones, change no bit."""
+    full = case.batches(0, 2)
+    none = empty(full[0])
+    mixed = [none, full[0], none, *full[1:], none]
+    count = min(case.sweeps, 12)
+    pairs = zip(_steps(case.model(), full, count)[0], _steps(case.model(), mixed, count)[0],
+                strict=True)  # fmt: skip
+    for step, other in pairs:
+        where = f"step {step.iteration}: partitions without rows changed"
+        assert other.elbo == step.elbo, f"{where} the bound from {step.elbo!r} to {other.elbo!r}"
+        assert same_bits(step.q, other.q), f"{where} the posterior"
+    return {"bound": step.elbo}

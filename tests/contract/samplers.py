@@ -1,0 +1,253 @@
+"""The samplers behind item 11: short runs of each on small data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tests.contract import vmmic
+from tests.contract.draws import CHAINS, Chains, Draws, course, visits
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.metropolis import SampledExperts
+from vbmodels.experts.simulate import simulate as simulate_experts
+from vbmodels.experts.walk import WalkPrior
+from vbmodels.features.batch import feature_batch, split_rows
+from vbmodels.features.gibbs import TRACED, GibbsIBP, drawn_hyperparameters
+from vbmodels.features.laplace_chain import ChainRows, LaplaceIBP
+from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.simulate import simulate_table
+from vbmodels.keywords.bss import BSS
+from vbmodels.keywords.bss_gibbs import bss
+from vbmodels.keywords.gibbs import gibbs
+from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.pooled_gibbs import pooled_gibbs
+from vbmodels.keywords.simulate import simulate_pooled, typical_coefficients
+from vbmodels.keywords.vbss import VBSS
+from vbmodels.mil.batch import split
+from vbmodels.mil.gibbs import GibbsVMMIC
+from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.mil.gp_kernel import KernelOptions
+from vbmodels.mil.gp_simulate import simulate_gp
+from vbmodels.variants.rvd2 import gibbs as rvd2
+from vbmodels.variants.rvd2.difference_gibbs import Sampler, sample_rates
+from vbmodels.variants.rvd2.model import RVD2, Errors
+
+# Keywords, a document.
+
+OBSERVED = np.array([True, False, True, False, False])
+ADJACENCY = np.array(
+    [[0, 2, 1, 0, 0], [2, 0, 0, 1, 0], [1, 0, 0, 1, 2], [0, 1, 1, 0, 1], [0, 0, 2, 1, 0]], float
+)
+
+
+def of_document(
+    sample: Callable[..., Any], model: Any, names: tuple[str, ...], *sizes: int
+) -> Chains:
+    warmup, draws, _ = sizes
+    found = sample(
+        OBSERVED, ADJACENCY, model, np.random.default_rng(0), chains=CHAINS, draws=draws,
+        warmup=warmup,
+    )  # fmt: skip
+    kept = {name: getattr(found, name) for name in names}
+    return Chains(kept=kept, summaries={"probability": (found.probability, found.r.mean((0, 1)))})
+
+
+DOCUMENTS = (
+    Draws(
+        name="gibbs",
+        run=partial(of_document, gibbs, VBSS(), ("a", "b", "sigma2", "alpha", "theta", "r")),
+        thins=False,
+    ),
+    Draws(
+        name="bss",
+        run=partial(of_document, bss, BSS(), ("theta", "sigma2", "alpha", "r")),
+        thins=False,
+    ),
+)
+
+
+# Keywords, the corpus.
+
+
+def of_corpus(warmup: int, draws: int, thin: int) -> Chains:
+    batch, _ = simulate_pooled(
+        np.random.default_rng(0), 12, coefficients=typical_coefficients(3, 0.3), mean_words=10.0
+    )
+    found = pooled_gibbs(
+        PooledVBSS(keyword_rate=0.3, document_precision=1.0), batch, np.random.default_rng(0),
+        chains=CHAINS, draws=draws, warmup=warmup, thin=thin, keep_documents=True,
+    )  # fmt: skip
+    kept = {"w": found.coefficients, "alpha": found.alpha, "a": found.intercept}
+    # Observed words are keywords in every sweep that counts; the mean is over all of these.
+    summaries = {"probability of observed words": (found.keyword[batch.y], 1.0)}
+    return Chains(kept=kept, summaries=summaries)  # type: ignore[arg-type]
+
+
+CORPUS = (Draws(name="pooled gibbs", run=of_corpus),)
+
+
+# Rates.
+
+
+def of_rates(warmup: int, draws: int, thin: int) -> Chains:
+    data = Errors(np.array([[2, 3], [0, 1], [40, 55]]), np.full((3, 2), 500))
+    model = RVD2(dispersion="per_location")
+    q = model.init(model.observe(data), np.random.default_rng(0))
+    sizes = {"chains": CHAINS, "burn_in": warmup, "draws": draws, "thin": thin}
+    found = rvd2.gibbs(data, q, np.random.default_rng(0), log_m_sd=0.5, **sizes)
+    assert found.evaluations > 2 * 2 * thin  # of two coordinates: two ends and a draw at least
+    told = sample_rates(data, q, np.random.default_rng(0), Sampler(**sizes, log_m_sd=0.5))
+    made = 1.0 / (1.0 + np.exp(-found.logit_mu.reshape(-1, 3)))
+    return Chains(
+        kept={"logit_mu": found.logit_mu, "log_m": found.log_m},
+        summaries={
+            "draws": (np.sort(told.draws, axis=0), np.sort(made, axis=0)),
+            "mean": (told.moments[:, 0], made.mean(0)),
+            "sd": (told.moments[:, 1], made.std(0, ddof=1)),
+        },
+    )
+
+
+RATES = (Draws(name="rvd2 gibbs", run=of_rates),)
+
+
+# Bags.
+
+
+def of_bags(warmup: int, draws: int, thin: int) -> Chains:
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=CHAINS, burn_in=warmup, kept=draws, thin=thin)
+    steps = course(model, vmmic.batches(0, 2))
+    q = steps[-1][0].q
+    every = q.kept.reshape(-1, q.kept.shape[-1])
+    mean, sd = model.posterior(q).moments()
+    return Chains(
+        kept={"t": q.kept},
+        visited={"t": visits(steps, lambda q: q.t)},
+        summaries={
+            "mean": (mean, every.mean(0)),
+            "sd": (sd, every.std(0)),
+            "draws for prediction": (model.posterior(q).draws(len(every)), every),
+        },
+    )
+
+
+BAGS = (Draws(name="vmmic gibbs", run=of_bags),)
+
+
+def of_process(warmup: int, draws: int, thin: int) -> Chains:
+    options = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(1.0,), n_inducing=6)
+    data, _ = simulate_gp(np.random.default_rng(0), 20, 3)
+    model = GibbsGP(options, chains=CHAINS, warmup=warmup, draws=draws, thin=thin)
+    steps = course(model, split(data, 2))
+    q = steps[-1][0].q
+    (told,) = predict_from_draws(q, data)
+    rows = data.modalities[0].features
+    phi = q.features.base(rows)[0][0] * q.features.weights[0, 0]
+    made = q.features.offset + phi @ q.draws[:, :, 0].mean((0, 1))
+    return Chains(
+        kept={"w": q.draws},
+        visited={"w": visits(steps, lambda q: q.w)},
+        summaries={"score": (told.score, made)},
+    )
+
+
+PROCESS = (Draws(name="gp gibbs", run=of_process),)
+
+
+# Features.
+
+
+def of_features(warmup: int, draws: int, thin: int) -> Chains:
+    """Thinning is by how many of the draws are kept: the last of each of so many stretches."""
+    levels = np.array([2] * 6)
+    codes, _, _ = simulate_table(np.random.default_rng(0), 30, levels, np.array([0.4, 0.3]))
+    model = GibbsIBP(2, chains=CHAINS, warmup=warmup, draws=draws * thin, keep=draws)
+    steps = course(model, split_rows(codes, levels, 2, grouped=False))
+    q = steps[-1][0].q
+
+    def chains(of: Callable[[Any], Any]) -> Any:
+        # An iteration counts with the weights that it began with: the last one's are not drawn on.
+        seen = visits(steps, lambda q: np.stack([np.asarray(of(c)) for c in q.chains]))
+        return np.concatenate([seen[:, :1], seen[:, :-1]], axis=1)
+
+    counted = slice(warmup + 1, None)
+    alpha, variance = chains(lambda c: c.alpha), chains(lambda c: c.variance)
+    told = drawn_hyperparameters(model, q)
+    bound = np.stack([step.elbo for step, _ in steps[:-1]])
+    shares = []
+    for c in range(CHAINS):
+        on = [np.concatenate([x.chains[c].z for x in states]) for _, states in steps[warmup:-1]]
+        shares.append(np.mean(on, axis=(0, 1)))
+    return Chains(
+        kept={"weights": q.kept_weights, "log odds": q.kept_log_odds},
+        visited={
+            "weights": chains(lambda c: c.weights),
+            "log odds": chains(lambda c: c.log_odds),
+        },
+        summaries={
+            "alpha": (told[..., 0], alpha[:, counted]),
+            "variance": (told[..., 1], variance[:, counted]),
+            "log likelihood": (q.trace[..., TRACED.index("log_likelihood")].mean(0), bound),
+            "share": (q.share, np.array(shares)),
+        },
+    )
+
+
+FEATURES = (Draws(name="features gibbs", run=of_features),)
+
+
+def of_buffet(warmup: int, draws: int, thin: int) -> Chains:
+    """Its draws have features of other names every time: what is published are their shares."""
+    levels = np.array([2] * 6)
+    codes, _, _ = simulate_table(np.random.default_rng(0), 15, levels, np.array([0.5, 0.4]))
+    batch = feature_batch(codes, levels, grouped=False)
+    model = LaplaceIBP(PolyaGammaIBP(3, anneal=0), warmup=warmup, draws=draws, held=2)
+    steps = course(model, [batch])
+    seen = [states[0] for _, states in steps if isinstance(states[0], ChainRows)]
+    assert len(seen) == warmup + draws, f"{len(seen)} iterations"
+    names = seen[-1].draw.names.tolist()
+    times = np.zeros((15, len(names)))
+    for local in seen[warmup:]:
+        for k, name in enumerate(local.draw.names.tolist()):
+            if name in names:
+                times[:, names.index(name)] += local.draw.z[:, k]
+    assert times.any(), "no feature: the test would prove nothing"
+    return Chains(summaries={"shares": (steps[-1][1][0].nu, times / draws)})
+
+
+BUFFET = (Draws(name="features laplace", run=of_buffet, thins=False),)
+
+
+# Experts.
+
+
+def of_experts(warmup: int, draws: int, thin: int) -> Chains:
+    """One expert: then there is one order."""
+    x, t, _ = simulate_experts(np.random.default_rng(0), 60, features=2, n_experts=2)
+    keys = np.arange(60, dtype=np.int64)
+    batches = [Rows.of(x[:30], t[:30], keys[:30]), Rows.of(x[30:], t[30:], keys[30:])]
+    model = SampledExperts(
+        1, WalkPrior("gaussian", tau=0.5), chains=CHAINS, warmup=warmup, draws=draws, thin=thin
+    )
+    steps = course(model, batches)
+    q = steps[-1][0].q
+    assert np.all(q.accepted[1] > 0)
+    density = np.array([step.elbo for step, _ in steps])
+    told = model.posterior(q).predict(batches[0]).probability
+    made = np.mean(
+        [1.0 / (1.0 + np.exp(-batches[0].dense @ w)) for w in q.draws[:, :, 1, 0].reshape(-1, 3)], 0
+    )
+    return Chains(
+        kept={"vectors": q.draws},
+        visited={"vectors": visits(steps, lambda q: q.vectors)},
+        summaries={
+            "density": (q.density.mean(0), density[warmup + thin :: thin]),
+            "probability": (told, made),
+        },
+    )
+
+
+EXPERTS = (Draws(name="experts metropolis", run=of_experts, stays=True),)

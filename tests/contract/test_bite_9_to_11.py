@@ -1,0 +1,176 @@
+"""Items 9 to 11 bite: bugs planted in the toy are caught, each by the check that is named here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.contract import agreement, draws, extremes, samplers, toy
+from tests.contract.case_toy import CASE
+from vbmodels.cavi import NonFiniteBound
+from vbmodels.expfam import Gamma
+
+
+class MeanOfRows(toy.Toy):
+    """What a partition reports is divided by its own number of rows, which may be 0."""
+
+    def observe(self, batch):
+        seen = super().observe(batch)
+        with np.errstate(invalid="ignore"):
+            return replace(seen, total=float(np.float64(seen.total) / seen.groups) * seen.groups)
+
+
+class CountsPartitions(toy.Toy):
+    """Every partition counts one group more than it has."""
+
+    def suff_stats(self, q, batch, local):
+        return super().suff_stats(q, batch, local) + toy.Sums(1.0, 0.0, 0.0, 0.0)
+
+
+class SquaresOverflow(toy.Toy):
+    """A logarithm of the data's spread, which is 0 where they are constant."""
+
+    @staticmethod
+    def squares(batch, z):
+        with np.errstate(divide="ignore"):
+            return toy.Toy.squares(batch, z) + 0.0 * np.log(np.ptp(batch.y))
+
+
+class OneRowLess(toy.Toy):
+    """The compiled loop leaves the last row of a partition as it found it."""
+
+    def local_step(self, q, batch, local):
+        new = super().local_step(q, batch, local)
+        rate = new.lam.rate.copy()
+        rate[-1] = self.d0
+        return replace(new, lam=Gamma(new.lam.shape, rate))
+
+
+@pytest.mark.parametrize("bug", [MeanOfRows, CountsPartitions])
+def test_partitions_without_rows_that_matter_are_caught(bug):
+    said = r"partitions without rows changed|the bound became nan"
+    with pytest.raises((AssertionError, NonFiniteBound), match=said):
+        extremes.check_empty(replace(CASE, model=bug), CASE.extremes.empty)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_that_are_not_finite_are_caught():
+    with pytest.raises((AssertionError, NonFiniteBound), match=r"a constant|bound became nan"):
+        extremes.check_finite(replace(CASE, model=SquaresOverflow), CASE.extremes)
+
+
+def test_a_refusal_that_does_not_come_is_caught():
+    item = replace(CASE.extremes, refused={"a million": "no such sentence"})
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        extremes.check_finite(CASE, item)
+
+
+def test_compiled_loops_that_miss_a_row_are_caught():
+    item = replace(CASE.extremes, plain=toy.Toy)
+    extremes.check_compiled(CASE, item)
+    with pytest.raises(AssertionError, match="is not the plain form's"):
+        extremes.check_compiled(replace(CASE, model=OneRowLess), item)
+
+
+def test_what_is_published_by_way_of_its_history_is_caught():
+    with pytest.raises(AssertionError, match="from cold, what is published differs"):
+        agreement.check_agreement(replace(CASE, model=toy.FrozenLocal), CASE.agreement)
+
+
+def test_a_score_by_another_rule_is_caught():
+    def narrower(model, q, batch):
+        return 0.9 * model.local_step(q, batch, None).z.mean
+
+    agreement.check_agreement(CASE, replace(CASE.agreement, scored=by_the_same_rule))
+    with pytest.raises(AssertionError, match="a score of the training rows differs"):
+        agreement.check_agreement(CASE, replace(CASE.agreement, scored=narrower))
+
+
+def by_the_same_rule(model, q, batch):
+    return model.local_step(q, batch, None).z.mean
+
+
+def test_a_score_that_may_differ_says_why():
+    with pytest.raises(ValueError, match="a sentence that says why"):
+        replace(CASE.agreement, largest=0.1)
+
+
+def test_rows_that_are_all_told_the_same_prove_nothing():
+    item = replace(CASE.agreement, published=lambda model, q, batch, local: 0.0 * local.z.mean)
+    with pytest.raises(AssertionError, match="prove nothing"):
+        agreement.check_agreement(CASE, item)
+
+
+def spoiled(change, stays=False):
+    """Return a sampler whose kept draws are changed after the run, or its summary is."""
+    (bags,) = samplers.BAGS
+
+    def run(*sizes):
+        found = bags.run(*sizes)
+        kept = {name: change(array.copy()) for name, array in found.kept.items()}
+        return replace(found, kept=kept)
+
+    return replace(bags, run=run, stays=stays)
+
+
+def set_last(value):
+    def change(array):
+        array[:, -1] = value(array) if callable(value) else value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda array: array[:, :-1], "expected 2 chains of 5 draws"),
+        (set_last(0.0), "a draw is all zeros"),
+        (set_last(np.nan), "a place was not written"),
+        (set_last(lambda array: array[:, -2]), "a copy of the one before"),
+        (set_last(lambda array: 1.001 * array[:, -1]), "not the draws that were made"),
+    ],
+)
+def test_draws_that_are_not_written_are_caught(change, said):
+    with pytest.raises(AssertionError, match=said):
+        draws.check_draws(spoiled(change))
+
+
+def test_a_place_that_nobody_writes_is_caught():
+    def run(warmup, count, thin):
+        rng = np.random.default_rng(0)
+        kept = np.empty((draws.CHAINS, count, 2))
+        for i in range(warmup + count * thin - 1):  # one sweep too few
+            value = rng.standard_normal((draws.CHAINS, 2))
+            if i >= warmup and (i - warmup) % thin == thin - 1:
+                kept[:, (i - warmup) // thin] = value
+        return draws.Chains(kept={"x": kept})
+
+    with pytest.raises(AssertionError, match="a place was not written"):
+        draws.check_draws(draws.Draws(name="short", run=run))
+
+
+def test_the_first_of_every_stretch_is_caught():
+    """A sampler that keeps it leaves the last sweeps out, whatever they cost."""
+
+    def run(warmup, count, thin):
+        rng = np.random.default_rng(0)
+        seen = rng.standard_normal((warmup + count * thin, draws.CHAINS, 2))
+        return draws.Chains(kept={"x": seen[warmup::thin].swapaxes(0, 1)})
+
+    with pytest.raises(AssertionError, match="not the last of each stretch"):
+        draws.check_draws(draws.Draws(name="first", run=run))
+
+
+def test_a_summary_of_other_draws_is_caught():
+    (rates,) = samplers.RATES
+
+    def run(*sizes):
+        found = rates.run(*sizes)
+        told, _ = found.summaries["mean"]
+        return replace(found, summaries={"mean": (told, found.kept["logit_mu"][:, 0].mean(0))})
+
+    with pytest.raises(AssertionError, match="mean is not that of the draws"):
+        draws.check_draws(replace(rates, run=run))
