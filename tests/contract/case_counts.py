@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from docs.counts_model import Counts, Global, GroupedCounts, Local
+from tests.contract import calibration_counts
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -110,6 +111,7 @@ def local_vector(local: Local) -> FloatArray:
 
 CASE = Case(
     name="counts",
+    calibration=calibration_counts.COUNTS,
     model=GroupedCounts,
     batches=batches,
     tiny=tiny,

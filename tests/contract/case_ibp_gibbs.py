@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 from scipy.special import expit
 
+from tests.contract import calibration_features
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.ibp_definition import ALPHA, BIAS, LEVELS, WEIGHT, tiny
 from vbmodels.cavi import fit
@@ -84,6 +85,7 @@ def recovery_error(seed: int) -> float:
 
 CASE = Case(
     name="ibp gibbs",
+    calibration=calibration_features.GIBBS,
     model=model,
     batches=batches,
     tiny=tiny,

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp, roots_jacobi
 
+from tests.contract import calibration_keywords
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -330,6 +331,9 @@ def case(intercepts: bool) -> Case:
     return Case(
         name="pooled_intercepts" if intercepts else "pooled",
         model=with_intercepts if intercepts else plain,
+        calibration="By default documents have no intercepts of their own; the plain row answers."
+        if intercepts
+        else calibration_keywords.ITEMS,
         batches=batches,
         tiny=tiny,
         global_step=GlobalStep(

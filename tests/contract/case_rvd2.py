@@ -9,6 +9,7 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
+from tests.contract import calibration_variants
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -140,6 +141,9 @@ def case_of(model: RVD2, name: str, **items) -> Case:
     return Case(
         name=name,
         model=lambda: model,
+        calibration=calibration_variants.RVD2_SHARED
+        if model == RVD2()
+        else "Not the default of the papers' test; RVD2 collapsed with one M answers.",
         batches=batches,
         tiny=tiny,
         global_step=GlobalStep(

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
+from tests.contract import calibration_variants
 from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from vbmodels.cavi import fit
 from vbmodels.state import FloatArray
@@ -107,6 +108,7 @@ def recovery_error(seed: int) -> float:
 
 CASE = Case(
     name="two_groups",
+    calibration=calibration_variants.TWO_GROUPS,
     best=Best(max_iter=40),
     model=lambda: MODEL,
     batches=batches,

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
-from tests.contract import vmmic
+from tests.contract import calibration_bags, vmmic
 from tests.contract.cases import (
     Case,
     Coordinates,
@@ -217,6 +217,7 @@ CASES = [
     Case(
         name="vmmic_mean_field",
         model=mean_field,
+        calibration="Not a default: its intervals are far too short, see docs/statistics.md.",
         batches=vmmic.batches,
         tiny=vmmic.tiny,
         global_step=GlobalStep(
@@ -242,6 +243,7 @@ CASES = [
     Case(
         name="vmmic_collapsed",
         model=collapsed,
+        calibration=calibration_bags.VMMIC,
         batches=vmmic.batches,
         tiny=vmmic.tiny,
         global_step="its steps average random draws; the mode is checked in tests/models",
