@@ -238,7 +238,7 @@ def rank_figures(name: str, parts: list[Ranks]) -> list[Figure]:
     for k, column in enumerate(rank.T):
         counts = np.bincount(cell[column], minlength=cells)
         p = stats.chisquare(counts, chance * len(rank)).pvalue
-        z = float(stats.norm.isf(np.clip(p, 1e-300, 1.0)))
+        z = float(stats.norm.isf(np.clip(p, 1e-300, 1.0 - 1e-12)))
         mean = (column.mean() - of / 2) / np.sqrt(of * (of + 2) / 12 / len(rank))
         figures.append(Figure(name, f"ranks {k}", z, 1.0, -np.inf, 0.0))
         figures.append(Figure(name, f"mean rank {k}", float(mean), 1.0, 0.0, 0.0))

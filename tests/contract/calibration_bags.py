@@ -112,7 +112,7 @@ def vmmic_ranks(rng: np.random.Generator) -> Readings:
     return {"parameters": ranked(t[:5], found.kept[0][:, :5], rng)}
 
 
-GP = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,), n_inducing=6)
+OPTIONS = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,), n_inducing=6)
 PLACES = np.array([[0.0, 0.0], [0.7, 0.2], [-0.5, 0.9]])
 
 
@@ -124,7 +124,7 @@ def at_places(features: FeatureMap, w: FloatArray) -> FloatArray:
 def gp_ranks(rng: np.random.Generator) -> Readings:
     """Ranks of the latent function at three places; w ~ N(0, I) on the fit's own features."""
     n = 15
-    sampler = GibbsGP(GP, chains=2, warmup=60, draws=10, thin=15)
+    sampler = GibbsGP(OPTIONS, chains=2, warmup=60, draws=10, thin=15)
     while True:
         x, bag = rows(rng, n, n, 3)
         data = bags([Instances.from_rows(bag, x, n)], np.arange(n) % 2)
