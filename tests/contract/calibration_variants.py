@@ -131,7 +131,12 @@ RVD2_SHARED = (
     Calibration(
         form="variants, posterior_difference collapsed",
         run=rvd2,
-        bounds={"rate": Bounds(**SHARE)},
+        # The hyperparameters are points, so what they leave open is missing in the interval.
+        bounds={
+            "rate": Bounds(
+                large=(-0.015, 0.0), **SHARE, measured="1,000 runs: .9412 covered, +- .0016"
+            )
+        },
         few=20,
     ),
     Calibration(form="variants, posterior_difference gibbs", run=rvd2_ranks, few=2),
