@@ -94,7 +94,11 @@ MARGINAL = (
     Calibration(
         form="experts, marginal",
         run=marginal,
-        bounds={"held-out labels": Bounds()},
+        bounds={
+            "held-out labels": Bounds(
+                large=(-0.02, 0.02), slope=(0.72, 0.95), bins=0.08, measured="MEASURED"
+            )
+        },
         few=6,
     ),
 )

@@ -72,7 +72,11 @@ VARIATIONAL = (
     Calibration(
         form="features, variational",
         run=variational,
-        bounds={"hidden cells": Bounds()},
+        bounds={
+            "hidden cells": Bounds(
+                large=(-0.02, 0.02), slope=(0.8, 1.15), bins=0.1, measured="MEASURED"
+            )
+        },
         few=4,
     ),
 )
