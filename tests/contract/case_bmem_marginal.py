@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from tests.contract import ends
+from tests.contract import calibration_experts, ends
 from tests.contract.agreement import Agreement
 from tests.contract.bmem import beside_sampler
 from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
@@ -148,6 +148,9 @@ def _case(
     return Case(
         name=name,
         model=model,
+        calibration=calibration_experts.MARGINAL
+        if name == "bmem_marginal"
+        else "It is among the priors that the mixture's row chooses from by hold-out.",
         batches=batches,
         tiny=tiny,
         draws="its sampler has a row of its own: bmem_metropolis",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tests.contract import samplers
+from tests.contract import calibration_experts, samplers
 from tests.contract.bmem import chances
 from tests.contract.case_bmem_marginal import AT_THE_ENDS, batches, by_prediction, tiny
 from tests.contract.cases import Case, Objective, Recovery
@@ -48,6 +48,7 @@ def excess_loss(seed: int) -> float:
 
 CASE = Case(
     name="bmem_metropolis",
+    calibration=calibration_experts.METROPOLIS,
     model=model,
     batches=batches,
     tiny=tiny,

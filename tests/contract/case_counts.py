@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from docs.counts_model import Counts, Global, GroupedCounts, Local
+from tests.contract import calibration_counts
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -112,6 +113,7 @@ def local_vector(local: Local) -> FloatArray:
 
 CASE = Case(
     name="counts",
+    calibration=calibration_counts.COUNTS,
     model=GroupedCounts,
     batches=batches,
     tiny=tiny,

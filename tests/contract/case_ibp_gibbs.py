@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
-from tests.contract import ends, samplers
+from tests.contract import calibration_features, ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.extremes import Extremes
@@ -127,6 +127,7 @@ def images(rows: int) -> list[FeatureBatch]:
 
 CASE = Case(
     name="ibp gibbs",
+    calibration=calibration_features.GIBBS,
     model=model,
     batches=batches,
     tiny=tiny,

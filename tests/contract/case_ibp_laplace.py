@@ -57,6 +57,7 @@ def recovery_error(seed: int) -> float:
 
 CASE = Case(
     name="ibp laplace gibbs",
+    calibration="A run takes seconds; its evidence is Laplace's, tested against quadrature.",
     model=model,
     batches=batches,
     tiny=batches,

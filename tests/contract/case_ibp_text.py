@@ -145,6 +145,7 @@ def case(gauge: str) -> Case:
     hooks = Hooks(gauge)
     return Case(
         name=f"ibp text, {gauge} gauge",
+        calibration="Not a default; what it leaves is polished by Polya-Gamma, whose row answers.",
         model=hooks.model,
         batches=batches,
         tiny=tiny,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp, roots_jacobi
 
-from tests.contract import ends, samplers
+from tests.contract import calibration_keywords, ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -333,6 +333,9 @@ def case(intercepts: bool) -> Case:
     return Case(
         name="pooled_intercepts" if intercepts else "pooled",
         model=with_intercepts if intercepts else plain,
+        calibration="By default documents have no intercepts of their own; the plain row answers."
+        if intercepts
+        else calibration_keywords.ITEMS,
         batches=batches,
         tiny=tiny,
         draws=samplers.CORPUS

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
-from tests.contract import ends, samplers
+from tests.contract import calibration_variants, ends, samplers
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (
     Case,
@@ -144,6 +144,9 @@ def case_of(model: RVD2, name: str, **items) -> Case:
     return Case(
         name=name,
         model=lambda: model,
+        calibration=calibration_variants.RVD2_SHARED
+        if model == RVD2()
+        else "Not the default of the papers' test; RVD2 collapsed with one M answers.",
         batches=batches,
         tiny=tiny,
         draws=samplers.RATES

@@ -165,6 +165,7 @@ def recovery_error(seed: int) -> float:
 
 CASE = Case(
     name="toy",
+    calibration="It carries the other items' planted bugs; the row of counts carries this one's.",
     model=Toy,
     batches=batches,
     tiny=tiny,

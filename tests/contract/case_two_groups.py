@@ -10,7 +10,7 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
-from tests.contract import ends
+from tests.contract import calibration_variants, ends
 from tests.contract.agreement import Agreement
 from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from tests.contract.extremes import Extremes
@@ -133,6 +133,7 @@ def log_bayes_factors(model: TwoGroups, q: Any, batch: Counts, table: Any) -> Fl
 
 CASE = Case(
     name="two_groups",
+    calibration=calibration_variants.TWO_GROUPS,
     best=Best(max_iter=40),
     model=lambda: MODEL,
     batches=batches,

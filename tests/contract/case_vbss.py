@@ -295,6 +295,8 @@ def case(name: str, **options: Any) -> Case:
     return Case(
         name=name,
         model=lambda: hooks.model,
+        calibration="Not a default; one document tells so little that its bound is far too sure, "
+        "see the text above and docs/statistics.md.",
         batches=batches,
         tiny=tiny,
         draws=samplers.DOCUMENTS

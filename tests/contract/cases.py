@@ -37,6 +37,7 @@ import numpy as np
 import pytest
 
 from tests.contract.agreement import Agreement
+from tests.contract.calibration import Calibration
 from tests.contract.draws import Draws
 from tests.contract.extremes import Extremes
 from vbmodels.state import FloatArray
@@ -195,10 +196,12 @@ class Case:
     """One model's row. A sentence in place of an item is the reason why it has none.
 
     ``undivided`` is the reason why a model takes one partition only, if it does.
+    ``calibration`` (item 8) may be of several: a fit, and the sampler of its model.
     """
 
     name: str
     model: Callable[[], Any]
+    calibration: tuple[Calibration, ...] | str
     batches: Callable[[int, int], Sequence[Any]]
     tiny: Callable[[int], Sequence[Any]]
     extremes: Extremes | str

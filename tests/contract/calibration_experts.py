@@ -1,0 +1,121 @@
+"""Calibration of experts: the probability of held-out labels, and the sampler's ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from flows.settings import ExpertSettings
+from tests.contract.bmem import PLACES, chances
+from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
+from vbmodels.cavi import fit
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.forms import make
+from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.metropolis import SampledExperts
+from vbmodels.experts.walk import WalkPrior
+from vbmodels.state import FloatArray
+
+FITTED, HELD, COLUMNS = 60, 60, 2
+
+
+def weights(
+    rng: np.random.Generator, k: int, tau: float, shared: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Draw gates and experts [K, p] from the Gaussian prior; intercepts are N(0, 10)."""
+    drawn = rng.standard_normal((2, k, COLUMNS + 1))
+    drawn[..., :-1] /= np.sqrt(tau)
+    drawn[..., -1] *= np.sqrt(10.0)
+    if shared:
+        drawn[1, :, :-1] += rng.standard_normal(COLUMNS)
+    return drawn[0], drawn[1]
+
+
+def labels(
+    rng: np.random.Generator, x: FloatArray, gates: FloatArray, experts: FloatArray
+) -> FloatArray:
+    full = np.column_stack([x, np.ones(len(x))])
+    p = (softmax(full @ gates.T, axis=1) * expit(full @ experts.T)).sum(1)
+    return np.where(rng.random(len(x)) < p, 1.0, -1.0)
+
+
+def held_out(
+    rng: np.random.Generator, settings: ExpertSettings, k: int, tau: float, shared: bool
+) -> Any:
+    while True:
+        x = rng.standard_normal((FITTED + HELD, COLUMNS))
+        t = labels(rng, x, *weights(rng, k, tau, shared))
+        if abs(t[:FITTED].sum()) < FITTED:
+            break
+    keys = np.arange(len(t))
+    seen, new = slice(FITTED), slice(FITTED, None)
+    model = make(settings, rival_beside=False)
+    done = fit(
+        model, [Rows.of(x[seen], t[seen], keys[seen])], seed=int(rng.integers(2**31)),
+        tol=settings.tol, max_iter=settings.max_iter,
+    )  # fmt: skip
+    rows = Rows.of(x[new], np.zeros(HELD), keys[new])
+    p = model.posterior(done.q).predict(rows, settings.predict).probability
+    return {"held-out labels": Told(p, t[new] > 0)}
+
+
+def marginal(rng: np.random.Generator) -> Readings:
+    """The prior is one of those that the fit chooses from."""
+    settings = ExpertSettings()
+    tau = float(rng.choice(MarginalExperts().taus))
+    return held_out(rng, settings, settings.n_experts, tau, bool(rng.integers(2)))
+
+
+def cavi(rng: np.random.Generator) -> Readings:
+    """The prior is the form's own, with the default tau."""
+    settings = ExpertSettings(inference="cavi")
+    return held_out(rng, settings, settings.n_experts, 1.0, False)
+
+
+def metropolis_ranks(rng: np.random.Generator) -> Readings:
+    """Ranks of the chance of the label 1 at three places, which no order of experts touches."""
+    while True:
+        x = rng.standard_normal((20, COLUMNS))
+        gates, experts = weights(rng, 2, 1.0)
+        t = labels(rng, x, gates, experts)
+        if abs(t.sum()) < 20:
+            break
+    sampler = SampledExperts(2, WalkPrior("gaussian", 1.0), chains=2, warmup=200, draws=10, thin=30)
+    batch = Rows.of(x, t, np.arange(20))
+    q = fit(sampler, [batch], seed=int(rng.integers(2**31)), max_iter=sampler.evaluations).q
+    draws = q.draws.reshape(-1, *q.draws.shape[2:])[1:]
+    found = chances(draws[:, 0], draws[:, 1], PLACES[:3])
+    return {"chance at a place": ranked(chances(gates, experts, PLACES[:3]), found, rng)}
+
+
+MARGINAL = (
+    Calibration(
+        form="experts, marginal",
+        run=marginal,
+        bounds={
+            "held-out labels": Bounds(
+                large=(-0.02, 0.02), slope=(0.72, 0.95), bins=0.08, measured="MEASURED"
+            )
+        },
+        few=6,
+    ),
+)
+CAVI = (
+    Calibration(
+        form="experts, cavi",
+        run=cavi,
+        bounds={
+            "held-out labels": Bounds(
+                large=(-0.01, 0.01),
+                slope=(0.78, 0.92),
+                bins=0.05,
+                largest_se=0.01,
+                measured="200 runs: .002 +- .006, slope .85 +- .02, bins to .036",
+            )
+        },
+        few=12,
+    ),
+)
+METROPOLIS = (Calibration(form="experts, mh", run=metropolis_ranks, few=5),)

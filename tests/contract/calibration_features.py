@@ -1,0 +1,83 @@
+"""Calibration of features: hidden cells of tables drawn from the prior, and the sampler."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from flows.families import feature_models
+from flows.settings import FeatureSettings
+from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
+from vbmodels.cavi import fit
+from vbmodels.features.batch import feature_batch, signs_of
+from vbmodels.features.gibbs import GibbsIBP
+from vbmodels.state import FloatArray, IntArray
+
+BIAS = 10.0
+LEVELS = np.array([2, 2, 2, 2, 3, 3])
+
+
+def table(
+    rng: np.random.Generator, rows: int, levels: IntArray, k: int
+) -> tuple[IntArray, float, float, FloatArray]:
+    """Draw a table with every hyperparameter from its prior: codes, alpha, variance, psi."""
+    alpha, variance = rng.gamma(1.0), 1.0 / rng.gamma(1.0)
+    pi = np.cumprod(rng.random(k) ** (1.0 / alpha))  # v ~ Beta(alpha, 1)
+    z = rng.random((rows, k)) < pi
+    units = int((levels - 1).sum())
+    weights = np.sqrt(variance) * rng.standard_normal((units, k))
+    psi = np.sqrt(BIAS) * rng.standard_normal(units) + z @ weights.T
+    on, first = rng.random(psi.shape) < expit(psi), 0
+    codes = np.zeros((rows, len(levels)), np.int64)
+    for d, r in enumerate(levels):
+        codes[:, d] = np.cumprod(on[:, first : first + r - 1], axis=1).sum(1)
+        first += r - 1
+    return codes, alpha, variance, psi
+
+
+def variational(rng: np.random.Generator) -> Readings:
+    """The probability of every category but the first of a hidden cell, a tenth of the table."""
+    settings = FeatureSettings()
+    codes, *_ = table(rng, 40, LEVELS, settings.n_features)
+    hidden = rng.random(codes.shape) < 0.1
+    batch = feature_batch(np.where(hidden, -1, codes), LEVELS)
+    model = feature_models.make(settings)
+    done = fit(
+        model, [batch], seed=int(rng.integers(2**31)), tol=settings.tol, max_iter=settings.max_iter
+    )
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    found = feature_models.apply(model, done.q, batch, local, settings)
+    true = codes[found.rows, found.columns]
+    asked = (np.arange(3) > 0) & (np.arange(3) < LEVELS[found.columns][:, None])
+    right = true[:, None] == np.arange(3)
+    return {"hidden cells": Told(found.cells[asked], right[asked])}
+
+
+def gibbs_ranks(rng: np.random.Generator) -> Readings:
+    """Ranks of what no relabelling of features touches: log likelihood, alpha, log variance."""
+    levels = np.array([2, 2, 3, 2])
+    codes, alpha, variance, psi = table(rng, 20, levels, 2)
+    sign = signs_of(codes, levels)
+    truth = [(log_expit(sign * psi) * np.abs(sign)).sum(), alpha, np.log(variance)]
+    thin, kept = 12, 19
+    sampler = GibbsIBP(2, chains=1, warmup=100, draws=thin * kept, keep=1)
+    batch = feature_batch(codes, levels, grouped=False)
+    q = fit(sampler, [batch], seed=int(rng.integers(2**31)), max_iter=10_000).q
+    draws = q.trace[0, sampler.warmup :: thin, :3].copy()
+    draws[:, 2] = np.log(draws[:, 2])
+    return {"log likelihood, alpha, variance": ranked(np.array(truth), draws, rng)}
+
+
+VARIATIONAL = (
+    Calibration(
+        form="features, variational",
+        run=variational,
+        bounds={
+            "hidden cells": Bounds(
+                large=(-0.02, 0.02), slope=(0.8, 1.15), bins=0.1, measured="MEASURED"
+            )
+        },
+        few=4,
+    ),
+)
+GIBBS = (Calibration(form="features, gibbs", run=gibbs_ranks, few=10),)
