@@ -104,5 +104,5 @@ ITEMS = (
         },
         few=20,
     ),
-    Calibration(form="keywords, pooled, gibbs", run=pooled_ranks, few=20),
+    Calibration(form="keywords, pooled, gibbs", run=pooled_ranks, few=12),
 )
