@@ -25,7 +25,8 @@ class DaskExecutor:
     Parameters
     ----------
     client
-        A ``distributed.Client``, or a scheduler's address such as tcp://host:8786.
+        A ``distributed.Client``, a scheduler's address such as tcp://host:8786, or what
+        `flows.cluster.connect` gives.
     store
         Folder or URL that all workers can read and write; by default a temporary folder of
         this machine, which is enough for workers on it.
@@ -66,6 +67,9 @@ class DaskExecutor:
         if isinstance(self.client, str):
             with connect(scheduler=self.client) as cluster:
                 yield cluster
+            return
+        if isinstance(self.client, Cluster):
+            yield self.client
             return
         yield over(self.client, "the client's cluster")
 
