@@ -25,6 +25,7 @@ def other_processor() -> dict[str, str]:
     changed = {"NUMBA_CPU_NAME": "generic"}
     if platform.machine().lower() in ("x86_64", "amd64"):
         changed["OPENBLAS_CORETYPE"] = "Haswell"
+    used += os.environ.get("NPY_DISABLE_CPU_FEATURES", "").split()  # taken from it before
     if used:
         changed["NPY_DISABLE_CPU_FEATURES"] = " ".join(used)
     return changed

@@ -14,6 +14,7 @@ import pytest
 
 from flows.executor import InProcess
 from flows.fit import run_fit
+from flows.storage import DamagedError
 from tests.flows.jobs import Killed, kill_at, toy_job
 from vbmodels.state import State, StateError, from_bytes, same_bits, to_bytes
 
@@ -85,7 +86,7 @@ def test_a_planted_pickle_does_nothing(tmp_path, form):
         (store / name).write_bytes(planted)
     assert same_bits(run_fit(job, InProcess(job), resume=True).q, whole.q)
     Path(job.partitions[0]).write_bytes(planted)
-    with pytest.raises(StateError, match="damaged or not a vbflows state file"):
+    with pytest.raises(DamagedError, match="damaged or not a vbflows state file"):
         run_fit(job, InProcess(job))
     assert not witness.exists()
 
