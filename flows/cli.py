@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import signal
 import sys
+import threading
 import traceback
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any, NoReturn
 
@@ -354,12 +357,35 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+@contextmanager
+def _no_interrupt_lost() -> Iterator[None]:
+    """Heed a Ctrl-C that met a callback, where nothing can be raised, a moment later.
+
+    Python would print a traceback of it, and the run would go on.
+    """
+    before = sys.unraisablehook
+
+    def again(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            # Not at once: that would meet this callback, and be lost again.
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
     signal.signal(signal.SIGTERM, _interrupt)
     stop = _Stop("--json" in (sys.argv[1:] if arguments is None else arguments))
     try:
-        code = app(args=arguments, standalone_mode=False)
+        with _no_interrupt_lost():
+            code = app(args=arguments, standalone_mode=False)
     except typer.TyperException as error:
         error.show()  # type: ignore[attr-defined]
         stop.tell(str(error), WRONG_INPUT)

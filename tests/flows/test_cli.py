@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pyarrow as pa
@@ -469,3 +470,27 @@ def test_the_seed_of_a_simulation_is_not_negative(tmp_path, capsys):
     code, _, err = run(capsys, "simulate", "keywords", tmp_path, "--seed", "-1")
     assert code == 2
     assert "--seed" in err
+
+
+def test_ctrl_c_in_a_callback_is_heeded_without_a_traceback(simulated, capsys, monkeypatch):
+    """Python can raise nothing in a weak reference's callback: it prints, and goes on."""
+
+    class Thing:
+        pass
+
+    def interrupts(_):
+        raise KeyboardInterrupt
+
+    def checks(*given):
+        thing = Thing()
+        kept = weakref.ref(thing, interrupts)
+        del thing
+        for _ in range(1000):
+            time.sleep(0.001)
+        return kept
+
+    monkeypatch.setattr("flows.pipelines.run.check_source", checks)
+    code, out, err = run(capsys, "check", "keywords", simulated)
+    assert code == 1
+    assert "interrupted before anything was computed" in err
+    assert "Traceback" not in out + err
