@@ -186,7 +186,9 @@ class _Sent:
             except CancelledError:
                 break
             except Exception as error:
-                if not isinstance(error, TimeoutError) or self.future.status == "error":
+                # Of a task that has not failed a broken connection is the way's, not the task's.
+                on_the_way = isinstance(error, TimeoutError | OSError)
+                if self.future.status == "error" or not on_the_way:
                     return Raised(error)
         return Lost()
 

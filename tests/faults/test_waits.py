@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dask
 import pytest
+from distributed.comm import CommClosedError
 
 from flows import calls, cluster
 from flows.cluster import ClusterError, connect
@@ -20,6 +21,7 @@ from flows.partition import Part, Slice
 from flows.pipelines.running import Run
 from flows.pipelines.stages import Plain
 from flows.publish.run import RunPlace
+from flows.seam import Lost, Raised, Result
 from flows.settings import KeywordSettings
 from flows.storage import fingerprint_of
 from tests.faults.models import job
@@ -139,3 +141,26 @@ def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
         assert not (tmp_path / "outwaited").exists()
     finally:
         (tmp_path / "released").touch()
+
+
+class Broken:
+    """A task of Dask's whose result is there, or its error, on a connection that breaks."""
+
+    def __init__(self, status: str, *ends: Exception | int) -> None:
+        self.status, self.ends = status, list(ends)
+
+    def result(self, timeout: float) -> int:
+        end = self.ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+@pytest.mark.parametrize("breaks", [CommClosedError("closed"), OSError("reset"), TimeoutError()])
+def test_a_connection_that_breaks_is_not_the_tasks_error(breaks):
+    """The scheduler's death while a result was fetched was "this should not have happened"."""
+    assert cluster._Sent(Broken("finished", breaks, 7)).outcome() == Result(7)
+    assert cluster._Sent(Broken("finished", *[breaks] * len(cluster.FETCH))).outcome() == Lost()
+    assert cluster._Sent(Broken("error", breaks)).outcome() == Raised(breaks)
+    other = ValueError("the task's own")
+    assert cluster._Sent(Broken("error", other)).outcome() == Raised(other)
