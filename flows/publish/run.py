@@ -27,6 +27,7 @@ from vbmodels.state import State, to_bytes
 log = logging.getLogger("vbflows.pipeline")
 
 _LATEST = "latest.json"
+_OWN = ("work", "kept")  # folders of a run that are no results
 _MOST_LATEST = 2**16  # bytes
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 _PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "prefect")
@@ -203,6 +204,9 @@ def finish(place: RunPlace, record: RunRecord) -> None:
     ``latest.json`` is one write and the last one, so a reader sees the old run or this
     one, never half of one.
     """
+    for name in storage.names(place.root):
+        if name not in _OWN:  # a worker that was killed left part of a table that another wrote
+            storage.remove_debris(storage.join(place.root, name))
     json_files.write(place.file("run.json"), record)
     name_latest(place, record)
 

@@ -226,7 +226,7 @@ def open_input(url: str) -> Any:
 def remove_debris(folder: str) -> None:
     """Remove what a process that was killed left half written below a local folder.
 
-    No other process may write there.
+    What another process still writes there is lost to it.
     """
     if not is_local(folder):
         return  # an object store shows whole objects only
@@ -234,7 +234,8 @@ def remove_debris(folder: str) -> None:
         for place, _, files in os.walk(absolute(folder)):
             for name in files:
                 if _PARTIAL.fullmatch(name):
-                    os.remove(os.path.join(place, name))
+                    with suppress(FileNotFoundError):  # it was whole a moment later
+                        os.remove(os.path.join(place, name))
 
 
 def remove_empty(folder: str) -> None:

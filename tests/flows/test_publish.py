@@ -1,4 +1,5 @@
 import json
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +49,17 @@ def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
     assert [url.rsplit("/", 1)[-1] for url in written] == ["run.json", "latest.json"]
     assert not storage.exists(place.work)
     assert json.loads((tmp_path / "latest.json").read_text())["run_id"] == "r1"
+
+
+def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
+    """Another worker wrote the same table whole; what begins with a dot but is no part stays."""
+    place = RunPlace(str(tmp_path), "r1")
+    for name in (".part-00000.parquet.0123abcd.part", "part-00000.parquet", ".mine"):
+        storage.write_bytes(storage.join(place.root, "keywords", name), b"1")
+    finish(place, record())
+    assert sorted(os.listdir(tmp_path / "runs" / "r1" / "keywords")) == [
+        ".mine", "part-00000.parquet",
+    ]  # fmt: skip
 
 
 def test_a_run_is_found_by_its_target_or_its_folder(tmp_path):
