@@ -53,7 +53,7 @@ def test_the_whole_corpus_and_ten_minutes_of_damage():
             "import os; print('no'); os.makedirs('out/runs'); raise SystemExit(2)",
             "it left ['runs'] in the target after exit 2",
         ),
-        ("import os; os.kill(os.getpid(), 11)", "a signal 11 ended it"),
+        ("import os; os.kill(os.getpid(), 10)", "a signal 10 ended it"),
         ("import time; time.sleep(99)", "a signal 14 ended it"),
     ],
 )
