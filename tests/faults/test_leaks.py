@@ -38,9 +38,9 @@ def held() -> dict[str, set[object]]:
     }
 
 
-def left_over(before: dict[str, set[object]]) -> dict[str, set[object]]:
+def left_over(before: dict[str, set[object]], seconds: float = 10.0) -> dict[str, set[object]]:
     """What is there that was not; what is about to end is given a moment."""
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + seconds
     while True:
         now = held()
         new = {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}
@@ -65,9 +65,8 @@ def temporary(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["threads", "descriptors", "processes"])
-def test_what_is_left_is_found(kind, monkeypatch):
+def test_what_is_left_is_found(kind):
     before, ended = held(), threading.Event()
-    monkeypatch.setattr(time, "monotonic", iter([0.0, 11.0]).__next__)
     end: list[Callable[[], object]] = []
     if kind == "threads":
         threading.Thread(target=ended.wait).start()
@@ -78,7 +77,7 @@ def test_what_is_left_is_found(kind, monkeypatch):
     else:
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         end += [process.kill, process.wait, process.stdin.close]
-    found = left_over(before)
+    found = left_over(before, 0.0)
     for action in end:
         action()
     assert len(found[kind]) == 1

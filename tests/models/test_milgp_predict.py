@@ -184,7 +184,18 @@ def test_chains_resume_and_travel_with_the_same_bits():
         batches=lambda seed, parts: split(simulated(seed)[0], parts),
         tiny=lambda seed: [],
         **dict.fromkeys(
-            ("global_step", "local_step", "monte_carlo", "evidence", "sampler", "recovery"),
+            (
+                "global_step",
+                "local_step",
+                "monte_carlo",
+                "evidence",
+                "sampler",
+                "recovery",
+                "calibration",
+                "extremes",
+                "agreement",
+                "draws",
+            ),
             "draws have no bound to climb; the rows of the fits are compared with them",
         ),
     )
