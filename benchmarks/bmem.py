@@ -27,13 +27,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from vbmodels.cavi import InProcess, NotConverged, cavi, fit, start
+from vbmodels.core.cavi import InProcess, NotConverged, cavi, fit, start
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.cavi import BoundedExperts
 from vbmodels.experts.diversity import angles
 from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.metropolis import SampledExperts
-from vbmodels.experts.walk import WalkPrior
+from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.published.walk import WalkPrior
 
 SPARSE = {"a9a"}
 

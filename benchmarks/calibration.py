@@ -18,13 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tests.contract.calibration import (
-    Calibration,
-    Readings,
-    Told,
-    collect,
-    figures_of,
-)
+from tests.contract.calibration import Calibration, Readings, Told, collect, figures_of
 from tests.contract.cases import cases
 
 HEAD = """\

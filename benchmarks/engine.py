@@ -24,13 +24,13 @@ import numpy as np
 import psutil
 from distributed import Client, get_client
 
-from flows import storage
-from flows.block import Job
-from flows.cluster import Cluster, connect
-from flows.executor import InProcess
+from flows.data import storage
+from flows.engine.block import Job
+from flows.engine.dask import Cluster, connect
+from flows.engine.executor import InProcess
 from tests.faults.processes import Deployment
-from vbmodels.cavi import tree_sum
-from vbmodels.state import FloatArray, State, Stats, from_bytes, to_bytes
+from vbmodels.core.cavi import tree_sum
+from vbmodels.core.state import FloatArray, State, Stats, from_bytes, to_bytes
 
 PARTITIONS = 64
 GLOBALS = 12_500  # doubles: 100 KB

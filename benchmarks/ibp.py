@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.gibbs import GibbsIBP
-from vbmodels.features.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.simulate import matched_f1, simulate_images
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "features"

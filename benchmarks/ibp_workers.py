@@ -24,14 +24,14 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 from benchmarks.ibp import say, table
-from flows import storage
-from flows.block import Job
-from flows.cluster import Cluster, connect
-from vbmodels.cavi import InProcess, fit
+from flows.data import storage
+from flows.engine.block import Job
+from flows.engine.dask import Cluster, connect
+from vbmodels.core.cavi import InProcess, fit
+from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import FeatureBatch, split_rows
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.restarts import Restarts
-from vbmodels.state import to_bytes
 
 NAME = "SYNTHETIC_nesarc_like52"
 PARTITIONS = 16

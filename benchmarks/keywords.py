@@ -32,22 +32,22 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_recall_fscore_support
 from threadpoolctl import threadpool_limits
 
-from flows.ingest.counts import reduce_counts
-from flows.ingest.keywords import build, prepare
-from flows.ingest.text import TextOptions
-from vbmodels.cavi import fit
+from flows.keywords.counts import reduce_counts
+from flows.keywords.documents import build, prepare
+from flows.keywords.text import TextOptions
+from vbmodels.core.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.bss import BSS
-from vbmodels.keywords.bss_gibbs import bss
-from vbmodels.keywords.documents import fit_documents
-from vbmodels.keywords.documents_gibbs import sample_documents
-from vbmodels.keywords.gibbs import gibbs
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
+from vbmodels.keywords.published.bss import BSS
+from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.published.documents import fit_documents
+from vbmodels.keywords.published.documents_gibbs import sample_documents
+from vbmodels.keywords.published.gibbs import gibbs
+from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.selection import select_by_fdr, select_share
 from vbmodels.keywords.simulate import split_documents, take_documents
-from vbmodels.keywords.vbss import VBSS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 OBSERVED = 5

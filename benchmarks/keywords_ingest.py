@@ -17,9 +17,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from textblob.en.taggers import PatternTagger
 from yake import KeywordExtractor
 
-from flows.ingest.counts import reduce_counts
-from flows.ingest.keywords import build, prepare
-from flows.ingest.text import Normaliser, TextOptions, tokenise
+from flows.keywords.counts import reduce_counts
+from flows.keywords.documents import build, prepare
+from flows.keywords.text import Normaliser, TextOptions, tokenise
 
 DOCUMENTS = 500
 

@@ -27,17 +27,17 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vbmodels.cavi import fit
-from vbmodels.mil.batch import Instances, bags
-from vbmodels.mil.gp_data import MultiLabelBags
-from vbmodels.mil.gp_direct import DirectGP
-from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
-from vbmodels.mil.gp_kernel import KernelOptions
-from vbmodels.mil.gp_likelihood import evaluate
-from vbmodels.mil.gp_logistic import LogisticGP, predict_logistic
-from vbmodels.mil.gp_predict import predict
-from vbmodels.mil.gp_probit import CollapsedGP, PrintedGP
-from vbmodels.state import FloatArray
+from vbmodels.bags.batch import Instances, bags
+from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_likelihood import evaluate
+from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP
+from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 
 NEWSGROUPS = ("alt.atheism", "comp.graphics", "rec.sport.hockey", "sci.med")
 MODE = DirectGP(

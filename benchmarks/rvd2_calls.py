@@ -7,12 +7,12 @@ import warnings
 
 import numpy as np
 
-from vbmodels.cavi import NotConverged, fit
+from vbmodels.core.cavi import NotConverged, fit
 from vbmodels.variants import table
 from vbmodels.variants.batch import Counts, totals, units
 from vbmodels.variants.calls import called, local_fdr
-from vbmodels.variants.rvd2.model import RVD2, Errors
-from vbmodels.variants.rvd2.posterior_difference import compare
+from vbmodels.variants.published.posterior_difference import compare
+from vbmodels.variants.published.rvd2 import RVD2, Errors
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pysam
 
 from benchmarks.rvd2_calls import two_groups
-from flows.families.variants import FAMILY
-from flows.pipelines.run import run_pipeline
-from flows.pipelines.stages import Plain
-from flows.settings import ComputeSettings, VariantSettings
+from flows.run.pipeline import run_pipeline
+from flows.run.stages import Plain
+from flows.settings import ComputeSettings
+from flows.variants.family import FAMILY
+from flows.variants.settings import VariantSettings
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.calls import e_bh, local_fdr, q_values
 

@@ -24,12 +24,13 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows import watch
-from flows.families.variants import FAMILY
-from flows.ingest.variant_counts import to_table
-from flows.pipelines.run import run_pipeline
-from flows.pipelines.stages import Plain
-from flows.settings import ComputeSettings, VariantSettings
+from flows.run import watch
+from flows.run.pipeline import run_pipeline
+from flows.run.stages import Plain
+from flows.settings import ComputeSettings
+from flows.variants.counts import to_table
+from flows.variants.family import FAMILY
+from flows.variants.settings import VariantSettings
 from vbmodels.variants.simulate import simulate
 
 CHUNK = 50_000

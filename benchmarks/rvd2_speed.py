@@ -9,11 +9,11 @@ import numpy as np
 from numba import njit
 from scipy.special import digamma, polygamma
 
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
 from vbmodels.variants import table
 from vbmodels.variants.batch import totals, units
-from vbmodels.variants.elementary.kernels import polygammas
-from vbmodels.variants.rvd2.model import RVD2, Errors
+from vbmodels.variants.elementary_kernels import polygammas
+from vbmodels.variants.published.rvd2 import RVD2, Errors
 from vbmodels.variants.simulate import simulate
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 

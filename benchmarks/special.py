@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erfcx, log_ndtr, polygamma, zeta
 
-from vbmodels.special import inverse_mills, trigamma
-from vbmodels.state import FloatArray
+from vbmodels.core.special import inverse_mills, trigamma
+from vbmodels.core.state import FloatArray
 
 SIZE = 100_000
 

@@ -3,7 +3,7 @@
 One gigabyte of bags in 64 objects on a local S3 server (`rclone serve s3`: real requests,
 real signatures). In one run, in turns: a scan by ``pyarrow.dataset`` in this process, which
 drops what it has read; the same objects read partition by partition on one and on two
-workers, as ingest reads them (`flows.partition.read`: slices, one schema, and a second look
+workers, as ingest reads them (`flows.data.partition.read`: slices, one schema, and a second look
 at every object's ETag); and the whole ingest of the bags family, which also groups instances
 by bag and writes arrays.
 
@@ -27,14 +27,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from flows import partition, storage
-from flows.families.bags import FAMILY
-from flows.partition import Part
-from flows.pipelines.compute import Compute, computing, each_of
-from flows.publish.run import RunPlace
-from flows.schemas import INSTANCES_IN
-from flows.settings import BagSettings, ComputeSettings
-from flows.storage.access import arrow
+from flows.bags.family import FAMILY
+from flows.bags.schema import INSTANCES_IN
+from flows.bags.settings import BagSettings
+from flows.data import partition, storage
+from flows.data.partition import Part
+from flows.data.runs import RunPlace
+from flows.data.storage.access import arrow
+from flows.engine.compute import Compute, computing, each_of
+from flows.settings import ComputeSettings
 from tests.faults import stores
 
 FEATURES = 128

@@ -23,7 +23,7 @@ import numpy as np
 from distributed.security import Security
 
 from benchmarks.engine import Series, stored
-from flows import cluster
+from flows.engine import dask as cluster
 
 KINDS = ("tls", "tcp")
 

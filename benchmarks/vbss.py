@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.documents import DocumentFit, batch_of, fit_documents
 from vbmodels.keywords.graph import adjacency
-from vbmodels.keywords.spectrum import decompose
-from vbmodels.keywords.vbss import VBSS
+from vbmodels.keywords.published.documents import DocumentFit, batch_of, fit_documents
+from vbmodels.keywords.published.spectrum import decompose
+from vbmodels.keywords.published.vbss import VBSS
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 OBSERVED = 5

@@ -28,15 +28,15 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.vmmic_rivals import ATTENTION, MISSING, RIVALS, Fitted, Methods, pooled_by_folds
 from benchmarks.vmmic_speed import head, say, speed
-from vbmodels.cavi import NotConverged, fit
-from vbmodels.mil.batch import Bags, Instances, bags
-from vbmodels.mil.choice import ChosenVMMIC
-from vbmodels.mil.collapsed import CollapsedVMMIC
-from vbmodels.mil.mode import FewBags
-from vbmodels.mil.posterior import predict
-from vbmodels.mil.printed import PrintedVMMIC
-from vbmodels.mil.simulate import simulate
-from vbmodels.mil.vmmic import MeanFieldVMMIC
+from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.choice import ChosenVMMIC
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.mode import FewBags
+from vbmodels.bags.posterior import predict
+from vbmodels.bags.published.printed import PrintedVMMIC
+from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.cavi import NotConverged, fit
 
 # Methods: each takes training bags and returns what predicts new ones.
 

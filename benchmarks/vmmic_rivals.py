@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vbmodels.mil.batch import Bags
-from vbmodels.mil.posterior import Prediction
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.posterior import Prediction
 
 try:
     import torch

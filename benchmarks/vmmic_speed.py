@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.cavi import fit
-from vbmodels.mil.batch import Bags, Instances, bags
-from vbmodels.mil.collapsed import CollapsedVMMIC
-from vbmodels.mil.layout import Observed
-from vbmodels.mil.likelihood import Likelihood
-from vbmodels.mil.simulate import simulate
-from vbmodels.mil.vmmic import MeanFieldVMMIC
+from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.layout import Observed
+from vbmodels.bags.likelihood import Likelihood
+from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.cavi import fit
 
 
 def seconds(function: Callable[[], Any], repeats: int = 7) -> float:

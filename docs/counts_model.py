@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from vbmodels.expfam import Gamma
-from vbmodels.state import FloatArray, State, Stats
+from vbmodels.core.expfam import Gamma
+from vbmodels.core.state import FloatArray, State, Stats
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ import tempfile
 import matplotlib.pyplot as plt
 import pyarrow.parquet as pq
 
-from flows.ingest.metadata import installed_packages
-from flows.pipelines.launch import launch
-from flows.settings import ComputeSettings, KeywordSettings
+from flows.keywords.metadata import installed_packages
+from flows.keywords.settings import KeywordSettings
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
 
 # %%
 # One row a package: its name, its description, and the keywords that are known.

@@ -12,9 +12,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 
-from flows.ingest.variant_counts import to_table
-from flows.pipelines.launch import launch
-from flows.settings import ComputeSettings, VariantSettings
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
+from flows.variants.counts import to_table
+from flows.variants.settings import VariantSettings
 from vbmodels.variants.simulate import simulate
 
 # %%

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from flows.pipelines.launch import launch
-from flows.settings import BagSettings, ComputeSettings
-from vbmodels.mil.simulate import simulate
+from flows.bags.settings import BagSettings
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
+from vbmodels.bags.simulate import simulate
 
 # %%
 # 1500 bags of about 20 instances; 35 % of each kind are primary: they alone decide the label.

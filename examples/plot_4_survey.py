@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.pipelines.launch import launch
-from flows.settings import ComputeSettings, FeatureSettings
+from flows.features.settings import FeatureSettings
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
 
 # %%
 # Every trait raises the chance of "yes" for its own questions from 10 to 85 %.

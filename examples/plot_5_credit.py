@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.pipelines.launch import launch
-from flows.settings import ComputeSettings, ExpertSettings
+from flows.experts.settings import ExpertSettings
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
 
 # %%
 # 2000 loans, five columns.

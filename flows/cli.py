@@ -22,12 +22,13 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from flows import settings as settings_of
-from flows import storage, watch
-from flows.families.catalogue import PIPELINES, pipeline_named
+from flows.catalogue import PIPELINES, pipeline_named
+from flows.data import storage
+from flows.data.runs import open_run
 from flows.faults import Fault, InputError, RunError
-from flows.publish.run import open_run
-from flows.publish.show import show_run
-from vbmodels.cavi import NonFiniteBound
+from flows.run import watch
+from flows.run.show import show_run
+from vbmodels.core.cavi import NonFiniteBound
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
@@ -81,7 +82,7 @@ S3 = Annotated[
 @app.callback()
 def _reach(context: typer.Context, s3: S3 = None) -> None:
     if s3:
-        from flows.pipelines.access import reached
+        from flows.run.prefect.access import reached
 
         context.with_resource(reached(settings_of.load(settings_of.S3Access, None, s3)))
 
@@ -146,7 +147,7 @@ def _add_pipeline(name: str) -> None:
             checkpoint_every=checkpoint_every,
         )
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-        from flows.pipelines.launch import launch
+        from flows.run.launch import launch
 
         with _watched(json_output):
             outcome = launch(name, source, target, chosen, compute, resume, recorded, since)
@@ -165,7 +166,7 @@ def score(
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
-    from flows.pipelines.launch import launch_score
+    from flows.run.launch import launch_score
 
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with _watched(json_output):
@@ -184,7 +185,7 @@ def check(
     """Validate only, and list every fault found."""
     family = pipeline_named(pipeline)
     chosen = settings_of.load(family.settings, config, assign or [])
-    from flows.pipelines.run import check_source
+    from flows.run.pipeline import check_source
 
     files, rows = check_source(family, source, chosen)
     if json_output:
@@ -208,7 +209,7 @@ def count(
     family = pipeline_named("variants")
     chosen = settings_of.load(family.settings, config, assign or [], partitions=partitions)
     compute = settings_of.compute_settings(workers, scheduler)
-    from flows.pipelines.count import count as count_reads
+    from flows.run.count import count as count_reads
 
     with _watched(json_output):
         outcome = count_reads(source, target, chosen, compute)
@@ -221,8 +222,8 @@ def serve(
     port: Annotated[int, typer.Option(help="Port of Prefect's page, if one is started.")] = 4200,
 ) -> None:
     """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""
-    from flows.pipelines.serve import read_plan
-    from flows.pipelines.serve import serve as run_plan
+    from flows.run.prefect.serve import read_plan
+    from flows.run.prefect.serve import serve as run_plan
 
     chosen = read_plan(plan)
     if not os.environ.get("PREFECT_API_URL"):
@@ -285,7 +286,7 @@ def certs(
     days: Annotated[int, typer.Option(min=1, max=3650, help="How long they are valid.")] = 365,
 ) -> None:
     """Make a development CA and certificates for a Dask cluster over TLS."""
-    from flows.certs import make_certificates
+    from flows.engine.certs import make_certificates
 
     for path in make_certificates(folder, host or (), days):
         _out.print(path, markup=False, highlight=False, soft_wrap=True)

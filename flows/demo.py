@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flows import storage
-from flows.ingest.metadata import installed_packages
-from flows.pipelines.launch import launch
-from flows.publish.run import open_run
-from flows.settings import ComputeSettings, KeywordSettings
+from flows.data import storage
+from flows.data.runs import open_run
+from flows.keywords.metadata import installed_packages
+from flows.keywords.settings import KeywordSettings
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
 
 KEYWORD_RATE = 0.1  # a guess for package descriptions, stated to the user
 SHOWN = 12

@@ -79,7 +79,7 @@ def test_every_language_is_known():
 
 @pytest.mark.parametrize("page", sorted((DOCS / "pipelines").glob("*.md")), ids=lambda p: p.stem)
 def test_settings_that_a_page_names_exist(page):
-    family = import_module(f"flows.families.{page.stem}").FAMILY
+    family = import_module(f"flows.{page.stem}.family").FAMILY
     named = re.findall(r"`([a-z_0-9]+)=([^`]*)`", page.read_text(encoding="utf-8"))
     for name, value in named:
         field = family.settings.model_fields[name]

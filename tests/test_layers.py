@@ -1,9 +1,8 @@
 """The layers of the project, read from the imports of every source file.
 
-Imports point down only: cli -> pipelines -> families -> stages -> machinery -> base ->
-vbmodels. A family binds the stages of one kind of job and knows no Prefect.
-Stages do not import stages, models do not import models, and each heavy library has its
-one home.
+Imports point down only: cli -> pipelines -> run -> catalogue -> a family -> the protocol of
+families -> report, engine -> data -> settings -> faults; all of them -> vbmodels. Families do not
+import families, models import the core only, and each heavy library has its one home.
 """
 
 from __future__ import annotations
@@ -17,44 +16,42 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# vbmodels: what every room may share, and where each library beyond NumPy and SciPy lives.
-SHARED = {"state", "cavi", "expfam", "linalg", "bounds", "moments", "special"}
+# vbmodels: the room that all share, and where each library beyond NumPy and SciPy lives.
+CORE = "core"
 # Samplers also report their diagnostics, and so need ArviZ; the variational models do not.
 SAMPLERS = ("gibbs", "metropolis", "hmc")
 MODEL_LIBRARIES = {"numpy", "scipy"}
 MODEL_HOMES = {
-    "numba": lambda path: path.name == "kernels.py",
+    "numba": lambda path: path.name.endswith("_kernels.py"),
     "sklearn": lambda path: path.parts[1] == "estimators",
-    "arviz": lambda path: path.as_posix() == "vbmodels/diagnostics.py",
+    "arviz": lambda path: path.as_posix() == "vbmodels/core/diagnostics.py",
 }
 
-# flows: the level of every top module; what is not named is machinery between stages and base.
+# flows: the level of every room; those of one level do not know each other.
+FAMILIES = ("bags", "experts", "features", "keywords", "variants")
 LEVELS = {
-    "cli": 6,
-    "demo": 6,
-    "entry": 7,
-    "pipelines": 5,
-    "families": 4,
-    "ingest": 3,
-    "partition": 3,
-    "fit": 3,
-    "score": 3,
-    "publish": 3,
-    "schemas": 1,
+    "entry": 10,
+    "cli": 9,
+    "demo": 8,
+    "pipelines": 8,
+    "run": 7,
+    "catalogue": 6,
+    **dict.fromkeys(FAMILIES, 5),
+    "family": 4,
+    "engine": 3,
+    "report": 3,
+    "data": 2,
     "settings": 1,
-    "storage": 1,
-    "faults": 1,
+    "faults": 0,
 }
-MACHINERY = 2
-STAGE = 3
 FLOW_HOMES = {
-    "dask": lambda path: path.as_posix() == "flows/cluster.py",
-    "distributed": lambda path: path.as_posix() == "flows/cluster.py",
-    "fsspec": lambda path: path.parts[1] == "storage",
-    "s3fs": lambda path: path.parts[1] == "storage",
-    "pyarrow.fs": lambda path: path.parts[1] == "storage",
-    "prefect": lambda path: path.parts[1] == "pipelines",
-    "prefect_dask": lambda path: path.parts[1] == "pipelines",
+    "dask": lambda path: path.as_posix() == "flows/engine/dask.py",
+    "distributed": lambda path: path.as_posix() == "flows/engine/dask.py",
+    "fsspec": lambda path: path.parts[1:3] == ("data", "storage"),
+    "s3fs": lambda path: path.parts[1:3] == ("data", "storage"),
+    "pyarrow.fs": lambda path: path.parts[1:3] == ("data", "storage"),
+    "prefect": lambda path: path.parts[1:3] == ("run", "prefect"),
+    "prefect_dask": lambda path: path.parts[1:3] == ("run", "prefect"),
     "typer": lambda path: path.as_posix() == "flows/cli.py",
 }
 
@@ -110,13 +107,13 @@ def _wrong_in_models(path: Path, name: str) -> str | None:
             return None if MODEL_HOMES[top](path) else f"{top} has another home in vbmodels"
         return "vbmodels sees arrays only"
     here, there = Path(path.parts[1]).stem, rest[0] if rest else ""
-    if here == there or there in SHARED or here in {"estimators", "__init__"}:
+    if rest[:2] == [CORE, "diagnostics"] and here != "estimators":
+        return None if path.stem.endswith(SAMPLERS) else "only samplers need diagnostics"
+    if there in (here, CORE) or here in {"estimators", "__init__"}:
         return None
-    if there == "diagnostics" and path.stem.endswith(SAMPLERS):
-        return None
-    if here in SHARED:
-        return f"{here} is shared by all models and may not depend on {there}"
-    return f"{here} may share only {sorted(SHARED)}"
+    if here == CORE:
+        return f"the core is shared by all models and may not depend on {there}"
+    return "a family of models may import the core only"
 
 
 def _wrong_in_flows(path: Path, name: str) -> str | None:
@@ -128,11 +125,11 @@ def _wrong_in_flows(path: Path, name: str) -> str | None:
     here, there = Path(path.parts[1]).stem, name.split(".")[1]
     if here in {there, "__init__"}:
         return None
-    mine, theirs = LEVELS.get(here, MACHINERY), LEVELS.get(there, MACHINERY)
+    mine, theirs = LEVELS[here], LEVELS[there]
     if mine < theirs:
         return f"imports point down, {here} is below {there}"
-    if mine == theirs == STAGE:
-        return "stages do not import stages"
+    if mine == theirs:
+        return f"{here} and {there} do not know each other"
     return None
 
 
@@ -152,55 +149,59 @@ def test_imports_keep_the_layers():
 
 
 def test_there_is_something_to_read():
-    assert {"vbmodels/cavi.py", "flows/storage/access.py"} <= {p.as_posix() for p in sources(ROOT)}
+    assert {"vbmodels/core/cavi.py", "flows/data/storage/access.py"} <= {
+        p.as_posix() for p in sources(ROOT)
+    }
 
 
 PLANTED = [
     ("vbmodels/keywords/a.py", "import pandas"),
-    ("vbmodels/keywords/a.py", "from flows import storage"),
-    ("vbmodels/keywords/a.py", "from vbmodels.mil import batch"),
-    ("vbmodels/keywords/a.py", "from ..mil.batch import Bags"),
-    ("vbmodels/keywords/a.py", "from vbmodels import diagnostics"),
+    ("vbmodels/keywords/a.py", "from flows import data"),
+    ("vbmodels/keywords/a.py", "from vbmodels.bags import batch"),
+    ("vbmodels/keywords/published/a.py", "from vbmodels.bags.published import rows"),
+    ("vbmodels/keywords/a.py", "from ..bags.batch import Bags"),
+    ("vbmodels/keywords/a.py", "from vbmodels.core import diagnostics"),
     ("vbmodels/keywords/a.py", "def f():\n    import numba"),
-    ("vbmodels/mil/gibbs.py", "from sklearn.svm import SVC"),
-    ("vbmodels/mil/gibbs.py", "import arviz"),
-    ("vbmodels/mil/estimators.py", "import sklearn"),
-    ("vbmodels/cavi.py", "from vbmodels.keywords import pooled"),
-    ("vbmodels/special.py", "import importlib\nimportlib.import_module('pyarrow')"),
-    ("vbmodels/expfam/gamma.py", "import arviz"),
-    ("flows/fit.py", "from distributed import Client"),
-    ("flows/pipelines/keywords.py", "import dask.array"),
-    ("flows/ingest/keywords.py", "from pyarrow import fs"),
-    ("flows/ingest/keywords.py", "import pyarrow.fs as fs"),
-    ("flows/cache.py", "import fsspec"),
-    ("flows/fit.py", "from prefect import task"),
-    ("flows/score.py", "from flows.fit import run_fit"),
-    ("flows/ingest/keywords.py", "from ..publish import run"),
-    ("flows/storage/objects.py", "from flows.on_cluster import OnCluster"),
-    ("flows/executor.py", "from flows import fit"),
-    ("flows/publish/run.py", "from flows.pipelines import catalogue"),
-    ("flows/families/bags.py", "from prefect import task"),
-    ("flows/fit.py", "from flows.families import base"),
-    ("flows/pipelines/keywords.py", "import flows.cli"),
+    ("vbmodels/bags/gibbs.py", "from sklearn.svm import SVC"),
+    ("vbmodels/bags/gibbs.py", "import arviz"),
+    ("vbmodels/bags/estimators.py", "import sklearn"),
+    ("vbmodels/core/cavi.py", "from vbmodels.keywords import pooled"),
+    ("vbmodels/core/special.py", "import importlib\nimportlib.import_module('pyarrow')"),
+    ("vbmodels/core/expfam/gamma.py", "import arviz"),
+    ("flows/engine/fit.py", "from distributed import Client"),
+    ("flows/run/pipeline.py", "import dask.array"),
+    ("flows/keywords/documents.py", "from pyarrow import fs"),
+    ("flows/keywords/documents.py", "import pyarrow.fs as fs"),
+    ("flows/engine/cache.py", "import fsspec"),
+    ("flows/run/pipeline.py", "from prefect import task"),
+    ("flows/engine/fit.py", "from flows.report import page"),
+    ("flows/report/page.py", "from ..engine import fit"),
+    ("flows/data/storage/objects.py", "from flows.engine.on_cluster import OnCluster"),
+    ("flows/data/runs.py", "from flows import catalogue"),
+    ("flows/bags/family.py", "from flows.keywords import documents"),
+    ("flows/engine/fit.py", "from flows import family"),
+    ("flows/run/pipeline.py", "import flows.cli"),
+    ("flows/settings/base.py", "from flows.keywords.settings import KeywordSettings"),
 ]
 
 ALLOWED = [
     ("vbmodels/keywords/a.py", "import numpy.linalg\nfrom scipy import special"),
-    ("vbmodels/keywords/a.py", "from vbmodels.expfam import Gamma\nfrom . import b"),
-    ("vbmodels/keywords/kernels.py", "from numba import njit"),
-    ("vbmodels/estimators/bags.py", "import sklearn\nfrom vbmodels.mil import vmmic"),
-    ("vbmodels/estimators/base.py", "from vbmodels import diagnostics"),
-    ("vbmodels/diagnostics.py", "import arviz"),
-    ("vbmodels/mil/mil_gibbs.py", "from vbmodels.diagnostics import diagnose"),
-    ("flows/families/bags.py", "from flows import fit\nfrom flows.ingest import keywords"),
+    ("vbmodels/keywords/a.py", "from vbmodels.core.expfam import Gamma\nfrom . import b"),
+    ("vbmodels/keywords/a.py", "from vbmodels.keywords.published import vbss"),
+    ("vbmodels/keywords/graph_kernels.py", "from numba import njit"),
+    ("vbmodels/estimators/bags.py", "import sklearn\nfrom vbmodels.bags.published import vmmic"),
+    ("vbmodels/estimators/base.py", "from vbmodels.core import diagnostics"),
+    ("vbmodels/core/diagnostics.py", "import arviz"),
+    ("vbmodels/bags/mil_gibbs.py", "from vbmodels.core.diagnostics import diagnose"),
+    ("flows/bags/family.py", "from flows.engine import fit\nfrom flows.bags import form"),
     (
-        "flows/cluster.py",
-        "import dask\nfrom distributed import Client\nfrom flows.block import Job",
+        "flows/engine/dask.py",
+        "import dask\nfrom distributed import Client\nfrom flows.engine.block import Job",
     ),
-    ("flows/storage/access.py", "import fsspec, s3fs\nfrom pyarrow import fs"),
-    ("flows/pipelines/keywords.py", "from prefect import flow\nfrom flows import fit, storage"),
-    ("flows/score.py", "from vbmodels.keywords import pooled\nimport pyarrow as pa"),
-    ("flows/ingest/keywords.py", "from .text import tokenise\nfrom flows.schemas import DOCUMENTS"),
+    ("flows/data/storage/access.py", "import fsspec, s3fs\nfrom pyarrow import fs"),
+    ("flows/run/prefect/flow.py", "from prefect import flow\nfrom flows.data import storage"),
+    ("flows/keywords/score.py", "from vbmodels.keywords import pooled\nimport pyarrow as pa"),
+    ("flows/keywords/a.py", "from .text import tokenise\nfrom flows.keywords import schema"),
 ]
 
 

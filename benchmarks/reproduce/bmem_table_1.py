@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.bmem import batches, losses, models, peers, read
 from benchmarks.reproduce.page import NOT_SAID, Page, Table, number
-from vbmodels.cavi import fit
-from vbmodels.experts.cavi import BoundedExperts
+from vbmodels.core.cavi import fit
 from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.published.cavi import BoundedExperts
 
 # The table is in the main paper, of which the text version holds the supplement only; its range
 # for the Bayesian mixtures was noted when the models were built.

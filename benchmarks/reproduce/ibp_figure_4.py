@@ -12,11 +12,11 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 
 from benchmarks.reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
 from vbmodels.features.batch import feature_batch
-from vbmodels.features.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.predict import mean_sigmoid, unit_moments
+from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.simulate import base_images, matched_f1, simulate_images
 
 # Lines 239 to 241 and 258 of the text version.

@@ -13,16 +13,16 @@ from benchmarks.keywords import LEVELS, Task, draw, figures, sample
 from benchmarks.reproduce.keyword_levels import PACKAGES, corpus_of
 from benchmarks.reproduce.page import NOT_SAID, Page, Table, canvas, number
 from benchmarks.reproduce.vbss_table_a_1_2 import published
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.bss import BSS
-from vbmodels.keywords.bss_gibbs import bss
-from vbmodels.keywords.documents import fit_documents
-from vbmodels.keywords.documents_gibbs import sample_documents
 from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.published.bss import BSS
+from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.published.documents import fit_documents
+from vbmodels.keywords.published.documents_gibbs import sample_documents
+from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.selection import select_by_fdr
 from vbmodels.keywords.simulate import take_documents
-from vbmodels.keywords.vbss import VBSS
 
 # Line 487 of the text version.
 VBSS_MINUTES, BSS_HOURS, DOCUMENTS = 1.93, 47.2, 1459

@@ -20,11 +20,11 @@ from benchmarks.reproduce.page import NOT_SAID, Table, canvas, mean_se
 from benchmarks.vmmic import OURS as FORMS
 from benchmarks.vmmic import RIVALS
 from benchmarks.vmmic_rivals import Fitted, blocks
-from vbmodels.cavi import fit
-from vbmodels.mil.batch import Bags, Instances, bags
-from vbmodels.mil.gibbs import GibbsVMMIC
-from vbmodels.mil.posterior import Prediction, predict
-from vbmodels.mil.simulate import simulate
+from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.posterior import Prediction, predict
+from vbmodels.bags.published.gibbs import GibbsVMMIC
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.cavi import fit
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 BASE = {"n": 500, "m": 20, "r": 4, "PPI1": 0.35}

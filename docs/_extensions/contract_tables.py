@@ -1,21 +1,21 @@
 """Directives that write the pipelines' settings and tables from the code that defines them.
 
 ``{settings} keywords`` lists every setting of a pipeline; ``{table} DOCUMENTS`` the columns
-of a table of `flows.schemas`. ``{settings} keywords`` with the option ``:own:`` leaves out
-what every pipeline has.
+of a table of the pipeline that the page is named after. ``{settings} keywords`` with the option
+``:own:`` leaves out what every pipeline has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from sphinx.application import Sphinx
 
-from flows import schemas
-from flows.families.catalogue import PIPELINES
+from flows.catalogue import PIPELINES
 from flows.settings import RunSettings, describe
 
 
@@ -71,7 +71,8 @@ class Columns(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Return what the table is for, and the table."""
-        table = getattr(schemas, self.arguments[0])
+        page = self.state.document.settings.env.docname.rpartition("/")[2]
+        table = getattr(import_module(f"flows.{page}.schema"), self.arguments[0])
         rows = []
         for column in table.columns:
             absent = "may be absent" if not column.required else ""

@@ -1,1 +1,1 @@
-"""The pipelines: each is the same order of stages over one family's functions."""
+"""The pipelines as Prefect flows, each under its name, for schedules and deployments."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from flows.families.features import FAMILY
-from flows.pipelines.flow import pipeline_flow
-from flows.pipelines.run import run_pipeline
+from flows.features.family import FAMILY
+from flows.run.pipeline import run_pipeline
+from flows.run.prefect.flow import pipeline_flow
 
 features = pipeline_flow("features", FAMILY.settings, partial(run_pipeline, FAMILY))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from flows.families.variants import FAMILY
-from flows.pipelines.flow import pipeline_flow
-from flows.pipelines.run import run_pipeline
+from flows.run.pipeline import run_pipeline
+from flows.run.prefect.flow import pipeline_flow
+from flows.variants.family import FAMILY
 
 variants = pipeline_flow("variants", FAMILY.settings, partial(run_pipeline, FAMILY))

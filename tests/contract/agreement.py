@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vbmodels.cavi import NotConverged, fit
-from vbmodels.state import FloatArray
+from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.core.state import FloatArray
 
 if TYPE_CHECKING:
     from tests.contract.cases import Case

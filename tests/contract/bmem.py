@@ -14,11 +14,11 @@ from scipy import stats
 from scipy.special import expit, softmax
 
 from tests.contract.cases import Sampler
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.metropolis import SampledExperts
-from vbmodels.experts.walk import WalkPrior
-from vbmodels.state import FloatArray
+from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.published.walk import WalkPrior
 
 PLACES = np.array(
     [[0.0, 0.0, 1.0], [1.0, 0.5, 1.0], [-1.0, 0.5, 1.0], [0.5, -1.0, 1.0], [-0.5, -1.0, 1.0]]

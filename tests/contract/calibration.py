@@ -30,7 +30,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit, logit
 
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
 ERRORS = 3.5
 """One figure of an exact form in 2,000 fails by chance."""

@@ -9,17 +9,17 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
-from flows.families import bag_models
-from flows.settings import BagSettings
+from flows.bags import models as bag_models
+from flows.bags.settings import BagSettings
 from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
-from vbmodels.cavi import fit
-from vbmodels.mil.batch import UNLABELLED, Bags, Instances, bags
-from vbmodels.mil.gibbs import GibbsVMMIC
-from vbmodels.mil.gp_features import FeatureMap
-from vbmodels.mil.gp_gibbs import GibbsGP
-from vbmodels.mil.gp_kernel import KernelOptions
-from vbmodels.mil.priors import Priors
-from vbmodels.state import BoolArray, FloatArray
+from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
+from vbmodels.bags.gp_features import FeatureMap
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.priors import Priors
+from vbmodels.bags.published.gibbs import GibbsVMMIC
+from vbmodels.bags.published.gp_gibbs import GibbsGP
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import BoolArray, FloatArray
 
 LABELLED, HELD, WIDTH = 50, 30, 2
 
@@ -143,7 +143,7 @@ def labels_of(
     features: FeatureMap, data: Bags, bag: np.ndarray, rng: np.random.Generator
 ) -> tuple[BoolArray, FloatArray]:
     """Draw w and the bags' labels; f keeps what the inducing points leave free."""
-    from vbmodels.mil.gp_likelihood import Block
+    from vbmodels.bags.gp_likelihood import Block
 
     block = Block.of(data, slice(0, data.n_bags), features)
     columns = block.columns[0] * features.weights[0, 0]

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from flows.settings import ExpertSettings
+from flows.experts.settings import ExpertSettings
 from tests.contract.bmem import PLACES, chances
 from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.forms import make
 from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.metropolis import SampledExperts
-from vbmodels.experts.walk import WalkPrior
-from vbmodels.state import FloatArray
+from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.published.walk import WalkPrior
 
 FITTED, HELD, COLUMNS = 60, 60, 2
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, log_expit
 
-from flows.families import feature_models
-from flows.settings import FeatureSettings
+from flows.features import models as feature_models
+from flows.features.settings import FeatureSettings
 from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import feature_batch, signs_of
 from vbmodels.features.gibbs import GibbsIBP
-from vbmodels.state import FloatArray, IntArray
 
 BIAS = 10.0
 LEVELS = np.array([2, 2, 2, 2, 3, 3])

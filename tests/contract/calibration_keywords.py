@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from flows.families.keyword_models import corpus_model
-from flows.settings import KeywordSettings
+from flows.keywords.models import corpus_model
+from flows.keywords.settings import KeywordSettings
 from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, ranked
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs

@@ -6,16 +6,16 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from flows.families.variants import FAMILY
-from flows.settings import VariantSettings
+from flows.variants.family import FAMILY
+from flows.variants.settings import VariantSettings
 from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
-from vbmodels.cavi import fit
-from vbmodels.state import FloatArray
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.posterior import rates
-from vbmodels.variants.rvd2.gibbs import gibbs
-from vbmodels.variants.rvd2.model import RVD2, Errors, Global
+from vbmodels.variants.published.gibbs import gibbs
+from vbmodels.variants.published.rvd2 import RVD2, Errors, Global
 from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import BROAD, MIXTURE
 

@@ -31,15 +31,15 @@ from tests.contract.cases import (
     MonteCarlo,
     Recovery,
 )
-from vbmodels.cavi import NotConverged, fit
+from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.cavi import BoundedExperts, Mixture
-from vbmodels.experts.mabn import Angular, AngularPrior
-from vbmodels.experts.normals import Normals
-from vbmodels.experts.row_step import Local
+from vbmodels.experts.published.cavi import BoundedExperts, Mixture
+from vbmodels.experts.published.mabn import Angular, AngularPrior
+from vbmodels.experts.published.normals import Normals
+from vbmodels.experts.published.row_step import Local
+from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate
-from vbmodels.experts.walk import WalkPrior
-from vbmodels.state import FloatArray
 
 KAPPA, SHAPE, RATE = 3.0, 2.0, 0.5
 
@@ -251,7 +251,7 @@ def _case(
         "sampler": beside_sampler(
             k, WalkPrior(prior, 1.0, KAPPA), (SHAPE, RATE), factor_draws, *sampled
         ),
-        "recovery": "the bound's collapse is measured in tests/models and benchmarks/bmem",
+        "recovery": "the bound's collapse is measured in tests/vbmodels and benchmarks/bmem",
         "partition_rtol": 1e-6,
         "slow": frozenset({"recovery", "sampler"} if k > 1 else {"recovery"}),
     }

@@ -15,12 +15,12 @@ from tests.contract.agreement import Agreement
 from tests.contract.bmem import beside_sampler
 from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
 from tests.contract.extremes import Extremes
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts, Search
+from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate
-from vbmodels.experts.walk import WalkPrior
-from vbmodels.state import FloatArray
 
 
 def mixture() -> MarginalExperts:
@@ -162,7 +162,7 @@ def _case(
             tolerance=1e-4,
         ),
         local_step="a partition has no local parameters",
-        monte_carlo="its expectation is over draws fixed for each row; see tests/models",
+        monte_carlo="its expectation is over draws fixed for each row; see tests/vbmodels",
         evidence=evidence,
         sampler=sampler,
         recovery=recovery,

@@ -10,11 +10,11 @@ from tests.contract import calibration_experts, samplers
 from tests.contract.bmem import chances
 from tests.contract.case_bmem_marginal import AT_THE_ENDS, batches, by_prediction, tiny
 from tests.contract.cases import Case, Objective, Recovery
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.metropolis import SampledExperts, Walk
+from vbmodels.experts.published.metropolis import SampledExperts, Walk
+from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate
-from vbmodels.experts.walk import WalkPrior
 
 
 def model() -> SampledExperts:
@@ -58,8 +58,8 @@ CASE = Case(
     global_step="The step draws; no parameter stands at an optimum.",
     local_step="A partition has no local parameters.",
     monte_carlo="A sampler has no bound to compare with a definition.",
-    evidence="A sampler has no bound; tests/models checks its draws by quadrature.",
-    sampler="It is the sampler itself; tests/models checks its draws by quadrature.",
+    evidence="A sampler has no bound; tests/vbmodels checks its draws by quadrature.",
+    sampler="It is the sampler itself; tests/vbmodels checks its draws by quadrature.",
     recovery=Recovery(error=excess_loss, tolerance=0.05, seeds=(0, 1, 2)),
     best="It is a chain: what it leaves is the sample, no point that is better than others.",
     objective=Objective(value=log_likelihood, every=29, rtol=1e-9),

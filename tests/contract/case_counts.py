@@ -22,9 +22,9 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.cavi import fit
-from vbmodels.expfam import Gamma
-from vbmodels.state import FloatArray
+from vbmodels.core.cavi import fit
+from vbmodels.core.expfam import Gamma
+from vbmodels.core.state import FloatArray
 
 PRIOR = GroupedCounts()
 BETA = 0.5

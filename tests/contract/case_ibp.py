@@ -37,15 +37,15 @@ from tests.contract.ibp_definition import (
     tiny,
 )
 from tests.contract.ibp_sampler import first_of_sticks, gibbs_draws, quantities
-from vbmodels.cavi import InProcess, fit
+from vbmodels.core.cavi import InProcess, fit
+from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.published.text_bound import TextIBP
 from vbmodels.features.restarts import Restarts
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
-from vbmodels.features.text_bound import TextIBP
-from vbmodels.state import FloatArray
 
 
 def plain() -> PolyaGammaIBP:
@@ -254,7 +254,7 @@ CASES = [
         draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
         extremes=AT_THE_ENDS,
         agreement="A row may have several optima at one q; a score finds that beside a cold start. "
-        "tests/flows/test_scores_of_the_fit.py asks how many rows that are.",
+        "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
         global_step=SAME,
         local_step=SAME,
         monte_carlo=SAME,

@@ -10,11 +10,11 @@ import numpy as np
 from tests.contract import ends, samplers
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.extremes import Extremes
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
-from vbmodels.features.laplace_chain import LaplaceIBP, log_buffet
-from vbmodels.features.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.published.laplace_chain import LaplaceIBP, log_buffet
+from vbmodels.features.published.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
 
 LEVELS = np.array([2] * 10 + [3] * 2)

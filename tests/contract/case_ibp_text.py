@@ -16,10 +16,10 @@ from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import ALPHA, LEVELS, TINY_LEVELS, K, broken, nu_of
 from tests.contract.ibp_sampler import first_of_softmax, quantities
 from tests.contract.ibp_slices import SoftmaxSampler
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.published.text_bound import TextGlobal, TextIBP, TextLocal
 from vbmodels.features.simulate import simulate_table
-from vbmodels.features.text_bound import TextGlobal, TextIBP, TextLocal
-from vbmodels.state import BoolArray, FloatArray
 
 SIGMA2 = 0.8
 

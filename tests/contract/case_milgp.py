@@ -24,17 +24,17 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.cavi import fit
-from vbmodels.mil.batch import Bags, Instances, bags, split
-from vbmodels.mil.gp_data import MultiLabelBags
-from vbmodels.mil.gp_direct import DirectGP
-from vbmodels.mil.gp_gibbs import GibbsGP
-from vbmodels.mil.gp_kernel import KernelOptions
-from vbmodels.mil.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
-from vbmodels.mil.gp_predict import predict
-from vbmodels.mil.gp_probit import CollapsedGP, PrintedGP, Search
-from vbmodels.mil.gp_simulate import simulate_gp
-from vbmodels.state import FloatArray
+from vbmodels.bags.batch import Bags, Instances, bags, split
+from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP, Search
+from vbmodels.bags.gp_simulate import simulate_gp
+from vbmodels.bags.published.gp_gibbs import GibbsGP
+from vbmodels.bags.published.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 
 OPTIONS = KernelOptions(
     kernel="linear+matern32",
@@ -343,8 +343,9 @@ def documents(seed: int, parts: int) -> list[Bags]:
 
 
 SEE_GAUSSIAN = (
-    "the nearest Gaussian is no bound's fixed point: tests/models/test_milgp_recipe.py asks it of "
-    "its objective, by fresh draws, and of long chains"
+    "the nearest Gaussian is no bound's fixed point: "
+    "tests/vbmodels/bags/test_milgp_recipe.py asks it of its objective, by fresh draws, and of "
+    "long chains"
 )
 SEE = "asked of milgp_direct, which is the same code with one class and one kernel value"
 

@@ -22,12 +22,12 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.cavi import fit
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledGlobal, PooledLocal, PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.simulate import simulate_pooled, split_documents, typical_coefficients
-from vbmodels.state import FloatArray
 
 RATE = 0.3
 CONSTANT_SD = 2.0

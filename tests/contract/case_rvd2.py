@@ -23,10 +23,10 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.cavi import fit
-from vbmodels.state import FloatArray
-from vbmodels.variants.rvd2.gibbs import gibbs
-from vbmodels.variants.rvd2.model import RVD2, Errors, Global, Local
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
+from vbmodels.variants.published.gibbs import gibbs
+from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
 
 
 def reads(seed: int, locations: int, replicates: int, depth: int) -> Errors:

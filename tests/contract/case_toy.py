@@ -21,9 +21,9 @@ from tests.contract.cases import (
 )
 from tests.contract.extremes import Extremes
 from tests.contract.toy import Global, Groups, Local, Toy
-from vbmodels.cavi import fit
-from vbmodels.expfam import Gamma, Normal
-from vbmodels.state import FloatArray
+from vbmodels.core.cavi import fit
+from vbmodels.core.expfam import Gamma, Normal
+from vbmodels.core.state import FloatArray
 
 PRIOR = Toy()
 

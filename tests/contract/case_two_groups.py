@@ -14,8 +14,8 @@ from tests.contract import calibration_variants, ends
 from tests.contract.agreement import Agreement
 from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from tests.contract.extremes import Extremes
-from vbmodels.cavi import fit
-from vbmodels.state import FloatArray
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import local_fdr, q_values
 from vbmodels.variants.posterior import rates
@@ -170,6 +170,6 @@ CASE = Case(
     # SQUAREM divides two small differences: rounding grows more than under plain ascent.
     partition_rtol=1e-8,
     slow=frozenset({"recovery", "stationary"}),
-    sampler="the posterior of mu is itself quadrature; tests/models compares it with a grid",
+    sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.08, seeds=(0, 1, 2)),
 )

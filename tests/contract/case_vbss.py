@@ -31,12 +31,12 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.coordinate import Factors
-from vbmodels.keywords.documents import batch_of, fit_documents
-from vbmodels.keywords.gibbs import gibbs
-from vbmodels.keywords.vbss import VBSS
-from vbmodels.state import BoolArray, FloatArray
+from vbmodels.keywords.published.coordinate import Factors
+from vbmodels.keywords.published.documents import batch_of, fit_documents
+from vbmodels.keywords.published.gibbs import gibbs
+from vbmodels.keywords.published.vbss import VBSS
 
 OPTIONS: dict[str, Any] = {
     "tau": 20.0,

@@ -26,16 +26,16 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes, both_forms
-from vbmodels.cavi import fit
-from vbmodels.mil.batch import Bags
-from vbmodels.mil.collapsed import CollapsedVMMIC
-from vbmodels.mil.gibbs import GibbsVMMIC
-from vbmodels.mil.local import Local
-from vbmodels.mil.mode import Sums
-from vbmodels.mil.posterior import normal_points, predict
-from vbmodels.mil.simulate import simulate
-from vbmodels.mil.vmmic import MeanField, MeanFieldVMMIC
-from vbmodels.state import FloatArray, same_bits
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.mode import Sums
+from vbmodels.bags.posterior import normal_points, predict
+from vbmodels.bags.published.gibbs import GibbsVMMIC
+from vbmodels.bags.published.local import Local
+from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import FloatArray, same_bits
 
 
 def mean_field() -> MeanFieldVMMIC:
@@ -288,9 +288,9 @@ CASES = [
         draws="asked of vmmic_mean_field: both forms have the same sampler",
         extremes=at_the_ends(collapsed, infinite=frozenset({"last", "best"}), sweeps=3),
         agreement=PREDICTED,
-        global_step="its steps average random draws; the mode is checked in tests/models",
+        global_step="its steps average random draws; the mode is checked in tests/vbmodels",
         local_step="a partition has no local parameters",
-        monte_carlo="no strict bound: the likelihood is matched in two moments; see tests/models",
+        monte_carlo="no strict bound: the likelihood is matched in two moments; see tests/vbmodels",
         evidence=Evidence(log_evidence=vmmic.log_evidence, largest_gap=0.3, strict=False),
         sampler=Sampler(
             draws=gibbs,

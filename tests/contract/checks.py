@@ -23,7 +23,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from vbmodels.cavi import (
+from vbmodels.core.cavi import (
     Accelerable,
     Cursor,
     Driven,
@@ -38,8 +38,8 @@ from vbmodels.cavi import (
     start,
     tree_sum,
 )
-from vbmodels.diagnostics import diagnose
-from vbmodels.state import FloatArray, State, from_bytes, leaves, same_bits, to_bytes
+from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.state import FloatArray, State, from_bytes, leaves, same_bits, to_bytes
 
 PARTS = (1, 2, 7, 16)
 Figures = dict[str, float]

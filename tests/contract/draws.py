@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vbmodels.cavi import InProcess, Step, start
-from vbmodels.state import FloatArray
+from vbmodels.core.cavi import InProcess, Step, start
+from vbmodels.core.state import FloatArray
 
 Figures = dict[str, float]
 CHAINS, WARMUP, DRAWS, THIN = 2, 3, 5, 2

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.cavi import InProcess, Step, loop_of, start
-from vbmodels.state import leaves, same_bits
+from vbmodels.core.cavi import InProcess, Step, loop_of, start
+from vbmodels.core.state import leaves, same_bits
 
 if TYPE_CHECKING:
     from tests.contract.cases import Case

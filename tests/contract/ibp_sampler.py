@@ -13,10 +13,10 @@ from itertools import combinations
 import numpy as np
 from scipy.special import expit, softmax
 
-from vbmodels.cavi import InProcess, start
+from vbmodels.core.cavi import InProcess, start
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch, feature_batch
 from vbmodels.features.gibbs import GibbsIBP
-from vbmodels.state import FloatArray, IntArray
 
 Probabilities = Callable[[FloatArray, IntArray], FloatArray]
 """(psi [..., units], levels) -> P(a column's first category), [..., columns]."""

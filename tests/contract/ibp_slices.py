@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, log_softmax
 
 from tests.contract.ibp_sampler import first_of_softmax, quantities
-from vbmodels.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 SLICES = 2
 """Slices of each column an iteration."""

@@ -10,30 +10,30 @@ import numpy as np
 
 from tests.contract import vmmic
 from tests.contract.draws import CHAINS, Chains, Draws, course, visits
+from vbmodels.bags.batch import split
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_simulate import simulate_gp
+from vbmodels.bags.published.gibbs import GibbsVMMIC
+from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.metropolis import SampledExperts
+from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate as simulate_experts
-from vbmodels.experts.walk import WalkPrior
 from vbmodels.features.batch import feature_batch, split_rows
 from vbmodels.features.gibbs import TRACED, GibbsIBP, drawn_hyperparameters
-from vbmodels.features.laplace_chain import ChainRows, LaplaceIBP
 from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP
 from vbmodels.features.simulate import simulate_table
-from vbmodels.keywords.bss import BSS
-from vbmodels.keywords.bss_gibbs import bss
-from vbmodels.keywords.gibbs import gibbs
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
+from vbmodels.keywords.published.bss import BSS
+from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.published.gibbs import gibbs
+from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.simulate import simulate_pooled, typical_coefficients
-from vbmodels.keywords.vbss import VBSS
-from vbmodels.mil.batch import split
-from vbmodels.mil.gibbs import GibbsVMMIC
-from vbmodels.mil.gp_gibbs import GibbsGP, predict_from_draws
-from vbmodels.mil.gp_kernel import KernelOptions
-from vbmodels.mil.gp_simulate import simulate_gp
-from vbmodels.variants.rvd2 import gibbs as rvd2
-from vbmodels.variants.rvd2.difference_gibbs import Sampler, sample_rates
-from vbmodels.variants.rvd2.model import RVD2, Errors
+from vbmodels.variants.published import gibbs as rvd2
+from vbmodels.variants.published.difference_gibbs import Sampler, sample_rates
+from vbmodels.variants.published.rvd2 import RVD2, Errors
 
 # Keywords, a document.
 

@@ -9,7 +9,7 @@ import pytest
 from tests.contract import checks, toy
 from tests.contract.case_toy import CASE
 from tests.contract.cases import Case, asked
-from vbmodels.cavi import cavi, squarem
+from vbmodels.core.cavi import cavi, squarem
 
 CAUGHT = {
     toy.MissingGlobalDivergence: {"definition", "global step"},

@@ -9,8 +9,8 @@ import pytest
 
 from tests.contract import agreement, draws, extremes, samplers, toy
 from tests.contract.case_toy import CASE
-from vbmodels.cavi import NonFiniteBound
-from vbmodels.expfam import Gamma
+from vbmodels.core.cavi import NonFiniteBound
+from vbmodels.core.expfam import Gamma
 
 
 class MeanOfRows(toy.Toy):

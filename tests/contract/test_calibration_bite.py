@@ -13,8 +13,8 @@ from tests.contract import calibration, calibration_variants
 from tests.contract.calibration import Calibration, Ranks, Told
 from tests.contract.calibration_counts import counts_of
 from tests.contract.calibration_keywords import ITEMS as KEYWORDS
-from vbmodels.expfam import Gamma
-from vbmodels.variants.rvd2 import gibbs as rvd2_gibbs
+from vbmodels.core.expfam import Gamma
+from vbmodels.variants.published import gibbs as rvd2_gibbs
 
 
 def fails(item: Calibration, what: str, runs: int) -> None:

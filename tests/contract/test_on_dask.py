@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flows import storage
-from flows.block import Job
-from flows.cluster import connect
-from flows.fit import run_fit
+from flows.data import storage
+from flows.engine.block import Job
+from flows.engine.dask import connect
+from flows.engine.fit import run_fit
 from tests.contract import checks
 from tests.contract.cases import rows
-from vbmodels.cavi import loop_of
-from vbmodels.state import same_bits, to_bytes
+from vbmodels.core.cavi import loop_of
+from vbmodels.core.state import same_bits, to_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

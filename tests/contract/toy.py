@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.expfam import Gamma, Normal
-from vbmodels.state import FloatArray, State, Stats
+from vbmodels.core.expfam import Gamma, Normal
+from vbmodels.core.state import FloatArray, State, Stats
 
 
 @dataclass(frozen=True)

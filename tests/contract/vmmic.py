@@ -9,9 +9,9 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
-from vbmodels.mil.batch import Bags, Instances, bags, split
-from vbmodels.mil.priors import Priors
-from vbmodels.state import FloatArray
+from vbmodels.bags.batch import Bags, Instances, bags, split
+from vbmodels.bags.priors import Priors
+from vbmodels.core.state import FloatArray
 
 VARIANCE = 0.25
 PRIORS = Priors(learn=False, intercept_variance=VARIANCE, slope_variance=VARIANCE)

@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager, nullcontext
 import pytest
 import yaml
 
-from flows import storage
-from flows.publish.run import open_run
+from flows.data import storage
+from flows.data.runs import open_run
 from tests.deploy.conftest import DEPLOY, PATH, ROOT, postgres, postgres_folder
 from tests.faults import stores
-from tests.flows.test_deployments import PASSWORD, asked, served
+from tests.flows.run.test_deployments import PASSWORD, asked, served
 
 SERVICES = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 VALUES = {

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 
 from flows.cli import main
 from tests.estimators import data
+from vbmodels.core.state import State, from_bytes
 from vbmodels.estimators import (
     KeywordExtractor,
     LatentFeatures,
@@ -22,7 +23,6 @@ from vbmodels.estimators import (
     VariantTester,
 )
 from vbmodels.features.forms import read
-from vbmodels.state import State, from_bytes
 
 
 def piped(name, columns, folder, *settings):

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.cluster import connect
-from flows.estimation import DaskExecutor
+from flows.engine.dask import connect
+from flows.engine.estimation import DaskExecutor
 from tests.estimators import data
+from vbmodels.core.state import same_bits
 from vbmodels.estimators import LatentFeatures, MixtureOfExperts
 from vbmodels.estimators.executors import GROUP
-from vbmodels.state import same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flows.cluster import connect
-from flows.executor import InProcess
-from flows.fit import run_fit
+from flows.engine.dask import connect
+from flows.engine.executor import InProcess
+from flows.engine.fit import run_fit
 from tests.faults.driver import bits
 from tests.faults.models import Paced, job, probabilities, store_corpus
 from tests.faults.processes import Deployment

@@ -10,13 +10,13 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from flows.cluster import ClusterError, connect
-from flows.executor import InProcess
-from flows.fit import run_fit
-from flows.lock import claim
-from flows.storage import write_bytes
+from flows.data.lock import claim
+from flows.data.storage import write_bytes
+from flows.engine.dask import ClusterError, connect
+from flows.engine.executor import InProcess
+from flows.engine.fit import run_fit
 from tests.faults.models import Paced, job, probabilities
-from vbmodels.state import to_bytes
+from vbmodels.core.state import to_bytes
 
 
 def bits(result, scored) -> dict[str, str]:

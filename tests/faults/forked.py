@@ -15,9 +15,9 @@ from tests.faults.processes import Process, environment
 
 LOADED = [
     "flows.cli",
-    "flows.cluster",
-    "flows.pipelines.launch",
-    "flows.publish.plots",
+    "flows.engine.dask",
+    "flows.run.launch",
+    "flows.report.plots",
     "tests.faults.pipelines",
 ]
 

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows import lock, storage
-from flows.families.catalogue import pipeline_named
+from flows.catalogue import pipeline_named
+from flows.data import lock, storage
+from flows.data.runs import RunPlace, open_run
+from flows.data.storage.access import filesystem
 from flows.faults import InputError
-from flows.pipelines import stages
-from flows.pipelines.launch import launch, launch_score
-from flows.pipelines.resumed import is_complete
-from flows.publish import plots
-from flows.publish.run import RunPlace, open_run
+from flows.report import plots
+from flows.run import stages
+from flows.run.launch import launch, launch_score
+from flows.run.resumed import is_complete
 from flows.settings import ComputeSettings
-from flows.storage.access import filesystem
 from tests.faults import pipelines
 from tests.faults.seam import Killed, Seam
 

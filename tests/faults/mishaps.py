@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flows.worker import Holdings
+from flows.engine.worker import Holdings
 
 if TYPE_CHECKING:
     from tests.faults.simulated_cluster import World

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from flows import storage
-from flows.fit import Job
+from flows.data import storage
+from flows.engine.fit import Job
+from vbmodels.core.state import to_bytes
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.simulate import simulate_pooled, typical_coefficients
-from vbmodels.state import to_bytes
 
 PARTITIONS = 64
 

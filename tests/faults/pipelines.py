@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows import storage
-from flows.families.catalogue import pipeline_named
-from flows.pipelines.launch import launch
+from flows.catalogue import pipeline_named
+from flows.data import storage
+from flows.run.launch import launch
 from flows.settings import ComputeSettings
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -22,16 +22,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
-from flows import lock, storage
-from flows.block import Job
-from flows.calls import Cluster
-from flows.executor import Executor, InProcess
+from flows.data import lock, storage
+from flows.data.storage import StorageError
+from flows.engine.block import Job
+from flows.engine.calls import Cluster
+from flows.engine.executor import Executor, InProcess
+from flows.engine.fit import run_fit
 from flows.faults import ComputeError
-from flows.fit import run_fit
-from flows.storage import StorageError
 from tests.faults.simulated_cluster import Violation, World
-from tests.flows.jobs import rates, toy_job
-from vbmodels.state import to_bytes
+from tests.flows.engine.jobs import rates, toy_job
+from vbmodels.core.state import to_bytes
 
 PARTITIONS = 6
 LOOPS = ("cavi", "squarem")

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flows import calls
-from flows.on_cluster import LATE
-from flows.placement import UNKNOWN
-from flows.seam import Deadly, Lost, Outcome, Raised, Result, Sent, Task, Unreachable
-from flows.storage import TransientStorageError
-from flows.worker import Done, Holdings, work_on
+from flows.data.storage import TransientStorageError
+from flows.engine import calls
+from flows.engine.on_cluster import LATE
+from flows.engine.placement import UNKNOWN
+from flows.engine.seam import Deadly, Lost, Outcome, Raised, Result, Sent, Task, Unreachable
+from flows.engine.worker import Done, Holdings, work_on
 from tests.faults.mishaps import FAULTS
 
 ALLOWED_DEATHS = 3  # Dask's distributed.scheduler.allowed-failures

@@ -11,13 +11,14 @@ import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows import storage
 from flows.cli import main
+from flows.data import storage
+from flows.data.storage import StorageError, staging
 from flows.faults import RunError
-from flows.ingest.reads import count_region, reference
-from flows.ingest.regions import fasta_contigs, regions
-from flows.settings import ComputeSettings, VariantSettings
-from flows.storage import StorageError, staging
+from flows.settings import ComputeSettings
+from flows.variants.reads import count_region, reference
+from flows.variants.regions import fasta_contigs, regions
+from flows.variants.settings import VariantSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 
@@ -197,7 +198,7 @@ def test_reads_that_change_during_the_run_are_refused(
     store, shared_data, tmp_path, monkeypatch, where
 ):
     """The sheet stays as it is; a file that it names does not."""
-    from flows.pipelines import run
+    from flows.run import pipeline as run
 
     simbam = shared_data / "variants" / "simbam"
     sheet = uploaded(simbam)

@@ -16,7 +16,7 @@ from distributed import Client
 from distributed.core import connect as dial
 from distributed.security import Security
 
-from flows.cluster import connect
+from flows.engine.dask import connect
 from tests.faults.processes import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -149,7 +149,7 @@ sys.addaudithook(note)
 
 RUN = """
 import os, psutil
-from flows.cluster import connect
+from flows.engine.dask import connect
 
 if __name__ == "__main__":
     os.umask(0)

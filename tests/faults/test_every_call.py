@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from flows import storage
+from flows.data import storage
+from flows.data.runs import RunPlace
+from flows.data.storage import errors, tables
 from flows.faults import InputError, RunError
-from flows.pipelines import stages
-from flows.publish.run import RunPlace
-from flows.storage import errors, tables
+from flows.run import stages
 from tests.faults import journeys, pipelines, stores
 from tests.faults.proxy import Proxy, never
 from tests.faults.seam import FAULTS, Seam

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from flows import storage
-from flows.block import Job
-from flows.cluster import connect
-from flows.executor import InProcess
-from flows.fit import run_fit
+from flows.data import storage
+from flows.engine.block import Job
+from flows.engine.dask import connect
+from flows.engine.executor import InProcess
+from flows.engine.fit import run_fit
 from tests.faults.processes import Deployment, resident
-from tests.flows.jobs import toy_job
-from vbmodels.state import FloatArray, State, Stats, same_bits, to_bytes
+from tests.flows.engine.jobs import toy_job
+from vbmodels.core.state import FloatArray, State, Stats, same_bits, to_bytes
 
 
 def growth(folder, deployment, first, last):

@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from flows import storage
-from flows.certs import make_certificates
 from flows.cli import main
+from flows.data import storage
+from flows.data.storage import StorageError
+from flows.engine.certs import make_certificates
 from flows.faults import RunError
 from flows.settings import ComputeSettings, S3Access
-from flows.storage import StorageError
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 
@@ -163,7 +163,7 @@ def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
 def test_a_store_that_stays_away_ends_the_run_and_it_resumes(behind, local, monkeypatch):
     source, expected = local("features")
     away = threading.Event()
-    monkeypatch.setattr("flows.storage.errors.PATIENCE", 1.0)
+    monkeypatch.setattr("flows.data.storage.errors.PATIENCE", 1.0)
 
     def plan(number, line):
         if "checkpoints" in line and "manifest.json" in line and line.startswith("PUT"):
@@ -215,7 +215,7 @@ def test_a_missing_bucket_has_its_sentence(direct, local, capsys):
 def test_no_permission_to_write_is_found_out_before_the_fit(behind, local, capsys, monkeypatch):
     source = local("features")[0]
     behind(lambda number, line: "deny" if line.startswith("PUT") else None)
-    monkeypatch.setattr("flows.pipelines.run.run_fit", pytest.fail)
+    monkeypatch.setattr("flows.run.pipeline.run_fit", pytest.fail)
     code, line = refused(capsys, "features", source, "s3://out/denied", "--no-record")
     assert code == 2
     assert "cannot write s3://out/denied" in line
@@ -230,7 +230,7 @@ def test_an_input_that_changes_during_the_run_is_refused(
     url = "s3://in/changing/x.parquet" if where == "s3" else str(tmp_path / "x.parquet")
     storage.write_bytes(url, storage.read_bytes(source))
     other = storage.read_bytes(pipelines.simulate("features", str(tmp_path / "other"), 199))
-    from flows.pipelines import run
+    from flows.run import pipeline as run
 
     begun = run.computing
 
@@ -274,7 +274,7 @@ def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, t
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
         address = public.url.replace("http:", "https:")
-        monkeypatch.setattr("flows.storage.errors.PATIENCE", 0.5)
+        monkeypatch.setattr("flows.data.storage.errors.PATIENCE", 0.5)
         unknown = S3Access(endpoint_url=address, anonymous=True)
         with storage.using(unknown.environment()), pytest.raises(StorageError):
             storage.read_bytes(url)

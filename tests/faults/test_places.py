@@ -18,17 +18,17 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from flows import lock, storage
-from flows.certs import SIDES, make_certificates
-from flows.checkpoint import Checkpoints
-from flows.cluster import ClusterError, connect
-from flows.executor import InProcess
-from flows.fit import run_fit
-from flows.lock import RunBusy, claim
-from flows.publish.run import RunPlace, RunRecord, finish, open_run
+from flows.data import lock, storage
+from flows.data.lock import RunBusy, claim
+from flows.data.runs import RunPlace, RunRecord, finish, open_run
+from flows.engine.certs import SIDES, make_certificates
+from flows.engine.checkpoint import Checkpoints
+from flows.engine.dask import ClusterError, connect
+from flows.engine.executor import InProcess
+from flows.engine.fit import run_fit
 from tests.faults.processes import Deployment, Process
-from tests.flows.jobs import Killed, kill_at, toy_job
-from vbmodels.state import same_bits
+from tests.flows.engine.jobs import Killed, kill_at, toy_job
+from vbmodels.core.state import same_bits
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "key",
@@ -227,7 +227,7 @@ def test_a_cluster_behind_tls(certificates, tmp_path, monkeypatch):
         with dask.config.set(foreign), pytest.raises(ClusterError):
             connect(scheduler=made.address).__enter__()
         # Handshakes can be slow on a busy machine; what is asked here is not how fast they are.
-        monkeypatch.setattr("flows.cluster.CONNECT", 40.0)
+        monkeypatch.setattr("flows.engine.dask.CONNECT", 40.0)
         with dask.config.set(tls), connect(scheduler=made.address) as cluster:
             assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
     finally:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from flows import block, calls, on_cluster, placement
-from flows.on_cluster import OnCluster
-from flows.seam import Lost
+from flows.engine import block, calls, on_cluster, placement
+from flows.engine.on_cluster import OnCluster
+from flows.engine.seam import Lost
 from tests.faults.simulated import scene
 from tests.faults.simulated_cluster import Box, Violation, World
 

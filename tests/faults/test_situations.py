@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from distributed import Client
 
-from flows.cluster import ClusterError, connect
-from flows.fit import run_fit
+from flows.engine.dask import ClusterError, connect
+from flows.engine.fit import run_fit
 from tests.faults.models import Greedy, job, store_corpus
 from tests.faults.processes import ROOT, Deployment
+from vbmodels.core.state import from_bytes
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.state import from_bytes
 
 
 def refused(address, pattern):
@@ -97,7 +97,7 @@ def test_a_scheduler_without_the_package(tmp_path):
 def test_a_worker_with_another_source(with_worker, tmp_path):
     for package in ("flows", "vbmodels"):
         shutil.copytree(ROOT / package, tmp_path / "code" / package)
-    changed = tmp_path / "code" / "vbmodels" / "state.py"
+    changed = tmp_path / "code" / "vbmodels" / "core" / "state.py"
     changed.write_text(changed.read_text() + "\n# another line\n")
     address = with_worker(code=tmp_path / "code")
     refused(address, "has vbflows of another source, expected vbflows .*same versions")
@@ -124,7 +124,7 @@ def test_a_worker_with_another_python(with_worker, tmp_path):
 
 @pytest.mark.slow
 def test_a_busy_worker_is_not_waited_for(with_worker, monkeypatch):
-    monkeypatch.setattr("flows.handshake.ANSWER", 1.0)
+    monkeypatch.setattr("flows.engine.handshake.ANSWER", 1.0)
     address = with_worker()
     with Client(address, set_as_default=False) as client:
         other = client.submit(time.sleep, 8)
@@ -141,7 +141,7 @@ def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, ur
     made = Deployment(tmp_path / "cluster").start(1)
     for package in ("flows", "vbmodels"):
         shutil.copytree(ROOT / package, tmp_path / "code" / package)
-    changed = tmp_path / "code" / "flows" / "block.py"
+    changed = tmp_path / "code" / "flows" / "engine" / "block.py"
     changed.write_text(changed.read_text() + "\n# another line\n")
     task = job(urls, tmp_path, "run", max_iter=1000, tol=1e-300)
 

@@ -11,19 +11,20 @@ import dask
 import pytest
 from distributed.comm import CommClosedError
 
-from flows import calls, cluster
-from flows.cluster import ClusterError, connect
-from flows.families.base import Ingested
-from flows.families.catalogue import pipeline_named
+from flows.catalogue import pipeline_named
+from flows.data.partition import Part, Slice
+from flows.data.runs import RunPlace
+from flows.data.storage import fingerprint_of
+from flows.engine import calls
+from flows.engine import dask as cluster
+from flows.engine.dask import ClusterError, connect
+from flows.engine.fit import run_fit
+from flows.engine.seam import Lost, Raised, Result
+from flows.family import Ingested
 from flows.faults import Fault, InputError
-from flows.fit import run_fit
-from flows.partition import Part, Slice
-from flows.pipelines.running import Run
-from flows.pipelines.stages import Plain
-from flows.publish.run import RunPlace
-from flows.seam import Lost, Raised, Result
-from flows.settings import KeywordSettings
-from flows.storage import fingerprint_of
+from flows.keywords.settings import KeywordSettings
+from flows.run.running import Run
+from flows.run.stages import Plain
 from tests.faults.models import job
 from tests.faults.processes import Deployment
 
@@ -105,8 +106,8 @@ def inside(request):
     if request.param == "plain":
         return lambda body: body(Plain())
     request.getfixturevalue("prefect_server")
-    from flows.pipelines.flow import pipeline_flow
-    from flows.pipelines.recorded import Recorded
+    from flows.run.prefect.flow import pipeline_flow
+    from flows.run.prefect.recorded import Recorded
 
     def run(body):
         made = pipeline_flow("keywords", KeywordSettings, lambda *_: body(Recorded()))

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows import storage
 from flows.cli import _print_json, main
-from flows.publish.run import open_run
+from flows.data import storage
+from flows.data.runs import open_run
 
 RATE = ("--set", "keyword_rate=0.3", "--no-record")
 
@@ -489,7 +489,7 @@ def test_ctrl_c_in_a_callback_is_heeded_without_a_traceback(simulated, capsys, m
             time.sleep(0.001)
         return kept
 
-    monkeypatch.setattr("flows.pipelines.run.check_source", checks)
+    monkeypatch.setattr("flows.run.pipeline.check_source", checks)
     code, out, err = run(capsys, "check", "keywords", simulated)
     assert code == 1
     assert "interrupted before anything was computed" in err

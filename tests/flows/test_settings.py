@@ -2,8 +2,10 @@ import json
 
 import pytest
 
+from flows.experts.settings import ExpertSettings
 from flows.faults import InputError
-from flows.settings import ExpertSettings, KeywordSettings, compute_settings, describe, load
+from flows.keywords.settings import KeywordSettings
+from flows.settings import compute_settings, describe, load
 
 
 def faults_of(*args, **kwargs):

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pysam
 
+from flows.catalogue import pipeline_named
 from flows.cli import main
-from flows.families.catalogue import pipeline_named
-from flows.pipelines.run import run_pipeline
-from flows.pipelines.stages import Plain
+from flows.run.pipeline import run_pipeline
+from flows.run.stages import Plain
 from flows.settings import ComputeSettings
-from tests.flows.variant_files import write_bam, write_fasta, write_sheet
+from tests.flows.variants.variant_files import write_bam, write_fasta, write_sheet
 
 ROWS = {"keywords": 12, "bags": 14, "variants": 24, "features": 30, "experts": 40}
 SETTINGS = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
+from vbmodels.core.moments import LARGEST
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of
-from vbmodels.mil.batch import UNLABELLED, Bags, Instances, bags
-from vbmodels.moments import LARGEST
-from vbmodels.state import FloatArray, IntArray
 
 BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
 _RESERVED = (BAG, MODALITY, LABEL, FEATURES, INSTANCE)

@@ -13,18 +13,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from vbmodels.bags.choice import LENGTHS, ChosenVMMIC
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_predict import predict as predict_gp
+from vbmodels.bags.gp_probit import CollapsedGP
+from vbmodels.bags.posterior import predict
+from vbmodels.bags.priors import Priors
+from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import BagClassifier
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, positive
-from vbmodels.mil.choice import LENGTHS, ChosenVMMIC
-from vbmodels.mil.collapsed import CollapsedVMMIC
-from vbmodels.mil.gp_direct import DirectGP
-from vbmodels.mil.gp_kernel import KernelOptions
-from vbmodels.mil.gp_predict import predict as predict_gp
-from vbmodels.mil.gp_probit import CollapsedGP
-from vbmodels.mil.posterior import predict
-from vbmodels.mil.priors import Priors
-from vbmodels.mil.vmmic import MeanFieldVMMIC
-from vbmodels.state import FloatArray
 
 HEURISTIC_AMPLITUDE = 3.0
 

@@ -15,10 +15,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from vbmodels.cavi import Staged, drive
+from vbmodels.core.cavi import Staged, drive
+from vbmodels.core.state import FloatArray
 from vbmodels.estimators.executors import reduce_over
 from vbmodels.estimators.tables import as_matrix, is_arrow
-from vbmodels.state import FloatArray
 
 LOOP_CONSTRAINTS: dict[str, list[Any]] = {
     "tol": [Interval(Real, 0.0, 1.0, closed="neither")],
@@ -144,7 +144,7 @@ class LoopEstimator(BaseEstimator):
         random_state
             Seed of these draws.
         """
-        from vbmodels.diagnostics import inference_data
+        from vbmodels.core.diagnostics import inference_data
 
         check_is_fitted(self)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import N_FOLDS, build_batch, fold_of, label_rates
-from vbmodels.state import FloatArray, IntArray
 
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
 _NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
 
-from vbmodels.cavi import InProcess, Observing
+from vbmodels.core.cavi import InProcess, Observing
 
 GROUP = "vbmodels.executors"
 ADDRESSES = "distributed"

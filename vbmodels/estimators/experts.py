@@ -12,32 +12,25 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
 from vbmodels.estimators.tables import like
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.columns import (
-    LARGEST,
-    SPARSE,
-    ColumnSums,
-    cell_keys,
-    scaled,
-    too_large,
-)
+from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, cell_keys, scaled, too_large
 from vbmodels.experts.forms import make
-from vbmodels.experts.metropolis import SampledExperts
 from vbmodels.experts.options import refusal
 from vbmodels.experts.posterior import METHODS
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.experts.published.metropolis import SampledExperts
 
 
 class MixtureOfExperts(ClassifierMixin, LoopEstimator):
     """A mixture of logistic experts with softmax gates, for two classes.
 
     The models are those of the pipeline ``experts``: `vbmodels.experts.marginal` (the default),
-    `vbmodels.experts.cavi` and `vbmodels.experts.metropolis`. With more than two classes put it
-    into scikit-learn's ``OneVsRestClassifier``. Columns are brought to mean 0 and standard
-    deviation 1 here, but for those of 0 and 1; columns with one value are left out, in new rows
-    too; tables of few nonzero cells are kept sparse.
+    `vbmodels.experts.published.cavi` and `vbmodels.experts.published.metropolis`. With more
+    than two classes put it into scikit-learn's ``OneVsRestClassifier``. Columns are brought to
+    mean 0 and standard deviation 1 here, but for those of 0 and 1; columns with one value are
+    left out, in new rows too; tables of few nonzero cells are kept sparse.
 
     Parameters
     ----------

@@ -12,12 +12,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
 from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, objects_of
 from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
-from vbmodels.state import FloatArray, IntArray
 
 
 class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEstimator):

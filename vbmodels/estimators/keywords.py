@@ -17,20 +17,15 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
-from vbmodels.estimators.documents import (
-    ReadDocuments,
-    WordRules,
-    count_terms,
-    read_documents,
-)
+from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import DAMPING, WINDOW
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
-from vbmodels.state import FloatArray
 
 
 class KeywordExtractor(TransformerMixin, LoopEstimator):

@@ -14,17 +14,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
-from vbmodels.state import FloatArray
 from vbmodels.variants.batch import BASES, Counts, Units, units
-from vbmodels.variants.calls import (
-    MOST_LFDR,
-    e_bh,
-    local_fdr,
-    prior_from_bayes_factors,
-    q_values,
-)
+from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups

@@ -16,8 +16,8 @@ from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
-from vbmodels.linalg import pack
-from vbmodels.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.linalg import pack
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 _CHUNK = 256
 _PAIR_CHUNK = 4096
@@ -138,7 +138,7 @@ class Rows(State):
             return dense
         return np.ascontiguousarray((self._square_columns @ slopes.T).T)
 
-    # Second moments: all products of two columns, packed as `vbmodels.linalg.pack` does.
+    # Second moments: all products of two columns, packed as `vbmodels.core.linalg.pack` does.
 
     @cached_property
     def _pairs(self) -> csr_array:

@@ -13,10 +13,10 @@ from math import log, pi
 import numpy as np
 from scipy.special import logsumexp
 
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.diversity import log_angles, omega
 from vbmodels.experts.likelihood import at_point, under_gaussian
-from vbmodels.state import FloatArray, IntArray, State, Stats
 
 INTERCEPT_PRECISION = 0.1
 SPIKE = 1e-4

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.candidate import Candidate, Point, Sums
-from vbmodels.state import FloatArray, State
 
 
 @dataclass(frozen=True)

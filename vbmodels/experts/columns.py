@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
 SPARSE = 0.25
 """Rows are kept sparse below this share of cells that are not 0."""

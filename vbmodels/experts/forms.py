@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from vbmodels.experts.cavi import BoundedExperts
-from vbmodels.experts.mabn import AngularPrior
 from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.metropolis import SampledExperts
 from vbmodels.experts.options import Options
-from vbmodels.experts.row_step import GateBound
-from vbmodels.experts.walk import SampledPrior, WalkPrior
+from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.published.mabn import AngularPrior
+from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.published.row_step import GateBound
+from vbmodels.experts.published.walk import SampledPrior, WalkPrior
 
 COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 """Numbers of experts tried by ``select="cv"``, up to n_experts."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.state import FloatArray, State
+from vbmodels.core.state import FloatArray, State
 
 MEMORY = 20
 _RISE = 1e-4

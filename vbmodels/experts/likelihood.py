@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
-from vbmodels.state import FloatArray
 
 CHUNK = 512
 """Rows that are worked on at once, so that what they need stays in cache."""

@@ -29,13 +29,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vbmodels.cavi import Cursor, Reduce, Step
+from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice, choose
 from vbmodels.experts.lbfgs import Memory, judge, trial
 from vbmodels.experts.posterior import Component, Posterior
-from vbmodels.state import FloatArray, State
 
 FEW_ROWS = 5000
 """Below this many rows hold-out takes every row once (five parts), and more draws are used."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
+from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.batch import Rows
-from vbmodels.state import FloatArray, State
 
 METHODS = ("plug_in", "mackay", "monte_carlo")
 

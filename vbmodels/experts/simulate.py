@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, softmax
 
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

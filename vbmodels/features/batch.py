@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vbmodels.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 MISSING = -1
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs import (
     GibbsIBP,
@@ -16,14 +17,13 @@ from vbmodels.features.gibbs import (
     missing_cells,
     score_rows,
 )
-from vbmodels.features.laplace_chain import LaplaceIBP
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
 from vbmodels.features.polish import Polished, polya_gamma_of
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
 from vbmodels.features.predict import impute
+from vbmodels.features.published.laplace_chain import LaplaceIBP
+from vbmodels.features.published.text_bound import TextIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal, leader, leading
-from vbmodels.features.text_bound import TextIBP
-from vbmodels.state import FloatArray
 
 RACE = 30  # sweeps after the ramp in which the starts compete
 TEXT_SWEEPS = 90  # of the text's bound and of the held weights after it

@@ -22,10 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from vbmodels import linalg
-from vbmodels.cavi import Cursor, Reduce, Step, cavi
-from vbmodels.diagnostics import Diagnosis, diagnose
+from vbmodels.core import linalg
+from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.gibbs_state import (
     Chain,
     ChainLocal,
@@ -34,10 +36,8 @@ from vbmodels.features.gibbs_state import (
     GibbsLocal,
     GibbsStats,
 )
-from vbmodels.features.kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.predict import category_probabilities
 from vbmodels.features.sticks import draw_sticks
-from vbmodels.state import FloatArray
 
 BLOCK = 512
 TRACED = ("log_likelihood", "alpha", "weight_variance", "features_per_row", "features_in_use")

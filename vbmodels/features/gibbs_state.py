@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.state import FloatArray, State, Stats
+from vbmodels.core.state import FloatArray, State, Stats
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.features.batch import unit_offsets
 from vbmodels.features.predict import mean_sigmoid
-from vbmodels.state import BoolArray, FloatArray, IntArray, State
 
 
 @dataclass(frozen=True)

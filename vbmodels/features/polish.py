@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.state import State
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.polya_gamma import SETTLE, FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.text_bound import TextGlobal, TextIBP, TextLocal, TextStats
-from vbmodels.state import State
+from vbmodels.features.published.text_bound import TextGlobal, TextIBP, TextLocal, TextStats
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
-from vbmodels import linalg
-from vbmodels.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core import linalg
+from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.row_moments import (
     blocks,
@@ -38,7 +39,6 @@ from vbmodels.features.row_moments import (
 )
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
 from vbmodels.features.weights import fit_weights, log_prior, weight_kl
-from vbmodels.state import FloatArray, State, Stats
 
 LARGEST_LOGIT = 35.0
 START_SHARE = 0.5

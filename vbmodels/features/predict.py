@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import unit_offsets
-from vbmodels.state import FloatArray, IntArray
 
 
 def category_probabilities(

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.polish import polya_gamma_of
 from vbmodels.features.yardstick import likelihood_draws, measured
-from vbmodels.state import FloatArray, State, Stats
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vbmodels.expfam.polya_gamma import PolyaGamma
-from vbmodels.state import FloatArray
+from vbmodels.core.expfam.polya_gamma import PolyaGamma
+from vbmodels.core.state import FloatArray
 
 BLOCK = 512
 """Rows worked on at once: their second moments stay in the cache."""

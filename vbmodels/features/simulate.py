@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 from scipy.special import expit
 
-from vbmodels.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 _PLUS = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 1)]
 _SQUARE = [(0, 3), (0, 4), (0, 5), (1, 3), (1, 5), (2, 3), (2, 4), (2, 5)]

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma
 
-from vbmodels.expfam.beta import Beta
-from vbmodels.state import FloatArray
+from vbmodels.core.expfam.beta import Beta
+from vbmodels.core.state import FloatArray
 
 ROUNDS = 20
 """Rounds of tau, lambda and alpha in one global step: each is cheap and raises the bound."""

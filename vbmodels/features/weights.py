@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vbmodels import linalg
-from vbmodels.expfam.gaussian import Gaussian
-from vbmodels.state import FloatArray
+from vbmodels.core import linalg
+from vbmodels.core.expfam.gaussian import Gaussian
+from vbmodels.core.state import FloatArray
 
 ROUNDS = 100
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_expit, xlog1py, xlogy
 
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.kernels import draw_uniform, row_keys
+from vbmodels.features.gibbs_kernels import draw_uniform, row_keys
 from vbmodels.features.polya_gamma import FeatureGlobal
 from vbmodels.features.sticks import stick_bound
 from vbmodels.features.weights import weight_kl
-from vbmodels.state import FloatArray, IntArray
 
 _STREAM = 4
 _ROWS = 4096

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from hashlib import blake2b
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.graph import DAMPING, WINDOW, cooccurrences, system_matrix
-from vbmodels.state import BoolArray, FloatArray, IntArray
 
 N_FOLDS = 10
 """Document folds of keyphraseness."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from vbmodels.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 WINDOW = 2
 DAMPING = 0.85

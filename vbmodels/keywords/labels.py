@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from vbmodels.expfam import Beta, TruncatedNormal
-from vbmodels.special import trigamma
-from vbmodels.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.expfam import Beta, TruncatedNormal
+from vbmodels.core.special import trigamma
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 SETTLED = 1e-12

@@ -27,7 +27,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
-from vbmodels.expfam import Beta
+from vbmodels.core.expfam import Beta
+from vbmodels.core.moments import Moments
+from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import (
     LatentImportance,
@@ -45,8 +47,6 @@ from vbmodels.keywords.pooled_information import (
 )
 from vbmodels.keywords.pooled_intercept import Labelled, integrated
 from vbmodels.keywords.pooled_restart import Slope, change_of_scale, newton_step
-from vbmodels.moments import Moments
-from vbmodels.state import FloatArray, State, Stats
 
 FEWEST_DOCUMENTS = 100
 FEWEST_COMPLETE = 20

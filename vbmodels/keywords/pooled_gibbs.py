@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from vbmodels.cavi import fit
-from vbmodels.diagnostics import Diagnosis, diagnose
+from vbmodels.core.cavi import fit
+from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import per_document
 from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS
-from vbmodels.state import BoolArray, FloatArray, IntArray
 
 MOVES = 4
 """Metropolis moves of a sweep."""

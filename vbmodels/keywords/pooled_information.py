@@ -21,10 +21,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from vbmodels.expfam import Beta
+from vbmodels.core.expfam import Beta
+from vbmodels.core.special import trigamma
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.labels import LOG_SQRT_2PI, LatentImportance, per_document
-from vbmodels.special import trigamma
-from vbmodels.state import BoolArray, FloatArray, IntArray
 
 BLOCK_WORDS = 1024
 """Rows worked on at once: a block of standardised features stays in the cache."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.expfam import Beta
+from vbmodels.core.expfam import Beta
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.labels import (
     LatentImportance,
     latent_importance,
@@ -24,7 +25,6 @@ from vbmodels.keywords.labels import (
     per_document,
     settle_detection,
 )
-from vbmodels.state import BoolArray, FloatArray, IntArray
 
 NODES = 21
 

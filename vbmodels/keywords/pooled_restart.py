@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from vbmodels.state import FloatArray, Stats
+from vbmodels.core.state import FloatArray, Stats
 
 
 @dataclass(frozen=True)

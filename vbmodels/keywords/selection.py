@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vbmodels.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 
 def select_by_fdr(

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
+from vbmodels.core.state import BoolArray, FloatArray, State
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.state import BoolArray, FloatArray, State
 
 # Shifts and spreads of the raw features, so that standardisation has work to do.
 LOCATIONS = (0.0, 3.0, -40.0, 0.2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.state import BoolArray, IntArray, State
+from vbmodels.core.state import BoolArray, IntArray, State
 
 BASES = "ACGT"
 N_TYPES = 12

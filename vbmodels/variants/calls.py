@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vbmodels.state import BoolArray, FloatArray
+from vbmodels.core.state import BoolArray, FloatArray
 
 MOST_LFDR = 0.5
 

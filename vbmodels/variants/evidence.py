@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincc, betaln, expit, logsumexp
 
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants import quadrature
 from vbmodels.variants.batch import N_TYPES
 from vbmodels.variants.table import PEAK_FLOOR

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, logsumexp, polygamma
 
-from vbmodels.state import FloatArray
+from vbmodels.core.state import FloatArray
 
 CAP = 1e6
 

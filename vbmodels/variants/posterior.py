@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln, expit
 
-from vbmodels.state import FloatArray
+from vbmodels.core.state import FloatArray
 from vbmodels.variants import quadrature
+from vbmodels.variants import rates_kernels as kernels
 from vbmodels.variants.hyperparameters import log_normal_weights
-from vbmodels.variants.rates import kernels
 from vbmodels.variants.table import Table, survival_tables
 from vbmodels.variants.two_groups import LOG_M, Global, TwoGroups
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln, digamma, expit, gammaln, logsumexp, polygamma, sici
 
-from vbmodels.special import log_rising
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.core.special import log_rising
+from vbmodels.core.state import FloatArray, IntArray
 
 N_NODES = 40
 TAIL = 18.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.batch import Counts
 
 

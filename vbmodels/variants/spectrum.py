@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaincc
 from scipy.stats import fisher_exact
 
-from vbmodels.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 
 LAMBDA = 2.0 / 3.0
 

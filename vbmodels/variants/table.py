@@ -12,10 +12,10 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import betaincc, betaln, expit, gammaln
 
-from vbmodels.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.variants import quadrature
+from vbmodels.variants import tables_kernels as kernels
 from vbmodels.variants.batch import Units
-from vbmodels.variants.tables import kernels
 
 M_NODES = np.geomspace(30.0, 1e6, 10)
 N_SURVIVAL = 1201

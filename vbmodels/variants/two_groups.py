@@ -24,8 +24,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
 
-from vbmodels.state import FloatArray, State, Stats
-from vbmodels.variants import kernels, quadrature
+from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.variants import quadrature
+from vbmodels.variants import two_groups_kernels as kernels
 from vbmodels.variants.batch import N_TYPES, Counts, units
 from vbmodels.variants.evidence import reweigh_reference
 from vbmodels.variants.hyperparameters import (

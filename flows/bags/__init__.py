@@ -1,0 +1,1 @@
+"""Bags: which bags are positive, and which of their instances make them so."""

@@ -1,0 +1,159 @@
+"""Labels of several classes a bag: one multiple-instance problem for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from flows.faults import Fault
+from vbmodels.bags.batch import UNLABELLED
+from vbmodels.core.state import BoolArray, IntArray
+
+WANTED = "one list of classes a bag, the same in all its rows"
+MASK = "bag_label_mask"
+MASK_BITS = 63
+
+
+def has_classes(table: pa.Table) -> bool:
+    """Whether bags have labels of several classes, as lists or as a mask."""
+    return "labels" in table.column_names or MASK in table.column_names
+
+
+def with_lists(table: pa.Table) -> pa.Table:
+    """Turn masks of classes into lists in the column labels, where those say nothing."""
+    if MASK not in table.column_names or table[MASK].null_count == len(table):
+        return table
+    lists = pa.array(
+        [None if mask is None else _classes_of(mask) for mask in table[MASK].to_pylist()],
+        pa.list_(pa.string()),
+    )
+    if "labels" in table.column_names:
+        if table["labels"].null_count < len(table):
+            return table
+        table = table.drop_columns("labels")
+    return table.append_column("labels", lists)
+
+
+def mask_faults(table: pa.Table, file: str) -> list[Fault]:
+    """List what is wrong with the column of masks: a sign, or lists beside it."""
+    if MASK not in table.column_names:
+        return []
+    if "labels" in table.column_names:
+        found = f"labels and {MASK}"
+        remedy = "leave one of the two columns out"
+        return [Fault(file, "classes of bags in one column", found, column=MASK, remedy=remedy)]
+    return [
+        Fault(file, f"a mask of bits 0 to {MASK_BITS - 1}", str(mask), column=MASK, row=row + 1,
+              remedy="set bit k where the bag has class k, and no sign")
+        for row, mask in enumerate(table[MASK].to_pylist())
+        if mask is not None and mask < 0
+    ][:100]  # fmt: skip
+
+
+@cache
+def _classes_of(mask: int) -> list[str]:
+    return [f"{k:02d}" for k in range(MASK_BITS) if mask >> k & 1]
+
+
+def with_label(table: pa.Table) -> pa.Table:
+    """Say in 'label' whether a bag has any of its classes, where that column says nothing."""
+    if "labels" not in table.column_names:
+        return table
+    some = pc.greater(pc.list_value_length(table["labels"]), 0).cast(pa.int8())
+    if "label" not in table.column_names:
+        return table.append_column("label", some)
+    place = table.column_names.index("label")
+    given = table["label"].cast(pa.int8())
+    return table.set_column(place, "label", pc.coalesce(given, some))
+
+
+def label_faults(table: pa.Table, file: str, multi: bool) -> list[Fault]:
+    """List what is wrong with the columns label and labels of a file.
+
+    ``multi`` says whether the model takes several classes.
+    """
+    names = table.column_names
+    if "label" in names or ("labels" in names and multi):
+        column = MASK if MASK in names else "labels"
+        return _differing(table, file, column) if "labels" in names and multi else []
+    remedy = "give bags a label"
+    if "labels" in names:
+        remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
+    return [
+        Fault(
+            file=file,
+            column="label",
+            expected="a column of type int8",
+            found=f"none; the columns are {', '.join(names)}",
+            remedy=remedy,
+        )
+    ]
+
+
+def _differing(table: pa.Table, file: str, column: str) -> list[Fault]:
+    seen: dict[Any, Any] = {}
+    faults = []
+    rows = zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True)
+    for row, (bag, classes) in enumerate(rows):
+        if classes is None:
+            continue
+        if None in classes:
+            found = "a null in the list"
+        elif seen.setdefault(bag, set(classes)) != set(classes):
+            found = f"others for bag {bag!r}"
+        else:
+            continue
+        faults.append(
+            Fault(
+                file, WANTED, found, column=column, row=row + 1, remedy="repeat the bag's classes"
+            )
+        )
+    return faults[:100]
+
+
+def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:
+    """Return the list of classes of each numbered bag, null where none is given."""
+    lists: list[list[str] | None] = [None] * n
+    for bag, classes in zip(number.tolist(), table["labels"].to_pylist(), strict=True):
+        if classes is not None:
+            lists[bag] = sorted(set(classes))
+    return pa.array(lists, pa.list_(pa.string()))
+
+
+def names_of(lists: pa.Array) -> list[str]:
+    """Return all classes of some bags, sorted."""
+    return sorted({name for name in lists.flatten().to_pylist()})
+
+
+def matrix(lists: Sequence[list[str] | None], classes: Sequence[str]) -> NDArray[np.int8]:
+    """Return 1, 0 or ``UNLABELLED`` for each bag and class, [B, C]."""
+    found = np.zeros((len(lists), len(classes)), np.int8)
+    place = {name: c for c, name in enumerate(classes)}
+    for b, own in enumerate(lists):
+        if own is None:
+            found[b] = UNLABELLED
+        else:
+            found[b, [place[name] for name in own if name in place]] = 1
+    return found
+
+
+def hidden(labels: NDArray[np.int8], held_out: BoolArray) -> NDArray[np.int8]:
+    """Return the labels without those of bags that are held out."""
+    result: NDArray[np.int8] = np.where(held_out[:, None], np.int8(UNLABELLED), labels)
+    return result
+
+
+def one_sided(classes: Sequence[str], counts: IntArray) -> list[str]:
+    """Warn of classes whose labelled bags are all alike; counts are [C, 2]."""
+    return [
+        f"Class {name} has {positive} positive and {negative} negative bags: its probabilities "
+        "rest on the prior."
+        for name, (negative, positive) in zip(classes, counts.tolist(), strict=True)
+        if not (negative and positive)
+    ]

@@ -1,0 +1,273 @@
+"""Bags: from instances of bags with one label each to probabilities of bags and instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.bags import check as bags_check
+from flows.bags import classes as bag_classes
+from flows.bags import instances as instances_of
+from flows.bags import models as bag_models
+from flows.bags.form import (
+    AboutBags,
+    BagForm,
+    build,
+    form_of,
+    form_url,
+    kept_form,
+    kept_url,
+    one_modality,
+    read_about,
+    read_form,
+    warnings_of,
+    work_url,
+)
+from flows.bags.report import Block, report
+from flows.bags.rows import read_rows, slices_of
+from flows.bags.settings import BagSettings
+from flows.bags.summary import BagSummary, summarise
+from flows.bags.tables import named, written
+from flows.data import json_files, storage
+from flows.data.partition import Part
+from flows.data.runs import Dropped, RunPlace
+from flows.data.slabs import slabs
+from flows.data.storage import InputFile
+from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.faults import Fault, InputError
+from vbmodels.bags.batch import Bags, even_bounds
+from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.core.state import to_bytes
+
+OF_CLASS = " of class "
+
+
+@dataclass(frozen=True)
+class CheckedBags(Checked):
+    """What the check of one file found, with where its bags stand."""
+
+    runs: bags_check.Runs | None = None
+    multi: bool = False
+
+
+EMPTY = {
+    True: "bag without instances, scored by the intercept",
+    False: "bag without instances: none in it can be positive, so its probability is 0",
+}
+"""What becomes of a bag without instances, by whether the model is vMMIC."""
+
+
+class BagsFamily:
+    """The bags family; see `flows.family.Family`."""
+
+    name = "bags"
+    suffixes = (".parquet",)
+    settings = BagSettings
+
+    def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
+        """List the faults of one file of instances."""
+        opened = storage.parquet_file(file.url)
+        rows, empty = opened.metadata.num_rows, opened.schema_arrow.empty_table()
+        several = settings.model != "vmmic"
+        multi = several and bag_classes.has_classes(empty)
+        pieces = slabs(file.url) if rows else None
+        faults, runs = bags_check.check_bags(empty, file.url, several, pieces)
+        return CheckedBags(rows, tuple(faults), (), runs, multi)
+
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what files say differently."""
+        return bags_check.check_together([f.url for f in files], _runs(checked))
+
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Group files that share a bag."""
+        return bags_check.sharing_bags(_runs(checked))
+
+    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what a fit lacks beyond what scoring needs."""
+        if any(getattr(c, "multi", False) for c in checked):
+            return []
+        source = files[0].url if len(files) == 1 else f"{len(files)} files"
+        return bags_check.check_to_fit(source, _runs(checked))
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: BagSettings
+    ) -> list[Part]:
+        """Cut the bags, whole, into partitions with about as many instances each."""
+        order = np.argsort([f.url for f in files], kind="stable")
+        files = [files[i] for i in order]
+        places = bags_check.bounds_of(_runs([checked[i] for i in order]))
+        count = settings.partitions or -(-len(places) // settings.rows_per_partition)
+        sizes = np.array([sum(stop - start for _, start, stop in rows) for rows in places])
+        bounds = even_bounds(sizes, count)
+        return [
+            Part(index, slices_of(files, places[bounds[index] : bounds[index + 1]]))
+            for index in range(len(bounds) - 1)
+        ]
+
+    def ingest(self, part: Part, settings: BagSettings, place: RunPlace) -> Ingested:
+        """Group a partition's instances by bag."""
+        found = instances_of.read(
+            read_rows(part), part.index, settings.held_out, settings.seed, settings.precision
+        )
+        storage.write_bytes(work_url(place, "read", part.index, "npz"), to_bytes(found.bags))
+        storage.write_table(work_url(place, "bag_rows", part.index), found.bag_rows)
+        storage.write_table(work_url(place, "instance_rows", part.index), found.instance_rows)
+        label = found.bags.label
+        about = AboutBags(
+            modalities=list(found.modalities),
+            widths=[m.n_features for m in found.bags.modalities],
+            own=found.bags.bag_features.shape[1],
+            classes=_classes(found.bag_rows, settings),
+            labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
+        )
+        json_files.write(work_url(place, "about", part.index, "json"), about)
+        n_empty = len(found.empty)
+        is_positive = pc.equal(found.bag_rows["label"], 1)
+        positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
+        return Ingested(
+            rows_read=part.rows,
+            rows_kept=found.instance_rows.num_rows,
+            dropped=(
+                Dropped(
+                    reason=EMPTY[settings.model == "vmmic"],
+                    count=n_empty,
+                    examples=list(found.empty[:100]),
+                ),
+            ),
+            notes={
+                "bags": found.bag_rows.num_rows,
+                "empty_positive": len(set(positive) & set(found.empty)),
+            },
+        )
+
+    def prepare(
+        self, parts: Sequence[Part], settings: BagSettings, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> Prepared:  # fmt: skip
+        """Bring all partitions to the same modalities."""
+        about = [read_about(place, p.index) for p in parts]
+        form = form_of(about) if fitted is None else kept_form(fitted, about)
+        if settings.model != "vmmic" and len(form["modalities"]) > 1:
+            raise InputError([one_modality(settings.model, form["modalities"])])
+        json_files.write(form_url(place), BagForm(**form))
+        built = each(build, [part.index for part in parts], settings, place, form)
+        warnings = [] if fitted is not None else warnings_of(about, form, built)
+        batch = MultiLabelBags if form.get("classes") else Bags
+        return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), of_parts=True)
+
+    def model(self, settings: BagSettings) -> Any:
+        """Return the model to fit."""
+        return bag_models.make(settings)
+
+    def score(
+        self, model: Any, q: Any, batch: Bags | MultiLabelBags, local: Any, index: int, *,
+        settings: BagSettings, place: RunPlace, fitted: RunPlace | None,
+    ) -> list[BagSummary]:  # fmt: skip
+        """Write the probability of every bag and of every instance."""
+        form = read_form(form_url(place))
+        about = read_about(place, index)
+        rows = storage.read_table(work_url(place, "bag_rows", index))
+        told = storage.read_table(work_url(place, "instance_rows", index))
+        # In new data every label is one that the fit has not seen.
+        held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
+        found = bag_models.apply(model, q, batch)
+        tables = list(written(found, rows, told, about, form, held_out))
+        for name in ("bags", "instances"):
+            parts = [getattr(one, name) for one in tables]
+            storage.write_table(place.table(name, index), pa.concat_tables(parts))
+        return [
+            summarise(
+                one.shown,
+                one.instances,
+                one.known,
+                tuple(form["modalities"]),
+                new=fitted is not None,
+                show=tuple(named(bag, one.name) for bag in settings.show_bags),
+                of_class=one.name,
+            )
+            for one in tables
+        ]
+
+    def keep(self, q: Any, settings: BagSettings, place: RunPlace, fitted: RunPlace | None) -> None:
+        """Keep the names of the modalities and their numbers of features."""
+        form = storage.read_bytes(form_url(place))
+        storage.write_bytes(kept_url(place), form)
+
+    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+        """Return the coefficients; an index is modality.feature, both counted from 1.
+
+        `name_parameters` puts the names of modality and class in place of their numbers.
+        """
+        rows: list[tuple[Any, ...]] = []
+        for block in bag_models.coefficients(model, q):
+            of = "" if block.of_class is None else f"{OF_CLASS}{block.of_class + 1}"
+            place = "" if block.modality is None else f"{block.modality + 1}."
+            for i, (mean, sd) in enumerate(zip(block.mean, block.sd, strict=True)):
+                rows.append((block.name + of, f"{place}{i + 1}", float(mean), float(sd)))
+        return rows
+
+    def name_parameters(
+        self, rows: Sequence[tuple[Any, ...]], place: RunPlace
+    ) -> list[tuple[Any, ...]]:
+        """Name classes, and modalities: modality.feature, or the feature where there is no name."""
+        form = read_form(form_url(place))
+        names, classes = form["modalities"], form.get("classes") or []
+
+        def named_class(name: str) -> str:
+            block, of, number = name.partition(OF_CLASS)
+            return f"{block}{of}{classes[int(number) - 1]}" if of and classes else name
+
+        def named_index(index: str) -> str:
+            number, dot, feature = index.partition(".")
+            name = names[int(number) - 1] if dot else ""
+            return f"{name}.{feature}" if name else feature or number
+
+        return [(named_class(n), named_index(index), *rest) for n, index, *rest in rows]
+
+    def report(
+        self, model: Any, q: Any, summaries: Sequence[Sequence[BagSummary]],
+        ingested: Sequence[Ingested], settings: BagSettings,
+    ) -> Findings:  # fmt: skip
+        """Say what was found."""
+        numbers, warnings = bag_models.trust(q)
+        empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
+        if empty and settings.model != "vmmic":
+            warnings += (
+                f"{empty:,} bags with the label 1 have no instance: model {settings.model} asks "
+                "for a positive instance, so it gives them probability 0 and learns nothing from "
+                "them; leave them out, or take model=vmmic, which scores them by its intercept.",
+            )
+        classes = [one.of_class for one in summaries[0]]
+        blocks = [
+            Block(c.name, c.modality, c.mean, c.sd,
+                  None if c.of_class is None else classes[c.of_class])
+            for c in bag_models.coefficients(model, q)
+        ]  # fmt: skip
+        flat = [summary for one in summaries for summary in one]
+        scale = bag_models.chosen_scale(model, q)
+        show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
+        return report(flat, blocks, numbers, warnings, show, scale)
+
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw bags with known truth."""
+        from flows.bags.simulate import write_bags
+
+        return write_bags(target, rows, seed)
+
+
+def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
+    if settings.model == "vmmic":
+        return []
+    return bag_classes.names_of(bag_rows["labels"].combine_chunks())
+
+
+def _runs(checked: Sequence[Any]) -> list[bags_check.Runs]:
+    return [c.runs for c in checked if c.runs is not None]
+
+
+FAMILY = BagsFamily()

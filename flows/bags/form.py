@@ -1,0 +1,195 @@
+"""The form that all partitions of a run of bags share: modalities, widths, classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from flows.bags import classes as bag_classes
+from flows.bags import instances as instances_of
+from flows.bags.settings import BagSettings
+from flows.data import json_files, storage
+from flows.data.runs import RunPlace
+from flows.data.states import read_state
+from flows.faults import Fault, InputError
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.core.state import to_bytes
+
+
+def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+    """Return the URL of what a run keeps of one partition while it works."""
+    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+
+
+def form_url(place: RunPlace) -> str:
+    """Return the URL of the common form while a run works."""
+    return storage.join(place.work, "form.json")
+
+
+def kept_url(place: RunPlace) -> str:
+    """Return the URL of the common form in a finished run, beside its posterior."""
+    return storage.join(place.root, "posterior", "bags.json")
+
+
+class BagForm(json_files.Form):
+    """The modalities, their numbers of features, those of a bag itself, and the classes."""
+
+    modalities: list[str]
+    widths: list[int]
+    own: int
+    classes: list[str] = Field(default_factory=list)
+
+
+class AboutBags(BagForm):
+    """What one partition has of it, and its bags with the labels 0 and 1."""
+
+    labels: list[int]
+
+
+def read_form(url: str) -> dict[str, Any]:
+    """Read the common form."""
+    return json_files.read(url, BagForm).model_dump()
+
+
+def read_about(place: RunPlace, index: int) -> dict[str, Any]:
+    """Read what ingest said of a partition."""
+    return json_files.read(work_url(place, "about", index, "json"), AboutBags).model_dump()
+
+
+def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the modalities of all partitions, sorted, and their numbers of features."""
+    widths = {
+        name: width
+        for one in about
+        for name, width in zip(one["modalities"], one["widths"], strict=True)
+        if width
+    }
+    names = sorted(widths) or [""]
+    return {
+        "modalities": names,
+        "widths": [widths.get(name, 0) for name in names],
+        "own": max(one["own"] for one in about),
+        "classes": sorted({name for one in about for name in one["classes"]}),
+    }
+
+
+def kept_form(fitted: RunPlace, about: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the form of the fitted run, refusing new data that have another.
+
+    Raises
+    ------
+    InputError
+        With one fault for each modality that was not fitted or has other features.
+    """
+    kept = read_form(kept_url(fitted))
+    widths = dict(zip(kept["modalities"], kept["widths"], strict=True))
+    new = form_of(about)
+    faults = []
+    for name, width in zip(new["modalities"], new["widths"], strict=True):
+        if width and width != widths.get(name):
+            known = ", ".join(f"{k or 'one without a name'} ({w})" for k, w in widths.items())
+            faults.append(
+                Fault(
+                    file=fitted.root,
+                    expected=f"the modalities of the fitted run and their features: {known}",
+                    found=f"{name or 'one without a name'} ({width})",
+                    remedy="score data of the same form, or fit them anew",
+                )
+            )
+    if new["own"] != kept["own"]:
+        faults.append(
+            Fault(
+                file=fitted.root,
+                column="bag_features",
+                expected=f"{kept['own']} features of a bag, as in the fitted run",
+                found=str(new["own"]),
+                remedy="score data of the same form, or fit them anew",
+            )
+        )
+    if faults:
+        raise InputError(faults)
+    return kept
+
+
+def build(
+    index: int, settings: BagSettings, place: RunPlace, form: dict[str, Any]
+) -> tuple[str, list[list[float]], list[list[float]], list[list[int]]]:
+    """Store a partition in the common form; return its URL, every feature's range and, where
+    there are classes, how many bags have and have not each one.
+    """
+    url = work_url(place, "read", index, "npz")
+    data = read_state(url, Bags)
+    about = read_about(place, index)
+    wide = instances_of.widen(
+        data,
+        tuple(about["modalities"]),
+        tuple(form["modalities"]),
+        np.array(form["widths"]),
+        settings.precision,
+    )
+    target = work_url(place, "partitions", index, "npz")
+    classes = form.get("classes") or []
+    rows = storage.read_table(work_url(place, "bag_rows", index))
+    labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
+    labels = bag_classes.hidden(labels, rows["held_out"].to_numpy(zero_copy_only=False))
+    batch = MultiLabelBags(wide, labels) if classes else wide
+    storage.write_bytes(target, to_bytes(batch))
+    # What ingest left stays until the run is published: a resumed run builds from it again.
+    counts = [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T]
+    low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
+    high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]
+    return target, low, high, counts
+
+
+def warnings_of(
+    about: Sequence[dict[str, Any]], form: dict[str, Any], built: Sequence[Any]
+) -> list[str]:
+    """Say what the data let expect: few bags, constant features, a class lost to testing."""
+    counts = np.sum([one["labels"] for one in about], axis=0)
+    if counts.min() == 0 and not form["classes"]:
+        raise InputError(
+            [
+                Fault(
+                    file="settings",
+                    column="held_out",
+                    expected="labelled bags of both classes left for the fit",
+                    found=f"{counts[0]} labelled 0 and {counts[1]} labelled 1",
+                    remedy="hold fewer bags out",
+                )
+            ]
+        )
+    warnings = []
+    if form["classes"]:
+        warnings += bag_classes.one_sided(
+            form["classes"], np.sum([one[3] for one in built], axis=0)
+        )
+    features, bags = sum(form["widths"]) + form["own"], int(counts.sum())
+    if bags < 2 * features:
+        warnings.append(
+            f"{bags:,} labelled bags for {features:,} features: the fit rests on its prior; "
+            "compare it with a simple regression on each bag's mean."
+        )
+    for k, name in enumerate(form["modalities"]):
+        low = np.min([b[1][k] for b in built], axis=0)
+        high = np.max([b[2][k] for b in built], axis=0)
+        same = np.flatnonzero(low == high) + 1
+        if same.size:
+            which = ", ".join(map(str, same[:20])) + (" ..." if same.size > 20 else "")
+            where = f" of modality {name}" if name else ""
+            warnings.append(f"Feature {which}{where} is constant and tells nothing.")
+    return warnings
+
+
+def one_modality(model: str, names: Sequence[str]) -> Fault:
+    """Say that a model cannot take several modalities."""
+    return Fault(
+        file="settings",
+        column="model",
+        expected=f"instances of one modality with model={model}",
+        found=f"{len(names)}: {', '.join(name or 'one without a name' for name in names)}",
+        remedy="give it the instances of one modality, or take model=vmmic",
+    )

@@ -1,0 +1,161 @@
+"""Rows of instances to bags of arrays, with the names that belong to them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.bags import classes as bag_classes
+from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
+from vbmodels.core.state import IntArray
+
+
+@dataclass(frozen=True)
+class Read:
+    """One partition.
+
+    Attributes
+    ----------
+    bags
+        Arrays for the models; the label of a bag that is held out is hidden. Bags that are
+        fitted come first.
+    modalities
+        Names of its modalities, sorted ("" where there is none).
+    bag_rows
+        bag_id, label as given, held_out, labels: one row a bag, in the order of ``bags``.
+    instance_rows
+        bag (its number), instance_id, modality (its number), primary: by bag, then as read.
+    empty
+        Names of bags without any instance.
+    """
+
+    bags: Bags
+    modalities: tuple[str, ...]
+    bag_rows: pa.Table
+    instance_rows: pa.Table
+    empty: tuple[str, ...]
+
+
+def held(bag_id: str, share: float, seed: int) -> bool:
+    """Whether a bag's label is kept from the fit; it depends on its name and the seed alone."""
+    digest = hashlib.blake2b(f"{seed}|{bag_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2.0**64
+
+
+def read(table: pa.Table, index: int, held_out: float, seed: int, dtype: str) -> Read:
+    """Group a partition's rows, in the columns of `flows.bags.schema.INSTANCES_IN`, by bag."""
+    codes = table["bag_id"].combine_chunks().dictionary_encode()
+    number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
+    table = bag_classes.with_label(bag_classes.with_lists(table))
+    label = _first_known(number, pc.fill_null(table["label"], UNLABELLED).to_numpy(), len(names))
+    out = np.array([held(name, held_out, seed) for name in names], bool) & (label != UNLABELLED)
+    seen = np.where(out, UNLABELLED, label)
+    order = np.argsort(seen == UNLABELLED, kind="stable")
+    rank = np.empty(len(names), np.int64)
+    rank[order] = np.arange(len(names))
+    number = rank[number]
+    modalities, kind, parts = _instances(table, number, len(names), dtype)
+    own = _own(table, number, len(names))
+    filled = np.zeros(len(names), bool)
+    filled[number[kind >= 0]] = True
+    ordered = [names[i] for i in order]
+    bag_rows = pa.table(
+        {
+            "bag_id": pa.array(ordered, pa.string()),
+            "label": pa.array(label[order], pa.int8(), mask=label[order] == UNLABELLED),
+            "held_out": out[order],
+            "labels": bag_classes.of_bags(table, number, len(names)),
+        }
+    )
+    return Read(
+        bags=bags(parts, seen[order].astype(np.int8), own, partition=index),
+        modalities=modalities,
+        bag_rows=bag_rows,
+        instance_rows=_instance_rows(table, number, kind),
+        empty=tuple(name for name, ok in zip(ordered, filled, strict=True) if not ok),
+    )
+
+
+def widen(data: Bags, modalities: tuple[str, ...], wanted: tuple[str, ...], widths: IntArray,
+          dtype: str) -> Bags:  # fmt: skip
+    """Bring a partition to the modalities of all: what it lacks, it has no instance of."""
+    parts = []
+    for name, width in zip(wanted, widths.tolist(), strict=True):
+        found = data.modalities[modalities.index(name)] if name in modalities else None
+        if found is not None and found.n_features == width:
+            parts.append(found)
+        else:
+            offsets = np.zeros(data.n_bags + 1, np.int64)
+            parts.append(Instances(np.empty((0, width), dtype), offsets))
+    return Bags(tuple(parts), data.label, data.bag_features, data.partition)
+
+
+def _first_known(number: IntArray, label: IntArray, n: int) -> IntArray:
+    per_bag = np.full(n, UNLABELLED, np.int64)
+    known = np.flatnonzero(label != UNLABELLED)[::-1]
+    per_bag[number[known]] = label[known]
+    return per_bag
+
+
+def _instances(
+    table: pa.Table, number: IntArray, n: int, dtype: str
+) -> tuple[tuple[str, ...], IntArray, list[Instances]]:
+    """Return the modalities' names, each row's modality (-1: no instance), their instances."""
+    given = np.asarray(pc.is_valid(table["features"]))
+    codes = pc.fill_null(table["modality"], "").combine_chunks().dictionary_encode()
+    present = sorted(
+        {codes.dictionary[i].as_py() for i in np.unique(codes.indices.to_numpy()[given])}
+    )
+    place = np.array(
+        [present.index(m) if m in present else -1 for m in codes.dictionary.to_pylist()]
+    )
+    kind = np.where(given, place[codes.indices.to_numpy()], -1)
+    features = table["features"].combine_chunks()
+    parts = []
+    for k in range(len(present)):
+        rows = np.flatnonzero(kind == k)
+        flat = features.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False)
+        parts.append(
+            Instances.from_rows(number[rows], flat.reshape(rows.size, -1).astype(dtype), n)
+        )
+    if not parts:
+        parts = [Instances(np.empty((0, 0), dtype), np.zeros(n + 1, np.int64))]
+        present = [""]
+    return tuple(present), kind, parts
+
+
+def _own(table: pa.Table, number: IntArray, n: int) -> np.ndarray | None:
+    column = table["bag_features"].combine_chunks()
+    given = np.flatnonzero(np.asarray(pc.is_valid(column)))
+    if not given.size:
+        return None
+    values = column.take(pa.array(given)).flatten().to_numpy(zero_copy_only=False)
+    own = np.zeros((n, values.size // given.size))
+    own[number[given]] = values.reshape(given.size, -1)
+    return own
+
+
+def _instance_rows(table: pa.Table, number: IntArray, kind: IntArray) -> pa.Table:
+    rows = np.flatnonzero(kind >= 0)
+    rows = rows[np.argsort(number[rows], kind="stable")]
+    names = table["instance_id"].combine_chunks().take(pa.array(rows))
+    place = _place_in_group(number[rows])
+    names = pc.coalesce(names, pa.array(place + 1).cast(pa.string()))
+    return pa.table(
+        {
+            "bag": number[rows],
+            "instance_id": names,
+            "modality": kind[rows],
+            "primary": table["primary"].combine_chunks().take(pa.array(rows)),
+        }
+    )
+
+
+def _place_in_group(sorted_numbers: IntArray) -> IntArray:
+    first = np.searchsorted(sorted_numbers, sorted_numbers, side="left")
+    place: IntArray = np.arange(sorted_numbers.size) - first
+    return place

@@ -1,0 +1,262 @@
+"""The models of the bags pipeline behind one face: made, applied to bags, put into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flows.bags.report import Choice
+from flows.bags.settings import BagSettings
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.choice import Chosen, ChosenVMMIC
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_predict import predict as predict_gp
+from vbmodels.bags.gp_probit import PRINTED, CollapsedGP, PrintedGP
+from vbmodels.bags.posterior import predict
+from vbmodels.bags.priors import Priors
+from vbmodels.bags.published.gibbs import Chains, GibbsVMMIC
+from vbmodels.bags.published.gp_gibbs import Chains as GPChains
+from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
+from vbmodels.bags.published.printed import PrintedVMMIC
+from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.state import FloatArray
+
+GPModel = CollapsedGP | GibbsGP | LogisticGP
+BASELINE_VARIANCE = 4.0
+"""Prior variance of the weight of the baseline's score, that of the constant."""
+HEURISTIC_AMPLITUDE = 3.0
+"""The middle of the grid; the heuristic length scale is 1, in features scaled by sqrt(D)."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a model says of bags: P(y = 1) [B]; of their instances, [N_k] for each modality.
+
+    ``bald`` and ``bag_bald`` are what a label is expected to tell, in nats, where a model
+    knows it.
+    """
+
+    bags: FloatArray
+    probability: tuple[FloatArray, ...]
+    score: tuple[FloatArray, ...]
+    contribution: tuple[FloatArray, ...] | None
+    bald: tuple[FloatArray, ...] | None = None
+    bag_bald: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The posterior of one block of coefficients on scaled features.
+
+    ``modality`` is its number, None for the bags' own features; ``of_class`` that of the class,
+    where there are several.
+    """
+
+    name: str
+    modality: int | None
+    mean: FloatArray
+    sd: FloatArray
+    of_class: int | None = None
+
+
+def make(settings: BagSettings) -> Any:
+    """Return the model that the settings ask for."""
+    if settings.model != "vmmic":
+        return _make_gp(settings)
+    form, standardise = settings.form, settings.standardise is not False
+    learn = form == "collapsed" and settings.prior_scale != "fixed"
+    priors = Priors(
+        intercept_mean=settings.intercept_mean,
+        intercept_variance=settings.intercept_variance,
+        slope_mean=settings.slope_mean,
+        slope_variance=settings.slope_variance,
+        learn=learn,
+        rate=settings.slope_length,
+    )
+    if form == "collapsed":
+        collapsed = CollapsedVMMIC(priors, standardise)
+        if settings.prior_scale in ("fixed", "learned"):
+            return collapsed
+        folds = settings.folds if settings.prior_scale == "cross_validation" else 0
+        return ChosenVMMIC(collapsed, settings.slope_lengths, folds)
+    if form == "mean_field":
+        return MeanFieldVMMIC(priors, standardise)
+    if form == "as_printed":
+        return PrintedVMMIC(priors, standardise)
+    return GibbsVMMIC(
+        priors,
+        standardise,
+        chains=settings.chains,
+        burn_in=settings.burn_in,
+        kept=settings.draws,
+        thin=settings.thin,
+    )
+
+
+def apply(model: Any, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
+    """Predict bags and instances with the uncertainty of the parameters, class by class."""
+    if isinstance(model, GPModel):
+        return _apply_gp(model, q, data)
+    posterior = model.posterior(q)
+    found = predict(posterior.draws(), posterior.scaling, data)
+    return [Scores(found.bag, found.instances, found.instances, found.contributions)]
+
+
+def coefficients(model: Any, q: Any) -> list[Coefficients]:
+    """Return the posterior of every global parameter, in blocks."""
+    if isinstance(model, GPModel):
+        return _gp_coefficients(model, q)
+    posterior = model.posterior(q)
+    layout = posterior.scaling.layout
+    mean, sd = posterior.moments()
+    blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
+    if layout.own:
+        blocks.append(("bag feature", None, layout.own_slopes))
+    for k in range(len(layout.features)):
+        gate = layout.gate(k)
+        blocks += [
+            ("contribution", k, layout.slopes(k)),
+            ("primary intercept", k, slice(gate.start, gate.start + 1)),
+            ("primary", k, layout.gate_slopes(k)),
+        ]
+    return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
+
+
+def chosen_scale(model: Any, q: Any) -> Choice | None:
+    """Return how the prior scale of slopes was chosen; None where it was not."""
+    if not isinstance(q, Chosen) or not q.judged.size:
+        return None
+    by = "cross_validation" if model.folds else "evidence"
+    return Choice(by, q.length, tuple(q.lengths.tolist()), tuple(q.judged.tolist()))
+
+
+def trust(q: Any) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return a sampler's diagnostics and what they warn of; nothing for the other forms."""
+    kept = _kept_draws(q)
+    if kept is None or kept.shape[1] < 4:
+        return {}, ()
+    seen = diagnose(kept)
+    numbers = {
+        "largest_r_hat": seen.largest_r_hat,
+        "smallest_effective_draws": float(np.min(seen.ess_bulk)),
+    }
+    if numbers["largest_r_hat"] <= 1.05:
+        return numbers, ()
+    return numbers, (
+        f"The chains have not mixed: R-hat is {numbers['largest_r_hat']:.2f} and a parameter has "
+        f"{numbers['smallest_effective_draws']:.0f} effective draws; draw more, or thin.",
+    )
+
+
+def _kept_draws(q: Any) -> FloatArray | None:
+    """Return a sampler's draws [chain, draw, K]; None for the other forms."""
+    if isinstance(q, Chains):
+        return q.kept
+    if isinstance(q, GPChains):
+        return q.draws.reshape(*q.draws.shape[:2], -1)
+    return None
+
+
+def _make_gp(settings: BagSettings) -> GPModel:
+    options = KernelOptions(
+        kernel=settings.kernel,
+        n_inducing=settings.n_inducing,
+        standardise=settings.standardise,
+        sample_seed=settings.seed,
+        linear_prior=settings.linear_prior,
+        baseline_variance=BASELINE_VARIANCE if settings.baseline_feature else 0.0,
+    )
+    keep = settings.keep_columns
+    one_value = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
+    if settings.form == "as_printed":
+        name = "rbf" if settings.kernel == "auto" else settings.kernel
+        printed = replace(
+            PRINTED,
+            kernel=name,
+            n_inducing=settings.n_inducing,
+            standardise=settings.standardise is not False,
+            sample_seed=settings.seed,
+            linear_prior=settings.linear_prior,
+        )
+        if settings.model == "gp_logistic":
+            return LogisticGP(printed, keep_columns=keep)
+        return PrintedGP(printed, keep_columns=keep)
+    if settings.form == "direct":
+        chosen = options if settings.kernel_params == "optimise" else one_value
+        return DirectGP(chosen, keep_columns=keep, posterior_form=settings.posterior)
+    if settings.form == "collapsed":
+        return CollapsedGP(one_value, keep_columns=keep)
+    return GibbsGP(
+        one_value,
+        chains=settings.chains,
+        warmup=settings.burn_in,
+        draws=settings.draws,
+        thin=settings.thin,
+        keep_columns=keep,
+    )
+
+
+def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
+    if isinstance(model, LogisticGP):
+        told = predict_logistic(q, data)
+        return [Scores(bag, (instance,), (score,), None) for score, instance, bag in told]
+    if isinstance(model, GibbsGP):
+        found = predict_from_draws(q, data)
+    else:
+        found = predict_gp(model.posterior(q), data)
+    return [
+        Scores(p.bag_probability, (p.probability,), (p.score,), None, (p.bald,), p.bag_bald)
+        for p in found
+    ]
+
+
+def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
+    """Return what the posterior of each class says; see `_class_coefficients`."""
+    n_classes = q.w.shape[1] if isinstance(model, GibbsGP) else len(_posterior(model, q).mean)
+    told = [_class_coefficients(model, q, c) for c in range(n_classes)]
+    if n_classes == 1:
+        return told[0]
+    return [replace(block, of_class=c) for c, blocks in enumerate(told) for block in blocks]
+
+
+def _posterior(model: GPModel, q: Any) -> Any:
+    return q if isinstance(model, LogisticGP) else model.posterior(q)  # type: ignore[union-attr]
+
+
+def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
+    """Return the constant c0 + sqrt(v_c) w, linear weights, and the kernel value in use."""
+    features, kernel = q.features, 0
+    if isinstance(model, GibbsGP):
+        draws = q.draws[:, :, c].reshape(-1, q.draws.shape[-1])
+        mean, half = draws.mean(axis=0), (draws - draws.mean(axis=0)) / np.sqrt(len(draws))
+    else:
+        post = _posterior(model, q)
+        kernel = 0 if isinstance(model, LogisticGP) else int(post.kernel[c])
+        mean, half = post.mean[c], np.linalg.inv(post.factor[c])
+    weights = features.of_class(kernel, c)
+    mean, half = mean * weights, half * weights
+    sd = np.sqrt((half**2).sum(axis=0))
+    blocks = [Coefficients("constant", None, features.offset + mean[-1:], sd[-1:])]
+    if len(features.baseline):
+        own = mean.size - 1 - features.baseline.shape[1] + c
+        blocks.append(Coefficients("baseline", None, mean[[own]], sd[[own]]))
+    if features.linear:
+        width = features.mean.size
+        of_features, spread = mean[:width], half[:, :width]
+        if features.turn.size:
+            of_features, spread = features.turn @ of_features, spread @ features.turn.T
+        blocks.append(Coefficients("linear", 0, of_features, np.sqrt((spread**2).sum(axis=0))))
+    if features.kinds:
+        for name, value in (
+            ("length scale", features.lengths[features.which[kernel]]),
+            ("amplitude", features.amplitude[kernel]),
+        ):
+            blocks.append(Coefficients(name, None, np.array([value]), np.zeros(1)))
+    return blocks

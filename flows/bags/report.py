@@ -1,0 +1,280 @@
+"""What the bags report says, from small summaries of the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import log_loss, roc_auc_score
+
+from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
+from flows.report import plots
+from flows.report.page import Findings, Grid, Section
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_FEATURES = 16  # shown of a block of coefficients
+CALIBRATION_BINS = 10
+
+
+@dataclass(frozen=True)
+class Block:
+    """The posterior of one block of coefficients; see `flows.bags.models`."""
+
+    name: str
+    modality: int | None
+    mean: FloatArray
+    sd: FloatArray
+    of_class: str | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How the prior scale of slopes was chosen: out of ``lengths``, each judged in nats.
+
+    ``by`` is ``evidence``: log p(y) at the mode; or ``cross_validation``: the log probability
+    of the labels of held-out folds.
+    """
+
+    by: str
+    length: float
+    lengths: tuple[float, ...]
+    judged: tuple[float, ...]
+
+
+def report(
+    summaries: Sequence[BagSummary],
+    blocks: Sequence[Block],
+    results: dict[str, Any],
+    warnings: tuple[str, ...],
+    show: tuple[str, ...] = (),
+    scale: Choice | None = None,
+) -> Findings:
+    """Say what was found in all partitions."""
+    label = np.concatenate([s.label for s in summaries])
+    probability = np.concatenate([s.probability for s in summaries])
+    held_out = np.concatenate([s.held_out for s in summaries])
+    instances = sum(s.instances for s in summaries)
+    tested = held_out if held_out.any() else label >= 0
+    results = dict(results)
+    examples = [e for s in summaries for e in s.examples]
+    which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
+    sections = _accuracy(label[tested], probability[tested], which, results)
+    sections += _instance_truth(summaries, results)
+    sections += _coefficients(blocks, summaries[0].modalities)
+    sections += _examples(examples, show)
+    sections += _telling([e for s in summaries for e in s.telling])
+    sections.append(_spread(probability))
+    sections += _scale(scale, results)
+    expected = sum(s.expected_primary for s in summaries)
+    results.update(
+        bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
+        instances=instances, expected_primary=expected,
+    )  # fmt: skip
+    several = summaries[0].of_class is not None
+    things = "labels of bags" if several else "bags"
+    headline = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably positive"
+    if "auroc" in results:
+        things = "labels" if several else "bags"
+        headline += f"; AUROC {results['auroc']:.3f} on {int(tested.sum()):,} {which} {things}"
+    top = [
+        {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
+        for e in sorted(examples, key=lambda e: -e.probability)[:20]
+    ]
+    return Findings(headline, sections, results, warnings, top)
+
+
+def _listed(example: Example) -> str:
+    """Name the first instances of a bag, with their modality where there are several."""
+    return ", ".join(f"{m} {name} ({p:.2f})".strip() for name, m, p, *_ in example.instances[:4])
+
+
+def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Section]:
+    """Show some bags instance by instance, and the surest and least sure over all partitions."""
+    ordered = sorted(examples, key=lambda e: (-e.probability, e.bag_id))
+    unsure = sorted(examples, key=lambda e: (abs(e.probability - 0.5), e.bag_id))[:EXAMPLES]
+    asked = [e for name in show for e in examples if e.bag_id == name]
+    title, chosen = "Bags that were asked for", asked
+    if not asked:
+        title, chosen = "Two bags: the surest and the least sure", [*ordered[:1], *unsure[:1]]
+    text = "The instances that are most probably primary."
+    if any(i[3] is not None for e in chosen for i in e.instances):
+        text += " What one adds is what it is expected to add to its bag's probit score."
+    if any(i[4] is not None for e in chosen for i in e.instances):
+        text += " BALD is what an instance's own label would tell the model, in nats."
+    sections = []
+    if chosen:
+        sections.append(Section(title, text, (), [_in_detail(e) for e in chosen]))
+    sorts = (
+        ("Surely positive", ordered[:EXAMPLES]),
+        ("Surely negative", ordered[::-1][:EXAMPLES]),
+        ("Least sure", unsure),
+    )
+    columns = ("bag", "P(positive)", "label", "top instances")
+    grids = [
+        Grid(
+            columns, [(e.bag_id, _chance(e.probability), _label(e), _listed(e)) for e in some], name
+        )
+        for name, some in sorts
+        if some
+    ]
+    if grids:
+        sections.append(Section("Bags that the model is sure and unsure of", "", (), grids))
+    return sections
+
+
+def _in_detail(example: Example) -> Grid:
+    """Return one bag's instances; what the model does not tell has no column."""
+    with_modality = any(modality for _, modality, *_ in example.instances)
+    with_contribution = any(i[3] is not None for i in example.instances)
+    with_bald = any(i[4] is not None for i in example.instances)
+    columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"]
+    rows = []
+    for name, modality, p, contribution, bald in example.instances:
+        row = [name] + [modality] * with_modality + [_chance(p)]
+        adds = "" if contribution is None else f"{contribution:+.2f}"
+        told = "" if bald is None else f"{bald:.3f}"
+        rows.append(row + [adds] * with_contribution + [told] * with_bald)
+    caption = f"{example.bag_id}: P(positive) = {_chance(example.probability)}"
+    if example.label is not None:
+        caption += f", label {example.label}"
+    return Grid(columns + ["adds"] * with_contribution + ["BALD"] * with_bald, rows, caption)
+
+
+def _chance(probability: float) -> str:
+    """Write a probability in three digits; what is nearer to 0 or 1 is said to be."""
+    if probability < 0.001:
+        return "< 0.001"
+    return f"{probability:.3f}" if probability <= 0.999 else "> 0.999"
+
+
+def _label(example: Example) -> str:
+    return "not known" if example.label is None else str(example.label)
+
+
+def _telling(telling: Sequence[Example]) -> list[Section]:
+    """Show the bags whose labels are worth asking for, the most telling first."""
+    chosen = sorted(telling, key=lambda e: (-(e.bald or 0.0), e.bag_id))[:MOST_TELLING]
+    if not chosen:
+        return []
+    rows = []
+    for e in chosen:
+        best = max(e.instances, key=lambda i: i[4] or 0.0, default=None)
+        known = best is not None and best[4] is not None
+        own = (best[0], _chance(best[2]), f"{best[4]:.3f}") if best and known else ("", "", "")
+        rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
+    columns = ("bag", "P(positive)", "BALD", "instance", "P(primary)", "BALD of the instance")
+    text = (
+        "Bags whose label the fit has not seen, by what it is expected to tell the model (BALD, in "
+        "nats), each with the most telling of its probable instances."
+    )
+    return [Section("Labels worth asking for", text, (), (Grid(columns, rows),))]
+
+
+def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Section]:
+    texts = {
+        "bag feature": ("What the bags' own features add", "probit score per sd"),
+        "primary": ("What makes an instance primary", "probit score per sd"),
+        "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
+        "linear": ("What makes an instance positive", "latent score per unit"),
+    }
+    sections: list[Section] = []
+    for name, (title, axis) in texts.items():
+        shown = [b for b in blocks if b.name == name and b.mean.size]
+        figures = []
+        for block in shown:
+            order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")
+            order = order[:MOST_FEATURES]
+            of = "" if block.modality is None else modalities[block.modality]
+            labels = [f"{of} {i + 1}".strip() if of else f"feature {i + 1}" for i in order]
+            of = "" if block.of_class is None else f", class {block.of_class}"
+            mean, sd = block.mean[order], block.sd[order]
+            figures.append(plots.intervals(labels, mean, sd, axis + of, title + of))
+        if figures:
+            text = (
+                "Coefficients on standardised features with 95 % intervals, the most certain "
+                f"first (at most {MOST_FEATURES} of each modality)."
+            )
+            text = "" if sections else text
+            sections.append(Section(title, text, figures))
+    return sections
+
+
+def _accuracy(
+    label: IntArray, probability: FloatArray, which: str, results: dict[str, Any]
+) -> list[Section]:
+    if not (np.any(label == 0) and np.any(label == 1)):
+        return []
+    clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
+    results.update(
+        auroc=float(roc_auc_score(label, probability)), log_loss=float(log_loss(label, clipped))
+    )
+    edges = np.quantile(probability, np.linspace(0.0, 1.0, CALIBRATION_BINS + 1))
+    bins = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, CALIBRATION_BINS - 1)
+    used = np.unique(bins)
+    predicted = [float(probability[bins == b].mean()) for b in used]
+    observed = [float(label[bins == b].mean()) for b in used]
+    counts = [int(np.sum(bins == b)) for b in used]
+    texts = {
+        "new": "On the labelled bags; none was in the fit.",
+        "held out": "On the labelled bags that were held out of the fit.",
+        "fitted": "On the bags that the model was fitted to, so better than it will be on others; "
+        "set held_out to test on bags that the fit has not seen.",
+    }
+    row = (results["auroc"], results["log_loss"], label.size)
+    return [
+        Section(
+            "How well the labels are predicted",
+            texts[which],
+            (plots.calibration(predicted, observed, counts, "Calibration"),),
+            (Grid(("AUROC", "log loss", "bags"), [row]),),
+        )
+    ]
+
+
+def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) -> list[Section]:
+    """AUROC of instances where their truth was given, from counts by probability."""
+    negative, positive = sum(s.truth for s in summaries)
+    if not (negative.sum() and positive.sum()):
+        return []
+    below = np.cumsum(negative) - 0.5 * negative
+    results["instance_auroc"] = float(positive @ below / (positive.sum() * negative.sum()))
+    row = (results["instance_auroc"], int(positive.sum()), int(negative.sum()))
+    return [
+        Section(
+            "How well primary instances are found",
+            "Over all instances whose truth was given.",
+            (),
+            (Grid(("AUROC", "primary", "not primary"), [row]),),
+        )
+    ]
+
+
+def _spread(probability: FloatArray) -> Section:
+    plot = plots.histogram(probability, "P(positive)", "bags", "Probabilities of the bags")
+    return Section("Probabilities of the bags", "", (plot,))
+
+
+def _scale(scale: Choice | None, results: dict[str, Any]) -> list[Section]:
+    """Show the candidates for the slopes' prior scale, the best first."""
+    if scale is None:
+        return []
+    judged = dict(zip(scale.lengths, scale.judged, strict=True))
+    results["prior_scale"] = {
+        "by": scale.by,
+        "slope_length": scale.length,
+        "judged": {f"{length:g}": value for length, value in judged.items()},
+    }
+    told = {"evidence": "log evidence", "cross_validation": "log probability of held-out folds"}
+    best = max(judged.values())
+    order = sorted(judged, key=lambda length: -judged[length])
+    rows = [(length, judged[length], best - judged[length]) for length in order]
+    text = (
+        "The squared length that was expected of a block of slopes beforehand, chosen by the "
+        f"{told[scale.by]}; the first row is the one that was taken."
+    )
+    if scale.length in (min(judged), max(judged)) and len(judged) > 1:
+        text += " It stands at the edge of the grid: widen slope_lengths."
+    grid = Grid(("squared length", told[scale.by], "nats below the best"), rows)
+    return [Section("The scale of the slopes", text, (), (grid,))]

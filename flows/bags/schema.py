@@ -1,0 +1,125 @@
+"""Tables of bags and instances."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from flows.data.table import TEXT, Column, Table
+
+INSTANCES_IN = Table(
+    "bags",
+    "Instances, one a row, of bags with one label each; a row without features is a bag's own.",
+    (
+        Column("bag_id", TEXT, "name of the bag", accepts=(pa.int64(),)),
+        Column(
+            "instance_id",
+            TEXT,
+            "name of the instance, unique in its bag and modality; its place when absent",
+            nullable=True,
+            required=False,
+            accepts=(pa.int64(),),
+        ),
+        Column(
+            "label",
+            pa.int8(),
+            "label of the bag: 0, 1, or null where it is not known; may be absent beside labels",
+            nullable=True,
+            required=False,
+            accepts=(pa.bool_(), pa.float64()),
+        ),
+        Column(
+            "labels",
+            pa.list_(pa.string()),
+            "classes that the bag has, each a problem of its own (gp_probit, gp_logistic); null "
+            "where they are not known",
+            nullable=True,
+            required=False,
+            accepts=(pa.list_(pa.int64()),),
+        ),
+        Column(
+            "bag_label_mask",
+            pa.int64(),
+            "the same as labels, as one number: bit k (of 0 to 62) is set where the bag has class "
+            "k, which is then named by two digits; null where they are not known",
+            nullable=True,
+            required=False,
+            accepts=(pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()),
+        ),
+        Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
+        Column(
+            "features",
+            pa.list_(pa.float64()),
+            "as many numbers for every instance of a modality; null: the bag has no instance here",
+            nullable=True,
+        ),
+        Column(
+            "bag_features",
+            pa.list_(pa.float64()),
+            "numbers that describe the bag itself, the same in all its rows",
+            nullable=True,
+            required=False,
+        ),
+        Column(
+            "primary",
+            pa.bool_(),
+            "whether the instance is primary in truth, for evaluation only: no model sees it",
+            nullable=True,
+            required=False,
+        ),
+    ),
+)
+
+
+BAGS = Table(
+    "bags",
+    "Every bag with the probability that its label is 1.",
+    (
+        Column("bag_id", TEXT, "name of the bag"),
+        Column("label", pa.int8(), "its label as given", nullable=True),
+        Column("probability", pa.float64(), "probability that the label is 1"),
+        Column("held_out", pa.bool_(), "whether its label was kept from the fit, for testing"),
+        Column(
+            "bald",
+            pa.float64(),
+            "what its label is expected to tell the model, in nats; null where the model has none",
+            nullable=True,
+        ),
+        Column(
+            "class",
+            TEXT,
+            "the class that is told of, where bags have labels of several; else null",
+            nullable=True,
+        ),
+    ),
+)
+
+
+INSTANCES = Table(
+    "instances",
+    "Every instance with the probability that it is primary.",
+    (
+        Column("bag_id", TEXT, "name of its bag"),
+        Column("instance_id", TEXT, "its name"),
+        Column("modality", TEXT, "its kind", nullable=True),
+        Column("probability", pa.float64(), "probability that the instance is primary"),
+        Column("score", pa.float64(), "for ranking instances"),
+        Column(
+            "contribution",
+            pa.float64(),
+            "what it is expected to add to its bag's probit score; null where the model has none",
+            nullable=True,
+        ),
+        Column(
+            "bald",
+            pa.float64(),
+            "what its own label would tell the model, in nats; null where the model has none",
+            nullable=True,
+        ),
+        Column(
+            "class",
+            TEXT,
+            "the class that is told of, where bags have labels of several; else null",
+            nullable=True,
+        ),
+    ),
+)

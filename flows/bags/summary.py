@@ -1,0 +1,147 @@
+"""What one partition of bags adds to the report: counts, and the bags that say most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+EXAMPLES = 5  # bags of each sort
+MOST_INSTANCES = 8  # shown of a bag
+MOST_TELLING = 10  # bags worth a label
+BINS = 2000
+
+
+@dataclass(frozen=True)
+class Example:
+    """One bag with its most probable primary instances.
+
+    An instance is (name, modality, P, contribution, bald), None where a model has none.
+    """
+
+    bag_id: str
+    label: int | None
+    probability: float
+    instances: tuple[tuple[str, str, float, float | None, float | None], ...]
+    bald: float | None = None
+
+
+@dataclass(frozen=True)
+class BagSummary:
+    """What one partition adds to the report.
+
+    Attributes
+    ----------
+    label
+        [B] 0, 1 or -1 of every bag, with its probability and whether it was held out.
+    truth
+        [2, BINS] instances that are not and are primary in truth, by probability.
+    examples
+        Bags that the model is sure are positive, sure are negative, and unsure of.
+    telling
+        Bags whose label the fit has not seen and would learn most from, where it says so.
+    of_class
+        Name of the class that the labels are of, where there are several.
+    """
+
+    label: IntArray
+    probability: FloatArray
+    held_out: BoolArray
+    instances: int
+    expected_primary: float
+    truth: IntArray
+    modalities: tuple[str, ...]
+    new: bool
+    examples: tuple[Example, ...]
+    telling: tuple[Example, ...] = ()
+    of_class: str | None = None
+
+
+def summarise(
+    bags: pa.Table,
+    instances: pa.Table,
+    told: pa.Table,
+    modalities: tuple[str, ...],
+    *,
+    new: bool,
+    show: tuple[str, ...] = (),
+    of_class: str | None = None,
+) -> BagSummary:
+    """Summarise one partition's tables.
+
+    Parameters
+    ----------
+    bags, instances
+        Rows of the tables of these names.
+    told
+        Each instance's bag, by number, and its truth.
+    modalities
+        Their names.
+    new
+        Whether the posterior comes from other data.
+    show
+        Bags that the report shows in any case.
+    of_class
+        Name of the class, where there are several.
+    """
+    probability = bags["probability"].to_numpy()
+    label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
+    asked = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
+    chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, asked)})
+    bag = told["bag"].to_numpy()
+    primary = instances["probability"].to_numpy()
+    known = told["primary"].is_valid().to_numpy()
+    true = told["primary"].fill_null(False).to_numpy()
+    truth = [
+        np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
+    ]
+    unseen = np.flatnonzero((label < 0) | bags["held_out"].to_numpy() | new)
+    gain = bags["bald"].fill_null(-1.0).to_numpy()[unseen]
+    telling = unseen[np.argsort(-gain, kind="stable")[:MOST_TELLING]] if (gain >= 0).any() else []
+    return BagSummary(
+        label=label,
+        probability=probability,
+        held_out=bags["held_out"].to_numpy(),
+        instances=instances.num_rows,
+        expected_primary=float(primary.sum()),
+        truth=np.array(truth),
+        modalities=modalities,
+        new=new,
+        examples=tuple(_example(i, bags, label, instances, bag, primary) for i in chosen),
+        telling=tuple(_example(int(i), bags, label, instances, bag, primary) for i in telling),
+        of_class=of_class,
+    )
+
+
+def _extreme(probability: FloatArray, count: int) -> list[int]:
+    """Number the most and the least probable bags and those nearest to one half."""
+    order = np.argsort(-probability, kind="stable")
+    unsure = np.argsort(np.abs(probability - 0.5), kind="stable")
+    picked = [*order[:count], *order[-count:], *unsure[:count]]
+    return sorted({int(i) for i in picked})
+
+
+def _example(
+    i: int,
+    bags: pa.Table,
+    label: IntArray,
+    instances: pa.Table,
+    bag: IntArray,
+    primary: FloatArray,
+) -> Example:
+    first, last = np.searchsorted(bag, [i, i + 1])
+    best = first + np.argsort(-primary[first:last], kind="stable")[:MOST_INSTANCES]
+    rows = instances.take(pa.array(best)).to_pylist()
+    return Example(
+        bag_id=bags["bag_id"][i].as_py(),
+        label=int(label[i]) if label[i] >= 0 else None,
+        probability=bags["probability"][i].as_py(),
+        instances=tuple(
+            (r["instance_id"], r["modality"] or "", r["probability"], r["contribution"], r["bald"])
+            for r in rows
+        ),
+        bald=bags["bald"][i].as_py(),
+    )

@@ -1,0 +1,261 @@
+"""One run, one driver: a lock in the run's folder with a heartbeat.
+
+Whether a holder is alive is told by its process, on the same machine, and elsewhere by
+whether its heartbeat *changes* while the observer watches on its own clock. No two clocks
+are compared, so clocks that differ do no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated
+
+import psutil
+from pydantic import ConfigDict, Field
+
+from flows.data import json_files
+from flows.data.storage import (
+    StorageError,
+    TransientStorageError,
+    create_bytes,
+    delete,
+    impatient,
+    is_local,
+    join,
+    write_bytes,
+)
+from flows.faults import RunError
+
+log = logging.getLogger(__name__)
+
+BEAT = 5.0  # seconds between two heartbeats
+PATIENCE = 3.5 * BEAT  # seconds without a change until a holder counts as dead
+LOCK = "lock.json"
+MOST = 2**16  # bytes of a lock
+SETTLE = 0.5  # seconds until the last of several writers is known
+
+_held: dict[str, Claim] = {}
+_live: set[str] = set()  # tokens of the claims that this process has
+
+
+class RunBusy(RunError):
+    """Another process works on this run; one sentence for the user."""
+
+
+class Holder(json_files.Form):
+    """The contents of ``lock.json``: who holds the run; of any version, whatever else it says."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    token: str
+    host: str = "another machine"
+    machine: str = ""
+    pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    started: float = 0.0
+    beats: int = 0
+
+
+class Claim:
+    """The right to write a run; made by `claim`."""
+
+    def __init__(self, store: str, run_id: str) -> None:
+        self.store = store
+        self.run_id = run_id
+        self.url = join(store, LOCK)
+        self.token = uuid.uuid4().hex
+        self._beats = 0
+        self._taken_by: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="vbflows-lock", daemon=True)
+
+    def check(self) -> None:
+        """Raise `RunBusy` if another process has taken the run over meanwhile."""
+        if self._taken_by is not None:
+            raise RunBusy(
+                f"run {self.run_id} was taken over by {self._taken_by} while this process did not "
+                "answer; leave it to that one"
+            )
+
+    def confirm(self) -> None:
+        """Look at the lock itself and raise `RunBusy` if it is another process's by now.
+
+        For what cannot be undone: a process that was suspended goes on before its next heartbeat.
+        """
+        self.check()
+        holder = _read(self.url)
+        if holder is not None and holder.token != self.token:
+            self._taken_by = _name(holder)
+        self.check()
+
+    def acquire(self, patience: float) -> None:
+        """Take the lock, or raise `RunBusy`."""
+        _live.add(self.token)  # before another thread can read it
+        try:
+            if not create_bytes(self.url, self._content()):
+                self._await_end_of_holder(patience)
+                write_bytes(self.url, self._content())
+                self._settle()
+            elif not is_local(self.url):
+                self._settle()
+        except BaseException:
+            _live.discard(self.token)
+            raise
+        self._thread.start()
+
+    def rest(self) -> None:
+        """End the heartbeat and keep the lock, for the moments until the folder is removed."""
+        self._stop.set()
+        self._thread.join(BEAT)  # it may be waiting for storage that does not answer
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self.rest()
+        _live.discard(self.token)
+        with suppress(StorageError):
+            holder = _read(self.url)
+            if holder is not None and holder.token == self.token:
+                delete(self.url)
+
+    def _content(self) -> bytes:
+        self._beats += 1
+        return json_files.dumped(
+            Holder(
+                token=self.token,
+                host=platform.node(),
+                machine=_machine(),
+                pid=os.getpid(),
+                started=psutil.Process().create_time(),
+                beats=self._beats,
+            )
+        )
+
+    def _settle(self) -> None:
+        time.sleep(SETTLE)
+        holder = _read(self.url)
+        if holder is None or holder.token != self.token:
+            raise self._busy(holder)
+
+    def _await_end_of_holder(self, patience: float) -> None:
+        first = _read(self.url)
+        if first is None:
+            time.sleep(SETTLE)  # its writer may be between creating and filling it
+            first = _read(self.url)
+        if first is None or first.machine == _machine():
+            if first is not None and _alive(first):
+                raise self._busy(first)
+            return
+        log.info(
+            f"run {self.run_id} is locked by {_name(first)}; watching {patience:.0f} s for its "
+            "heartbeat"
+        )
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            time.sleep(min(1.0, patience / 10))
+            now = _read(self.url)
+            if now is None:
+                return
+            if now != first:
+                raise self._busy(now)
+
+    def _busy(self, holder: Holder | None) -> RunBusy:
+        return RunBusy(
+            f"run {self.run_id} is being worked on by {_name(holder)}; wait for it to end, or "
+            "choose another run id"
+        )
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT):
+            try:
+                with impatient():
+                    holder = _read(self.url)
+                    if holder is not None and holder.token != self.token:
+                        self._taken_by = _name(holder)
+                        return
+                    write_bytes(self.url, self._content())
+            except StorageError as error:
+                log.warning(f"the heartbeat of run {self.run_id} could not be written: {error}")
+
+
+@contextmanager
+def claim(store: str, run_id: str, patience: float = PATIENCE) -> Iterator[Claim]:
+    """Hold a run for the duration of a block; nested claims in one process are one.
+
+    Parameters
+    ----------
+    store
+        URL of the run's folder.
+    run_id
+        Name of the run, for messages.
+    patience
+        Seconds to watch the heartbeat of a holder on another machine.
+
+    Raises
+    ------
+    RunBusy
+        If another process that is alive holds the run.
+    """
+    if store in _held:
+        yield _held[store]
+        return
+    held = Claim(store, run_id)
+    held.acquire(patience)
+    _held[store] = held
+    try:
+        yield held
+    finally:
+        del _held[store]
+        held.release()
+
+
+def rest(store: str) -> None:
+    """End the heartbeat of a claim before its folder is removed: a beat would make it again."""
+    if store in _held:
+        _held[store].rest()
+
+
+def _read(url: str) -> Holder | None:
+    """Return what a lock says; None where there is none or it is unreadable."""
+    try:
+        return json_files.read(url, Holder, MOST)
+    except TransientStorageError:
+        raise
+    except StorageError:
+        return None
+
+
+def _machine() -> str:
+    """Name this machine and, within it, the space that process ids belong to."""
+    parts = [platform.node()]
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        parts.append(file.read().strip())
+    with suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return "|".join(parts)
+
+
+def _alive(holder: Holder) -> bool:
+    """Whether the process that wrote a lock on this machine is still the same one.
+
+    One that this process gave back while storage did not answer is nobody's.
+    """
+    try:
+        if holder.pid == os.getpid() and holder.token not in _live:
+            return False
+        process = psutil.Process(holder.pid)
+        same = abs(process.create_time() - holder.started) < 1.0
+        return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _name(holder: Holder | None) -> str:
+    if holder is None:
+        return "another process"
+    return f"process {holder.pid} on {holder.host}"

@@ -1,0 +1,102 @@
+"""Cut the rows of input files into partitions, by rows alone: never by the number of workers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.storage import InputFile
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows ``start`` to ``stop`` (not included) of one file."""
+
+    url: str
+    start: int
+    stop: int
+    fingerprint: str  # of the file
+    size: int = 0  # bytes of the file, where they are known
+
+
+@dataclass(frozen=True)
+class Part:
+    """One partition before it is read: its id and its rows, file by file."""
+
+    index: int
+    slices: tuple[Slice, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(s.stop - s.start for s in self.slices)
+
+    @property
+    def fingerprint(self) -> str:
+        """What changes when any of its rows may have changed."""
+        text = "|".join(f"{s.url} {s.fingerprint} {s.start} {s.stop}" for s in self.slices)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def cut(
+    files: Sequence[InputFile], rows: Sequence[int], per_partition: int, partitions: int | None
+) -> list[Part]:
+    """Cut files into partitions of nearly equal numbers of rows, in the order of their names.
+
+    Parameters
+    ----------
+    files
+        The input; its order does not matter.
+    rows
+        Rows of each file.
+    per_partition
+        Most rows in a partition.
+    partitions
+        Number of partitions instead; no more than there are rows.
+    """
+    ordered = sorted(zip(files, rows, strict=True), key=lambda pair: pair[0].url)
+    total = sum(rows)
+    wanted = partitions if partitions is not None else -(-total // per_partition)
+    count = max(1, min(wanted, total))
+    parts = []
+    place, before = 0, 0  # the first file that is not used up, and the rows before it
+    for index in range(count):
+        low, high = total * index // count, total * (index + 1) // count
+        slices = []
+        while low < high:
+            file, n = ordered[place]
+            stop = min(high, before + n)
+            if low < stop:
+                slices.append(
+                    Slice(file.url, low - before, stop - before, file.fingerprint, file.size)
+                )
+                low = stop
+            if low == before + n:
+                place, before = place + 1, before + n
+        parts.append(Part(index, tuple(slices)))
+    return parts
+
+
+def read(part: Part, columns: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
+    """Read a partition's rows, as a table of the given schema; absent columns are null."""
+    tables = [
+        conform(storage.read_rows(s.url, s.start, s.stop, columns, s.size), schema)
+        for s in part.slices
+    ]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast a table to a schema's types and order; absent columns become null."""
+    arrays = [
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    loose = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.table(arrays, schema=loose)

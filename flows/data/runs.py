@@ -1,0 +1,322 @@
+"""The layout of a run below its target, its record, and the one write that makes it visible."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import re
+import resource
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from flows.data import json_files, lock, storage
+from flows.data.run_tables import POSTERIOR, TRACE
+from flows.data.storage import DamagedError, StorageError
+from flows.faults import Fault, InputError
+from vbmodels.core.state import State, to_bytes
+
+log = logging.getLogger("vbflows.pipeline")
+
+_LATEST = "latest.json"
+_OWN = ("work", "kept")  # folders of a run that are no results
+_MOST_LATEST = 2**16  # bytes
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+_PACKAGES = ("vbflows", "numpy", "scipy", "numba", "pyarrow", "dask", "distributed", "prefect")
+
+
+class PublishError(InputError):
+    """A run that was asked for cannot be named, found or read."""
+
+    def __init__(self, run: str, expected: str, found: str, remedy: str | None = None) -> None:
+        super().__init__([Fault(run, expected, found, remedy=remedy)])
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Where one run keeps what it leaves."""
+
+    target: str
+    run_id: str
+
+    def __post_init__(self) -> None:
+        if not _RUN_ID.fullmatch(self.run_id):
+            raise PublishError(
+                self.target,
+                "a run id of at most 80 letters, digits, dashes and underscores",
+                f"{self.run_id!r}, which cannot be a run id",
+            )
+
+    @property
+    def below(self) -> tuple[str, str]:
+        """The names that lead from the target to the folder of the run."""
+        return "runs", self.run_id
+
+    @property
+    def root(self) -> str:
+        """The folder of the run."""
+        return storage.join(self.target, *self.below)
+
+    @property
+    def work(self) -> str:
+        """Partitions, globals and checkpoints; removed when the run completes."""
+        return storage.join(self.root, "work")
+
+    def table(self, name: str, part: int | None = None) -> str:
+        """The URL of a table's folder, or of one of its parts."""
+        folder = storage.join(self.root, name)
+        return folder if part is None else storage.join(folder, f"part-{part:05d}.parquet")
+
+    def file(self, name: str) -> str:
+        """The URL of a file of the run."""
+        return storage.join(self.root, name)
+
+
+class InputRecord(BaseModel):
+    """One input file as it was read."""
+
+    url: str
+    size: int
+    fingerprint: str
+    rows: int
+
+
+class Dropped(BaseModel):
+    """Rows or values that could not be used, and why."""
+
+    reason: str
+    count: int
+    examples: list[str] = Field(default_factory=list)
+
+
+class Latest(json_files.Form):
+    """The contents of ``latest.json``."""
+
+    run_id: str
+    pipeline: str
+
+
+class RunRecord(json_files.Form):
+    """The contents of ``run.json``."""
+
+    run_id: str
+    pipeline: str
+    source: str
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    started: datetime
+    finished: datetime
+    seconds: float
+    peak_memory_bytes: int
+    inputs: list[InputRecord]
+    rows_read: int
+    rows_kept: int
+    dropped: list[Dropped]
+    partitions: int
+    iterations: int
+    converged: bool
+    elbo: float | None
+    objective: str = "bound"  # what elbo is; a sampler's is a log density
+    warnings: list[str]
+    since: str | None = None  # the run that this one went on from
+    results: dict[str, Any] = Field(default_factory=dict)
+
+
+def fit_in_words(record: RunRecord) -> str:
+    """Say how the fit ended, in a line."""
+    if record.elbo is None:
+        return "no fit: scores only"
+    if record.objective != "bound":
+        state = "" if record.converged else ", stopped before the last"
+        return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"
+    state = "converged" if record.converged else "NOT converged"
+    return f"bound {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """Make a run id that sorts by time and is not made twice.
+
+    >>> new_run_id(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))[:16]
+    '20260102T030405-'
+    """
+    moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S")
+    return f"{moment}-{secrets.token_hex(3)}"
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide on numbers and files."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def peak_memory() -> int:
+    """Largest resident memory of this process so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def write_posterior(place: RunPlace, q: State, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write the global parameters, for machines (.npz) and for readers (Parquet).
+
+    Parameters
+    ----------
+    place
+        Where.
+    q
+        The global parameters.
+    rows
+        (name, index or None, mean, sd or None) of every parameter worth reading.
+    """
+    storage.write_bytes(storage.join(place.root, "posterior", "q.npz"), to_bytes(q))
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    table = pa.table([list(column) for column in columns], schema=POSTERIOR.arrow)
+    storage.write_table(storage.join(place.root, "posterior", "parameters.parquet"), table)
+
+
+def write_trace(
+    place: RunPlace, iterations: Sequence[int], elbo: Sequence[float], seconds: Sequence[float]
+) -> None:
+    """Write the bound after every accepted sweep."""
+    columns = [
+        np.asarray(iterations, np.int64),
+        np.asarray(elbo, float),
+        np.asarray(seconds, float),
+    ]
+    storage.write_table(place.file("trace.parquet"), pa.table(columns, schema=TRACE.arrow))
+
+
+def finish(place: RunPlace, record: RunRecord) -> None:
+    """Write the record, remove the working files, then name this run the latest.
+
+    ``latest.json`` is one write and the last one, so a reader sees the old run or this
+    one, never half of one.
+    """
+    for name in storage.names(place.root):
+        if name not in _OWN:  # a worker that was killed left part of a table that another wrote
+            storage.remove_debris(storage.join(place.root, name))
+    json_files.write(place.file("run.json"), record)
+    name_latest(place, record)
+
+
+def name_latest(place: RunPlace, record: RunRecord) -> None:
+    """Remove a complete run's working files and name it the latest.
+
+    Its lock goes last: as long as it is there, a run that was stopped here can be told from one
+    that is published.
+    """
+    for name in storage.names(place.work):
+        if name != lock.LOCK:
+            storage.delete(storage.join(place.work, name))
+    latest = json_files.dumped(Latest(run_id=place.run_id, pipeline=record.pipeline))
+    # By way of the run's own folder: what a kill leaves of it then goes with that.
+    storage.write_bytes(storage.join(place.target, _LATEST), latest, aside=place.work)
+    remove_work(place)
+
+
+def remove_work(place: RunPlace) -> None:
+    """Remove the working files of a run that is published."""
+    lock.rest(place.work)
+    try:
+        storage.delete(place.work)
+    except StorageError as error:
+        log.warning("run %s is published, but its lock stays: %s", place.run_id, error)
+
+
+def later_than(place: RunPlace) -> str | None:
+    """Return the latest run of a target if it began in a later second than this one did."""
+    try:
+        latest = _latest(place.target)
+    except storage.TransientStorageError:
+        raise
+    except StorageError:
+        return None
+    seconds = len("20260102T030405")
+    return latest if latest[:seconds] > place.run_id[:seconds] else None
+
+
+def is_latest(place: RunPlace) -> bool:
+    """Whether a run is the one that its target's ``latest.json`` names."""
+    try:
+        return _latest(place.target) == place.run_id
+    except StorageError:
+        return False
+
+
+def read_record(place: RunPlace) -> RunRecord:
+    """Read what a finished run has recorded.
+
+    Raises
+    ------
+    PublishError
+        If the record is damaged, or has what this version does not know.
+    """
+    url = place.file("run.json")
+    try:
+        return json_files.read(url, RunRecord)
+    except DamagedError as error:
+        raise PublishError(
+            url, "the record of a run", str(error), "fit again, or use the version that wrote it"
+        ) from error
+
+
+def open_run(run: str) -> tuple[RunPlace, RunRecord]:
+    """Find a finished run: its own folder, or a target whose latest run is meant.
+
+    Raises
+    ------
+    PublishError
+        If there is no finished run, or what names or records it is damaged.
+    """
+    try:
+        place = _place_of(run)
+        if not storage.exists(place.file("run.json")):
+            found = "none: that run has not finished" if storage.exists(place.root) else "none"
+            raise PublishError(place.root, "a finished run, with run.json", found)
+        return place, read_record(place)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        raise PublishError(
+            storage.shown(run), "a finished run that can be read", str(error)
+        ) from error
+
+
+def _place_of(run: str) -> RunPlace:
+    url = storage.absolute(run)
+    if storage.exists(storage.join(url, _LATEST)):
+        try:
+            return RunPlace(url, _latest(url))
+        except DamagedError as error:
+            raise PublishError(
+                url,
+                "the name of the latest run in latest.json",
+                str(error),
+                f"name the run itself, as {url}/runs/RUN_ID",
+            ) from error
+    above, _, run_id = url.rpartition("/")
+    target, _, runs = above.rpartition("/")
+    if runs != "runs":
+        raise PublishError(
+            storage.shown(run),
+            "a target with latest.json, or TARGET/runs/RUN_ID",
+            "no such run",
+        )
+    return RunPlace(target, run_id)
+
+
+def _latest(target: str) -> str:
+    """Return the name of a target's latest run."""
+    return json_files.read(storage.join(target, _LATEST), Latest, _MOST_LATEST).run_id

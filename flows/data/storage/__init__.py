@@ -1,0 +1,73 @@
+"""Objects and Parquet tables, wherever a URL points: the only user of fsspec and pyarrow.fs.
+
+A URL is a local path or anything that fsspec knows (``s3://bucket/key``). Listing and
+small objects go through fsspec; Parquet through pyarrow.fs, which reads it from object
+stores several times faster.
+"""
+
+from flows.data.storage.access import using
+from flows.data.storage.errors import DamagedError, StorageError, TransientStorageError, impatient
+from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
+from flows.data.storage.objects import (
+    check_writable,
+    copy,
+    create_bytes,
+    delete,
+    exists,
+    names,
+    open_input,
+    read_bytes,
+    remove_debris,
+    remove_empty,
+    write_bytes,
+)
+from flows.data.storage.staging import as_local, linked
+from flows.data.storage.tables import (
+    csv_batches,
+    parquet_file,
+    read_batches,
+    read_rows,
+    read_table,
+    row_count,
+    table_bytes,
+    write_table,
+)
+from flows.data.storage.urls import absolute, is_local, join, refuse_secrets, shown
+
+__all__ = [
+    "DamagedError",
+    "InputFile",
+    "StorageError",
+    "TransientStorageError",
+    "absolute",
+    "as_local",
+    "check_writable",
+    "copy",
+    "create_bytes",
+    "csv_batches",
+    "delete",
+    "exists",
+    "expand",
+    "fingerprint_of",
+    "impatient",
+    "is_local",
+    "join",
+    "linked",
+    "names",
+    "open_input",
+    "parquet_file",
+    "read_batches",
+    "read_bytes",
+    "read_rows",
+    "read_table",
+    "refuse_changed",
+    "refuse_secrets",
+    "remove_debris",
+    "remove_empty",
+    "row_count",
+    "shown",
+    "table_bytes",
+    "using",
+    "write_bytes",
+    "write_table",
+]

@@ -1,0 +1,172 @@
+"""Input files: found by a path, folder, glob or URL, and told apart from changed ones."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flows.data.storage.access import filesystem
+from flows.data.storage.errors import StorageError, persistent, told
+from flows.data.storage.listing import GLOB, inside, matching
+from flows.data.storage.urls import absolute, is_local, refuse_bytes, shown
+
+log = logging.getLogger(__name__)
+
+_OF_A_RUN = re.compile(r"(^|/)runs/\d{8}T\d{6}-[0-9a-f]{6}/")
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One input object and what tells whether it has changed."""
+
+    url: str
+    size: int  # bytes
+    fingerprint: str  # of the ETag or of the modification time, with the size
+
+
+def expand(source: str, suffixes: Sequence[str]) -> list[InputFile]:
+    """Resolve a path, folder, glob or URL to its files, in order of their names.
+
+    Parameters
+    ----------
+    source
+        One file, a folder (searched to any depth), or a glob; what is there under that very name
+        comes before what it matches. Folders that it matches are searched too. What earlier runs
+        have published below a folder is left out.
+    suffixes
+        Endings of the files to take from a folder, such as ``.parquet``.
+
+    Raises
+    ------
+    StorageError
+        If nothing matches, or something that does cannot be read.
+    """
+    url = absolute(source)
+    found = persistent(is_local(url), lambda: _found(url, suffixes))
+    for name in found:
+        refuse_bytes(name)
+    files = [
+        InputFile(_url_of(url, name), int(info["size"] or 0), _fingerprint(info))
+        for name, info in sorted(found.items())
+    ]
+    if not files:
+        raise StorageError(
+            f"no input found at {shown(source)}: expected a file, a folder with "
+            f"{' or '.join(suffixes)} files, or a glob that matches some"
+        )
+    return files
+
+
+def refuse_changed(url: str, fingerprint: str) -> None:
+    """Raise `StorageError` if an input file is no longer what it was.
+
+    Parameters
+    ----------
+    url
+        The file.
+    fingerprint
+        Its `InputFile.fingerprint`.
+    """
+
+    if fingerprint_of(url) != fingerprint:
+        raise StorageError(
+            f"{url} has changed since this run first read it (another ETag, time or size); start "
+            "a new run when it is no longer being written"
+        )
+
+
+def fingerprint_of(url: str) -> str:
+    """Return what marks the version of one file that is there now."""
+
+    def look() -> str:
+        with told("read", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            return _fingerprint(fs.info(path))
+
+    return persistent(is_local(url), look)
+
+
+def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:
+    with told("read", url):
+        fs, path = filesystem(url)
+        fs.invalidate_cache()
+        if not GLOB.search(path) or _there(fs, path):
+            return _taken(fs, url, path, suffixes, fs.info(path))
+        found: dict[str, Any] = {}
+        for name, info in _matches(fs, url, path):
+            found |= _taken(fs, url, name, suffixes, info)
+        return found if "/runs/" in path else _new(found, GLOB.split(path)[0])
+
+
+def _matches(fs: Any, url: str, pattern: str) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Yield what a glob matches; wildcards match no hidden folder, as a search finds none."""
+    if is_local(url):
+        found = {name: fs.info(name) for name in matching(pattern)}
+    else:
+        found = fs.glob(pattern, detail=True)
+    starred = GLOB.match(pattern.rpartition("/")[2])
+    for name, info in found.items():
+        own = name.rstrip("/").rpartition("/")[2]
+        if not (starred and info["type"] == "directory" and own.startswith((".", "_"))):
+            yield name, info
+
+
+def _there(fs: Any, path: str) -> bool:
+    try:
+        fs.info(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    return True
+
+
+def _taken(
+    fs: Any, url: str, path: str, suffixes: Sequence[str], info: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a file, or the files below a folder."""
+    if info["type"] == "file":
+        return {path: info}
+    if info["type"] != "directory":
+        raise StorageError(f"cannot read {path}: it is neither a file nor a folder")
+    if is_local(url):
+        return _new({name: fs.info(name) for name in inside(path, suffixes)}, path)
+    below = fs.find(path, detail=True).items()
+    kept = {n: i for n, i in below if n.endswith(tuple(suffixes)) and not _hidden(n, path)}
+    return _new(kept, path)
+
+
+def _hidden(name: str, folder: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.removeprefix(folder).split("/"))
+
+
+def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Leave out what runs whose target lies in the source have published there."""
+    kept = {n: info for n, info in found.items() if not _OF_A_RUN.search(n.removeprefix(folder))}
+    if len(kept) < len(found):
+        log.warning(
+            "%d files below %s are the results of earlier runs and are not read as input",
+            len(found) - len(kept),
+            folder,
+        )
+    return kept
+
+
+def _fingerprint(info: dict[str, Any]) -> str:
+    """Digest of what marks a version; a listing and a look at one file say it differently."""
+    etag = str(info.get("ETag") or info.get("etag") or "").removeprefix("W/").strip('"')
+    mark = etag or info.get("mtime") or info.get("LastModified")
+    if isinstance(mark, datetime):
+        mark = int(mark.timestamp())
+    return hashlib.sha256(f"{info['size']}|{mark}".encode()).hexdigest()[:16]
+
+
+def _url_of(like: str, name: str) -> str:
+    if is_local(like):
+        return name
+    scheme = like.partition("://")[0]
+    return name if "://" in name else f"{scheme}://{name}"

@@ -1,0 +1,272 @@
+"""Whole objects: read, written so that no reader sees a part, listed and removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import fsspec
+
+from flows.data.storage.access import filesystem
+from flows.data.storage.errors import (
+    DamagedError,
+    StorageError,
+    TransientStorageError,
+    persistent,
+    told,
+)
+from flows.data.storage.listing import GLOB
+from flows.data.storage.urls import absolute, is_local, join, shown
+from flows.faults import Fault, InputError
+
+PROBE = ".vbflows-probe"
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+
+
+def read_bytes(url: str, most: int | None = None) -> bytes:
+    """Read one object, if it has no more than ``most`` bytes."""
+
+    def read() -> bytes:
+        with told("read", url):
+            fs, path = filesystem(url)
+            if most is not None and (size := int(fs.info(path)["size"] or 0)) > most:
+                raise DamagedError(
+                    f"cannot read {url}: it has {size:,} bytes, expected at most {most:,}; is it "
+                    "the right file?",
+                    url,
+                )
+            data: bytes = fs.cat_file(path)
+            return data
+
+    return persistent(is_local(url), read)
+
+
+def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None = None) -> None:
+    """Write one object so that a reader sees the old or the new bytes, never a part.
+
+    Parameters
+    ----------
+    durable
+        Whether it must outlive a loss of power, for which a local disk is waited for.
+    aside
+        A folder on the same disk in which a local file is written before it takes its place;
+        by default that of the file.
+    """
+    if not is_local(url):
+        persistent(False, lambda: _put(url, data))
+        return
+    with told("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _put(url: str, data: bytes) -> None:
+    with told("write", url):
+        fs, path = filesystem(url)
+        fs.pipe_file(path, data)
+
+
+def copy(source: str, target: str) -> None:
+    """Copy one object, within its store where both are in the same."""
+    if is_local(source) or is_local(target) or source.split("://")[0] != target.split("://")[0]:
+        write_bytes(target, read_bytes(source), durable=False)
+        return
+
+    def one() -> None:
+        with told("copy", source):
+            fs, path = filesystem(source)
+            fs.cp_file(path, filesystem(target)[1])
+
+    persistent(False, one)
+
+
+def create_bytes(url: str, data: bytes) -> bool:
+    """Write one object unless it exists; return whether it was written.
+
+    On the local file system this is exclusive. On an object store it asks for
+    ``If-None-Match: *``; a store that ignores it overwrites.
+    """
+    if is_local(url):
+        path = absolute(url)
+        with told("write", url):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            try:
+                with open(path, "xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                return False
+        return True
+    return persistent(False, lambda: _create(url, data))
+
+
+def _create(url: str, data: bytes) -> bool:
+    if exists(url):
+        return False
+    with told("write", url):
+        fs, path = filesystem(url)
+        try:
+            fs.pipe_file(path, data, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if "PreconditionFailed" in str(error) or "ConditionalRequestConflict" in str(error):
+                return False
+            raise
+    return True
+
+
+def exists(url: str) -> bool:
+    """Whether an object or a folder is there."""
+
+    def look() -> bool:
+        with told("look up", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            # Unlike `exists`, `info` does not take a refusal or a silent server for absence.
+            try:
+                fs.info(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    return persistent(is_local(url), look)
+
+
+def names(url: str) -> list[str]:
+    """List the names directly below a folder, sorted; empty where there is none."""
+
+    def look() -> list[str]:
+        with told("list", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            try:
+                found = fs.ls(path, detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted({name.rstrip("/").rsplit("/", 1)[-1] for name in found if name != path})
+
+    return persistent(is_local(url), look)
+
+
+def delete(url: str) -> None:
+    """Remove an object or a folder with all that is below it; nothing if it is not there."""
+
+    if not is_local(url) and GLOB.search(url):
+        raise StorageError(f"cannot remove {url}: a store's client would take it for a glob")
+
+    def remove() -> None:
+        with told("remove", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            try:
+                fs.rm(path, recursive=True)
+            except FileNotFoundError:
+                return
+
+    persistent(is_local(url), remove)
+
+
+def check_writable(target: str, *below: str) -> None:
+    """Write and remove a small object in a target, so that a fit does not run in vain.
+
+    Parameters
+    ----------
+    target
+        The place that was asked for.
+    below
+        Names of the folder in it where the object is written: all that a kill leaves is there.
+
+    Raises
+    ------
+    InputError
+        If it has a name by which a store's client could remove other objects, or cannot be
+        written to.
+    """
+    if not is_local(target) and (found := GLOB.search(target)):
+        expected = "the name of a place without '*', '?' and '['"
+        remedy = "choose another name: a client takes it for a glob and could remove other objects"
+        raise InputError([Fault(target, expected, found[0], remedy=remedy)])
+    probe = join(target, *below, PROBE)
+    try:
+        persistent(is_local(target), lambda: _probe(target, probe))
+    except TransientStorageError:
+        raise
+    except StorageError as error:
+        expected = "a place that can be written to"
+        raise InputError([Fault(shown(target), expected, str(error))]) from error
+
+
+def _probe(target: str, probe: str) -> None:
+    with told("write", target):
+        if is_local(probe):
+            path = absolute(probe)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            open(path, "wb").close()
+            os.remove(path)
+            return
+        fs, path = filesystem(probe)
+        fs.pipe_file(path, b"")
+        if not exists(probe):
+            raise StorageError(
+                f"cannot write {target}: the store takes objects but does not keep them; give "
+                "access or choose another place"
+            )
+        fs.rm_file(path)
+
+
+def open_input(url: str) -> Any:
+    """Open an object as a binary file, read as it is asked for."""
+    with told("read", url):
+        if is_local(url):
+            return fsspec.open(absolute(url), "rb").open()
+        fs, path = filesystem(url)
+        return fs.open(path, "rb")
+
+
+def remove_debris(folder: str) -> None:
+    """Remove what a process that was killed left half written below a local folder.
+
+    What another process still writes there is lost to it.
+    """
+    if not is_local(folder):
+        return  # an object store shows whole objects only
+    with told("remove", folder):
+        for place, _, files in os.walk(absolute(folder)):
+            for name in files:
+                if _PARTIAL.fullmatch(name):
+                    with suppress(FileNotFoundError):  # it was whole a moment later
+                        os.remove(os.path.join(place, name))
+
+
+def remove_empty(folder: str) -> None:
+    """Remove a local folder if nothing is in it; stores have no empty folders."""
+    if is_local(folder):
+        with suppress(OSError):
+            os.rmdir(absolute(folder))
+
+
+def _same_disk(one: str, other: str) -> bool:
+    return os.path.isdir(other) and os.stat(one).st_dev == os.stat(other).st_dev
+
+
+@contextmanager
+def placed(url: str, aside: str | None = None) -> Iterator[str]:
+    """Yield a neighbour of a local file to write to, which is renamed to it at the end."""
+    path = absolute(url)
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    if aside is not None and _same_disk(folder, absolute(aside)):
+        folder = absolute(aside)
+    partial = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)

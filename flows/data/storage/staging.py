@@ -1,0 +1,210 @@
+"""Objects that a library can read only as local files: copied to this machine, once each.
+
+What a library makes of a local file (its index) stands here too, beside a link to the file.
+
+The copies stand in ``VBFLOWS_STAGING`` (by default a folder of this user among the temporary
+files), which all processes of the machine share. They take no more than
+``VBFLOWS_STAGING_GIB`` (by default 50): those that were used longest ago go first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import math
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.data.storage.access import filesystem
+from flows.data.storage.errors import StorageError, persistent, told
+from flows.data.storage.inputs import fingerprint_of
+from flows.data.storage.urls import absolute, is_local
+
+PIECE = 8 * 2**20  # bytes held at a time
+LIMIT = 50.0  # GiB
+
+
+def as_local(url: str, *beside: str) -> str:
+    """Return a local path of an object: its own, or that of a copy that is made where needed.
+
+    Parameters
+    ----------
+    url
+        The object.
+    beside
+        Endings of objects that a reader looks for next to it, such as ``.bai``: in place of
+        its own ending and after it; copied where they exist.
+
+    Raises
+    ------
+    StorageError
+        If it does not exist, or there is no room for it.
+    """
+    if is_local(url):
+        return absolute(url)
+    url = absolute(url)
+    name = url.rsplit("/", 1)[-1]
+    stem = url.rpartition(".")[0]
+    others = dict.fromkeys(made for end in beside for made in (url + end, stem + end))
+    # An index that came or changed since makes another copy: readers look for it once.
+    marks = {other: mark for other in others if (mark := _mark(other)) is not None}
+    versions = "|".join([url, fingerprint_of(url), *(f"{o} {mark}" for o, mark in marks.items())])
+    key = hashlib.sha256(versions.encode()).hexdigest()[:24]
+    place = _folder() / key
+    with _alone(key):
+        if not (place / name).exists():
+            size = _size(url)
+            _make_room(size, url)
+            place.mkdir(exist_ok=True)
+            for other in marks:
+                _copy(other, place / other.rsplit("/", 1)[-1])
+            _copy(url, place / name)
+        os.utime(place)
+    return str(place / name)
+
+
+def linked(path: str, make: Callable[[str], None]) -> str:
+    """Return another path of a local file, beside which stands what is made of it, its index say.
+
+    The user's folders are left as they are.
+
+    Parameters
+    ----------
+    path
+        A local file.
+    make
+        Writes what is wanted beside the path that it gets; called once for each version of the
+        file on this machine.
+    """
+    path = absolute(path)
+    key = hashlib.sha256(f"beside|{path}|{fingerprint_of(path)}".encode()).hexdigest()[:24]
+    place, name = _folder() / key, os.path.basename(path)
+    with _alone(key):
+        if not place.exists():
+            _make_room(0, path)
+            part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
+            part.mkdir()
+            try:
+                (part / name).symlink_to(path)
+                make(str(part / name))
+                os.replace(part, place)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        os.utime(place)
+    return str(place / name)
+
+
+def _folder() -> Path:
+    given = os.environ.get("VBFLOWS_STAGING")
+    folder = Path(given or Path(tempfile.gettempdir()) / f"vbflows-staging-{os.getuid()}")
+    with told("write", str(folder)):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise StorageError(
+                f"cannot copy objects to {folder}: it belongs to someone else; set VBFLOWS_STAGING "
+                "to a folder of your own"
+            )
+    return folder
+
+
+@contextmanager
+def _alone(key: str) -> Iterator[None]:
+    """Let one process of this machine at a time make a copy."""
+    with open(_folder() / f"{key}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _size(url: str) -> int:
+    def look() -> int:
+        with told("read", url):
+            fs, path = filesystem(url)
+            return int(fs.info(path)["size"] or 0)
+
+    return persistent(False, look)
+
+
+def _mark(url: str) -> str | None:
+    """Return what marks the version of an object; None if there is none."""
+    try:
+        return fingerprint_of(url)
+    except StorageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
+
+
+def _copy(url: str, target: Path) -> None:
+    """Copy an object piece by piece; the file is there when it is whole."""
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+
+    def copied() -> None:
+        with told("read", url):
+            fs, path = filesystem(url)
+            size, begin = int(fs.info(path)["size"] or 0), 0
+            with open(part, "r+b" if part.exists() else "wb") as file:
+                begin = file.seek(0, os.SEEK_END)  # where an attempt before this one ended
+                while begin < size:
+                    begin += file.write(
+                        fs.cat_file(path, start=begin, end=min(begin + PIECE, size))
+                    )
+
+    try:
+        persistent(False, copied)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _make_room(size: int, url: str) -> None:
+    """Remove the copies used longest ago until one more has room.
+
+    A reader that has a removed copy open keeps it; one that comes later copies it again.
+    """
+    limit = _limit()
+    folder = _folder()
+    if size > limit:
+        raise StorageError(
+            f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and copies may take "
+            f"{limit / 2**30:g}; raise VBFLOWS_STAGING_GIB"
+        )
+    kept = sorted(copy for p in folder.iterdir() if p.is_dir() and (copy := _measured(p)))
+    taken = sum(held for _, held, _ in kept)
+    for _, held, oldest in kept:
+        if taken + size <= limit:
+            break
+        taken -= held
+        shutil.rmtree(oldest, ignore_errors=True)
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise StorageError(
+            f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and {folder} has "
+            f"{free / 2**30:.1f} free; free some or set VBFLOWS_STAGING to another disk"
+        )
+
+
+def _limit() -> float:
+    given = os.environ.get("VBFLOWS_STAGING_GIB", str(LIMIT))
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not limit > 0.0:
+        raise StorageError(
+            f"cannot copy objects to this machine: expected a number of GiB above 0 in "
+            f"VBFLOWS_STAGING_GIB, found {given!r}"
+        )
+    return limit * 2**30
+
+
+def _measured(copy: Path) -> tuple[float, int, Path] | None:
+    """Return when a copy was last used and its bytes; None if another process removed it."""
+    try:
+        return copy.stat().st_mtime, sum(f.lstat().st_size for f in copy.iterdir()), copy
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,205 @@
+"""Executors: they carry out a job's work on its partitions, here or elsewhere.
+
+An executor is a `vbmodels.core.cavi.Reduce`. What it asks of a block is an `Order`, the same
+on every executor; subclasses say only how partitions are grouped into blocks and where
+orders run.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flows.data.storage import delete, join, write_bytes
+from flows.engine import block
+from flows.engine.block import COLD, Globals, Job, Observed, Order, Swept, globals_url, joined
+from flows.engine.cache import Cache
+from vbmodels.core.state import to_bytes
+
+log = logging.getLogger(__name__)
+
+Heard = Callable[[int, int], None]  # hears how many of how many are done
+
+
+class Executor(ABC):
+    """What every executor does; see `InProcess` and `flows.engine.on_cluster.OnCluster`.
+
+    Attributes
+    ----------
+    job
+        The job.
+    checkpoints
+        Numbers of the complete checkpoints that workers may start from, newest first.
+    """
+
+    def __init__(self, job: Job) -> None:
+        if not job.partitions:
+            raise ValueError("there is nothing to fit: expected at least one partition")
+        self.job = job
+        self.attempt = uuid.uuid4().hex[:12]
+        self.checkpoints: tuple[int, ...] = ()
+        self._carries = True
+        self._log: str | None = None
+        self._logged: list[int] = []
+        self._maps = 0
+
+    @abstractmethod
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return the blocks as (start, stop) of partition ids: complete aligned subtrees."""
+
+    @abstractmethod
+    def pieces(self) -> list[tuple[int, int]]:
+        """Return the blocks for work that is done once, not in every sweep; aligned likewise."""
+
+    @abstractmethod
+    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
+        """Carry out the orders of one evaluation; results in their order."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Store what workers need, if they do not have it; called before any work."""
+
+    def close(self) -> None:
+        """Release what the executor holds."""
+        if self._log is not None:
+            delete(join(self.job.store, "work"))
+            self._log = None
+
+    def observe(self) -> Observed:
+        """Return the summed statistics of the start, and the digest of every partition."""
+        observed: Observed = self._each(block.observe)
+        return observed
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `vbmodels.core.cavi.Reduce`."""
+        where = self._place(q, number, warm)
+        swept: Swept = self._each(block.sweep, number=number, warm=warm, **where)
+        self._carries = swept.carries
+        return swept.stats
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        q: Any,
+        number: int | None = None,
+        heard: Heard | None = None,
+    ) -> list[Any]:
+        """Return ``function(model, q, batch, local, index)`` of each partition, in order.
+
+        Parameters
+        ----------
+        function
+            A function of a module, or a `functools.partial` of one. Its results should be
+            small; it writes large ones through `flows.data.storage` itself.
+        q
+            The global parameters.
+        number
+            The evaluation whose local states are meant; None for none.
+        heard
+            Called with the pieces of work that are done and all there are, after each; what it
+            raises ends the work.
+        """
+        where = self._place(q, None, None)
+        order = self._order(block.apply, number=number, function=function, **where)
+        results: list[Any] = self._all(order, self.pieces(), heard)
+        return results
+
+    def checkpoint_locals(self, number: int) -> dict[str, str]:
+        """Write every partition's local state; return the digest of each file."""
+        return self._each(block.keep_locals, number=number) if self._carries else {}
+
+    def restore(self, number: int, carries: bool) -> dict[str, str]:
+        """Take the local states of a checkpoint; return the digest of each file read."""
+        self._carries = carries
+        return self._each(block.load_locals, number=number) if carries else {}
+
+    def checkpointed(self, numbers: Sequence[int]) -> None:
+        """Note which checkpoints are complete, newest first, and drop what they replace."""
+        self.checkpoints = tuple(numbers)
+        if self._log is not None and self.checkpoints:
+            for old in [n for n in self._logged if n <= self.checkpoints[-1]]:
+                delete(globals_url(self._log, old))
+                self._logged.remove(old)
+
+    def _each(self, action: Callable[..., Any], **fields: Any) -> Any:
+        return self._all(self._order(action, **fields), self.blocks())
+
+    def _order(self, action: Callable[..., Any], **fields: Any) -> Order:
+        self.prepare()
+        return Order(
+            action=action,
+            start=0,
+            stop=0,
+            attempt=self.attempt,
+            log=self._log,
+            checkpoints=self.checkpoints,
+            carries=self._carries,
+            **fields,
+        )
+
+    def _all(
+        self, order: Order, blocks: Sequence[tuple[int, int]], heard: Heard | None = None
+    ) -> Any:
+        return joined(self.run([replace(order, start=a, stop=b) for a, b in blocks], heard))
+
+    def _place(self, q: Any, number: int | None, warm: int | None) -> dict[str, Any]:
+        """Say where an order finds the global parameters: in itself, or stored by this."""
+        if self._log is None:
+            return {"q": q}
+        if number is None:
+            self._maps += 1
+            url = join(self._log, f"globals-map-{self._maps:04d}.npz")
+        else:
+            self._logged.append(number)
+            url = globals_url(self._log, number)
+        at, before = (COLD if n is None else n for n in (number, warm))
+        write_bytes(url, to_bytes(Globals(q, at, before)), durable=False)
+        return {"place": url}
+
+
+class InProcess(Executor):
+    """The executor in this process.
+
+    Parameters
+    ----------
+    job
+        The job.
+    memory
+        Most bytes of data and local states held in memory; by default half of the
+        machine's. What does not fit is read, or kept on the local disk.
+    """
+
+    def __init__(self, job: Job, memory: int | None = None) -> None:
+        super().__init__(job)
+        self.cache = Cache(memory)
+
+    def prepare(self) -> None:
+        """Store nothing: all is in this process."""
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return one block of all partitions."""
+        return [(0, len(self.job.partitions))]
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """Return every partition by itself."""
+        return [(i, i + 1) for i in range(len(self.job.partitions))]
+
+    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
+        """Carry out the orders here, one after the other."""
+        results = []
+        for order in orders:
+            results.append(block.run_block(order, self.job, self.cache))
+            if heard is not None:
+                heard(len(results), len(orders))
+        for line in self.cache.take_notes():
+            log.info(line)
+        return results
+
+    def close(self) -> None:
+        """Forget data and local states."""
+        super().close()
+        self.cache = Cache(self.cache.memory)

@@ -1,0 +1,1 @@
+"""Experts: the label of each row, and which expert is responsible for it."""

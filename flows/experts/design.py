@@ -1,0 +1,155 @@
+"""How columns become the model's: their scale, the rows that are fitted, and the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.runs import RunPlace
+from flows.data.states import read_state
+from flows.experts import ingest as tables_of
+from flows.experts.settings import ExpertSettings
+from flows.faults import Fault, InputError
+from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.experts.batch import Rows, hashed
+from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, cell_keys, scaled, too_large
+
+_NAMED = 20
+
+
+@dataclass(frozen=True)
+class Design(State):
+    """How columns become the model's: names, what is taken off, what they are divided by.
+
+    What has one value in the fit is divided by infinity: it is 0 in new rows too.
+    ``weights`` are those of the labels 0 and 1 in the fit.
+    """
+
+    columns: np.ndarray
+    centre: FloatArray
+    scale: FloatArray
+    sparse: bool
+    weights: FloatArray
+
+
+def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+    """Return the URL of one of a partition's own files."""
+    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+
+
+def read_design(place: RunPlace, work: bool = False) -> Design:
+    """Return the design of a finished run, or of one at work."""
+    url = storage.join(place.work if work else storage.join(place.root, "posterior"), "design.npz")
+    return read_state(url, Design)
+
+
+def groups_of(x: FloatArray, columns: Sequence[str]) -> IntArray:
+    """Return a number from each row's cells, in whatever order its file has the columns; [N]."""
+    return cell_keys(x[:, np.argsort(np.array(columns))])
+
+
+def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarray:
+    """Say which labelled rows are fitted: by their cells, so that no partition matters.
+
+    Copies of a row are all fitted or none of them is: what is judged has not been seen.
+    """
+    return np.asarray((t != 0.0) & (hashed(groups, 3, 1)[0] >= test_share))
+
+
+def sums_of(index: int, settings: ExpertSettings, place: RunPlace) -> ColumnSums:
+    """Sum up a partition's columns."""
+    table = storage.read_table(work_url(place, "rows", index))
+    columns = [n for n in table.column_names if n.startswith("c.")]
+    x, t = _arrays(table, columns)
+    return ColumnSums.of(x, t * fitted_rows(groups_of(x, columns), t, settings.test_share))
+
+
+def _arrays(table: pa.Table, columns: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    x = np.column_stack([table[name].to_numpy() for name in columns])
+    return x, np.array(table[tables_of.LABEL].to_numpy())
+
+
+def settle(
+    columns: list[str], sums: ColumnSums, settings: ExpertSettings
+) -> tuple[Design, tuple[str, ...]]:
+    """Return the scale of every column, and what the user should know of them."""
+    centre, scale = sums.scaling(settings.standardise)
+    weights = np.ones(2)
+    if settings.class_weight == "balanced":
+        weights = (sums.positive + sums.negative) / (2.0 * np.array([sums.negative, sums.positive]))
+    warnings = []
+    if sums.constant.any():
+        named = [columns[i] for i in np.flatnonzero(sums.constant)]
+        warnings.append(
+            f"Columns with one value tell nothing; they are left out, in new rows too: "
+            f"{_listed(named)}."
+        )
+    first: dict[str, str] = {}
+    same = [
+        f"{column} (as {first[key]})"
+        for column, key in zip(columns, sums.prints, strict=True)
+        if first.setdefault(key, column) != column
+    ]
+    if same:
+        warnings.append(f"Columns that repeat another share its weight: {_listed(same)}.")
+    fitted = sums.positive + sums.negative
+    if fitted <= len(columns):
+        warnings.append(
+            f"{fitted} labelled rows for {len(columns)} columns: the fit rests on its prior; "
+            "expect little of it."
+        )
+    design = Design(np.array(columns), centre, scale, sums.density(centre) < SPARSE, weights)
+    return design, tuple(warnings)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def build(index: int, settings: ExpertSettings, place: RunPlace, new: bool) -> str:
+    """Make one partition's arrays; rows of new data are scored only, so all weigh the same."""
+    design = read_design(place, work=True)
+    table = storage.read_table(work_url(place, "rows", index))
+    missing = [str(n) for n in design.columns if f"c.{n}" not in table.column_names]
+    if missing:
+        raise InputError(
+            [
+                Fault(
+                    file="the new data",
+                    expected="the columns of the fitted run",
+                    found=f"none named {_listed(missing)}",
+                    remedy="give the columns that the run was fitted to",
+                )
+            ]
+        )
+    columns = [f"c.{n}" for n in design.columns]
+    x, t = _arrays(table, columns)
+    groups = groups_of(x, columns)
+    x = scaled(x, design.centre, design.scale)
+    names = table[tables_of.ID].to_pylist()
+    found = too_large(x)
+    if found:
+        row, column = found
+        name = str(design.columns[column])
+        raise InputError(
+            [
+                Fault(
+                    file="the new data" if new else "the data",
+                    column=name,
+                    expected=f"cells within {LARGEST:g} after scaling",
+                    found=f"{table[f'c.{name}'][row].as_py()!r} in the row {names[row]!r}",
+                    remedy="give the column in another unit, or leave it out",
+                )
+            ]
+        )
+    fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
+    weight = fitted * design.weights[(t > 0).astype(np.int64)]
+    batch = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
+    url = work_url(place, "partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(batch))
+    return url

@@ -1,0 +1,269 @@
+"""What the experts report says: the experts, who is responsible, and how good it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flows.experts.settings import ExpertSettings
+from flows.experts.summary import BINS, ExpertSummary
+from flows.report import plots
+from flows.report.page import Findings, Grid, Section
+from vbmodels.core.diagnostics import Diagnosis
+from vbmodels.core.state import FloatArray
+from vbmodels.experts.choice import Choice
+from vbmodels.experts.diversity import angles
+from vbmodels.experts.posterior import Component, DrawnPosterior, Posterior
+from vbmodels.experts.published.metropolis import QUANTITIES
+
+AnyPosterior = Posterior | DrawnPosterior
+MOST_R_HAT = 1.05
+MOST_WEIGHTS = 12  # of an expert, shown
+MOST_EXPERTS = 10
+TOP = 10  # weights whose overlap between experts is counted; of few columns, half
+
+
+def report(
+    posterior: AnyPosterior,
+    chosen: Choice | None,
+    summaries: Sequence[ExpertSummary],
+    settings: ExpertSettings,
+    chains: Diagnosis | None = None,
+) -> Findings:
+    """Say what was found in all partitions; ``chains`` is a sampler's diagnosis."""
+    one = posterior.components[0]
+    k = one.mean.shape[1]
+    columns = summaries[0].columns
+    rows = sum(s.rows for s in summaries)
+    responsible = sum((s.responsible for s in summaries), np.zeros(k))
+    judged = sum((s.judged for s in summaries), np.zeros(7))
+    results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
+    sections = [*_quality(judged, summaries, results), *_choice(chosen, results)]
+    share = sum((s.share for s in summaries), np.zeros(k))
+    sections.append(_who(responsible, share, rows))
+    sections += _weights(one, columns, responsible, chains is not None)
+    sections += _angles(one, responsible, results)
+    sections += _chains(chains, results)
+    order = np.argsort(-responsible)[:MOST_EXPERTS]
+    top = [
+        {
+            "expert": int(e) + 1,
+            "rows": int(responsible[e]),
+            "largest weights": ", ".join(
+                f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in _largest(one, e)[:5]
+            ),
+        }
+        for e in order
+    ]
+    headline = f"{results['used_experts']} of {k} experts are responsible for {rows:,} rows"
+    if k == 1:
+        headline = f"Logistic regression on {rows:,} rows"
+    elif results["used_experts"] == 1:
+        headline = f"One of {k} experts holds all {rows:,} rows: in effect a logistic regression"
+    if judged[0]:
+        headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
+    warnings = _warnings(chosen, settings, chains)
+    if k > 1 and results["used_experts"] == 1:
+        warnings += (
+            f"This is no mixture: one of {k} experts has the largest share of every row. Take "
+            "n_experts=1, which is logistic regression, or other priors (tau, kappa).",
+        )
+    return Findings(headline, sections, results, warnings, top)
+
+
+def _warnings(
+    chosen: Choice | None, settings: ExpertSettings, chains: Diagnosis | None
+) -> tuple[str, ...]:
+    if chains is not None:
+        worst = chains.largest_r_hat
+        if worst <= MOST_R_HAT:
+            return ()
+        return (
+            f"The chains do not agree (largest R-hat {worst:.2f}, expected at most {MOST_R_HAT}): "
+            "raise warmup and draws, or take fewer columns.",
+        )
+    if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or settings.n_experts == 1:
+        return ()
+    return (
+        "On held-out rows no mixture was better than logistic regression by more than one "
+        "standard error, so logistic regression was fitted (one expert).",
+    )
+
+
+def _quality(
+    judged: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any]
+) -> list[Section]:
+    n = judged[0]
+    if not n:
+        return []
+    results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
+    rows: list[tuple[Any, ...]] = [("experts", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
+    names = ["model", "accuracy", "log-loss"]
+    beside = "The model is logistic regression itself."
+    if any(s.has_rival for s in summaries):
+        names.append("difference")
+        beside = (
+            "The difference is that of the experts' log-loss to logistic regression's, by row, "
+            "with its standard error."
+        )
+        rows = [(*rows[0], "")]
+        gap = judged[5] / n
+        error = float(np.sqrt(max(judged[6] / n - gap**2, 0.0) / n))
+        results.update(logistic_log_loss=float(judged[4] / n), gain=-float(gap), gain_se=error)
+        rows.append(
+            (
+                "logistic regression",
+                f"{judged[3] / n:.3f}",
+                f"{judged[4] / n:.4f}",
+                f"{gap:+.4f} ± {error:.4f}",
+            )
+        )
+    counts, predicted, found = sum((s.calibration for s in summaries), np.zeros((3, BINS)))
+    bins = [
+        (f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}", int(c), f"{p / c:.3f}", f"{f / c:.3f}")
+        for i, (c, p, f) in enumerate(zip(counts, predicted, found, strict=True))
+        if c
+    ]
+    return [
+        Section(
+            "How good it is",
+            f"On {n:,.0f} labelled rows that were left out of the fit. {beside}",
+            (),
+            (
+                Grid(tuple(names), rows),
+                Grid(
+                    ("probability", "rows", "mean probability", "share of label 1"),
+                    bins,
+                    "Calibration: the last two columns should agree.",
+                ),
+            ),
+        )
+    ]
+
+
+def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
+    if chosen is None:
+        return []
+    best = chosen.candidates[chosen.best]
+    results["chosen"] = {"n_experts": best.n_experts, "tau": best.tau, "shared": best.shared,
+                         "kappa": best.kappa, "omega": best.omega}  # fmt: skip
+    order = np.argsort(-chosen.held_out)[:20]
+    rows = [
+        (c.n_experts, c.tau, c.shared, c.kappa, c.omega, f"{-chosen.held_out[i]:.4f}",
+         "chosen" if i == chosen.best else "shares the starts" if i in chosen.kept else "")
+        for i, c in ((int(i), chosen.candidates[i]) for i in order)
+    ]  # fmt: skip
+    return [
+        Section(
+            "How the prior was chosen",
+            "By the log-loss of rows held out of a first fit, with logistic regression (one "
+            f"expert) among the candidates. The best mixture's gain over it was {chosen.gain:.4f} "
+            f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
+            "error. The bound is no judge of the number of experts: its slack grows with it.",
+            (),
+            (Grid(("experts", "tau", "shared mean", "kappa", "Omega", "log-loss", ""), rows),),
+        )
+    ]
+
+
+def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Section:
+    order = np.argsort(-responsible)
+    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}") for k in order]
+    return Section(
+        "Who is responsible",
+        "How many rows each expert has the largest share of (given the label where there is one), "
+        "and its mean share.",
+        (),
+        (Grid(("expert", "rows", "mean share"), table),),
+    )
+
+
+def _largest(one: Component, expert: int) -> list[int]:
+    return [int(d) for d in np.argsort(-np.abs(one.mean[1, expert, :-1]))[:MOST_WEIGHTS]]
+
+
+def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
+    if chains is None:
+        return []
+    names = QUANTITIES if len(chains.mean) == len(QUANTITIES) else (QUANTITIES[0], QUANTITIES[2])
+    results.update(
+        largest_r_hat=chains.largest_r_hat,
+        smallest_effective_draws=float(chains.ess_bulk.min()),
+    )
+    rows = [
+        (name, float(chains.mean[i]), float(chains.sd[i]), f"{chains.r_hat[i]:.3f}",
+         f"{chains.ess_bulk[i]:,.0f}", f"{chains.ess_tail[i]:,.0f}")
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+    return [
+        Section(
+            "How far the chains can be trusted",
+            "Numbers that do not depend on the order of the experts. R-hat near 1 says that the "
+            "chains agree; effective draws count what is independent, for means and for tails.",
+            (),
+            (Grid(("quantity", "mean", "sd", "R-hat", "effective draws", "in the tails"), rows),),
+        )
+    ]
+
+
+def _weights(
+    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool
+) -> list[Section]:
+    pictures = []
+    used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
+    for k in used[:MOST_EXPERTS]:
+        chosen = _largest(one, int(k))
+        title = f"Expert {k + 1} ({responsible[k]:,.0f} rows)"
+        label = f"weight per sd of the column: expert {k + 1}"
+        pictures.append(
+            plots.intervals(
+                [columns[d] for d in chosen],
+                [float(one.mean[1, k, d]) for d in chosen],
+                [float(one.sd[1, k, d]) for d in chosen],
+                label,
+                title,
+            )
+        )
+    kind = (
+        "of the draws, each brought to the experts of the densest one"
+        if drawn
+        else "of the variational posterior, which are somewhat too short"
+    )
+    return [
+        Section(
+            "The experts",
+            f"The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they are. "
+            "All experts, those without rows too, stand in the table experts/. Where several "
+            "starts were averaged these are the experts of the best one.",
+            tuple(pictures),
+        )
+    ]
+
+
+def _angles(one: Component, responsible: FloatArray, results: dict[str, Any]) -> list[Section]:
+    used = np.flatnonzero(responsible > 0)
+    if len(used) < 2:
+        return []
+    vectors = one.mean[1][used][:, :-1]
+    found = np.degrees(angles(vectors))
+    most = min(TOP, max(1, vectors.shape[1] // 2))
+    tops = [set(np.argsort(-np.abs(v))[:most].tolist()) for v in vectors]
+    i, j = np.triu_indices(len(used), 1)
+    overlap = [len(tops[a] & tops[b]) / len(tops[a] | tops[b]) for a, b in zip(i, j, strict=True)]
+    results.update(mean_angle=float(found.mean()), mean_overlap=float(np.mean(overlap)))
+    rows = [
+        (f"{used[a] + 1} and {used[b] + 1}", f"{angle:.1f}", f"{o:.2f}")
+        for angle, a, b, o in sorted(zip(found, i, j, overlap, strict=True))
+    ]
+    return [
+        Section(
+            "How different the experts are",
+            f"The angle between every two experts' weights (mean {found.mean():.0f} degrees; 90 is "
+            f"unrelated) and how far their {most} largest weights are the same columns (mean "
+            f"{np.mean(overlap):.2f}). With many columns random directions are near 90 degrees.",
+            (),
+            (Grid(("experts", "angle (degrees)", "overlap of top weights"), rows[:45]),),
+        )
+    ]

@@ -1,0 +1,40 @@
+"""Tables of the mixture of experts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from flows.data.table import TEXT, Column, Table
+
+
+def expert_rows(n_experts: int) -> Table:
+    """Return the table of rows with a probability and one responsibility an expert."""
+    return Table(
+        "rows",
+        "Every row with its probability and who is responsible for it.",
+        (
+            Column("id", TEXT, "name of the row"),
+            Column("probability", pa.float64(), "probability of the label 1"),
+            *(
+                Column(
+                    f"expert_{k + 1}",
+                    pa.float64(),
+                    f"share of expert {k + 1} in the row, given its label where it has one",
+                )
+                for k in range(n_experts)
+            ),
+        ),
+    )
+
+
+EXPERTS = Table(
+    "experts",
+    "Weights of every expert and its gate, per standard deviation of the column.",
+    (
+        Column("expert", pa.int32(), "number of the expert, from 1"),
+        Column("role", TEXT, "expert: what it predicts; gate: where it is responsible"),
+        Column("column", TEXT, "name of the column, or intercept"),
+        Column("mean", pa.float64(), "posterior mean"),
+        Column("sd", pa.float64(), "posterior standard deviation"),
+    ),
+)

@@ -1,0 +1,81 @@
+"""What one partition of rows adds to the experts report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.posterior import Predicted
+
+BINS = 10
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class ExpertSummary:
+    """What one partition adds to the report.
+
+    Attributes
+    ----------
+    responsible
+        Rows for which each expert has the largest share; [K].
+    share
+        Sum of shares; [K].
+    calibration
+        Rows, sum of probabilities and of labels by bin of probability, over the rows kept
+        from the fit; [3, BINS].
+    judged
+        Over the same rows: number, right ones, sum of log-loss, then the last two for
+        logistic regression, and sum and sum of squares of the difference in log-loss; [7].
+    """
+
+    rows: int
+    responsible: FloatArray
+    share: FloatArray
+    calibration: FloatArray
+    judged: FloatArray
+    columns: tuple[str, ...]
+    has_rival: bool
+
+
+def summarise(
+    batch: Rows, found: Predicted, rival: FloatArray | None, columns: tuple[str, ...]
+) -> ExpertSummary:
+    """Summarise one partition."""
+    best = np.argmax(found.responsibility, axis=0)
+    kept = (batch.t != 0.0) & (batch.weight == 0.0)
+    y, p = batch.t[kept] > 0, found.probability[kept]
+    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    calibration = np.array([np.bincount(bins, w, BINS) for w in (np.ones(len(p)), p, y)])
+    judged = judge(batch, found.probability, rival)
+    return ExpertSummary(
+        rows=batch.size,
+        responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
+        share=found.responsibility.sum(1),
+        calibration=calibration,
+        judged=judged,
+        columns=tuple(str(c) for c in columns),
+        has_rival=rival is not None,
+    )
+
+
+def judge(batch: Rows, probability: FloatArray, rival: FloatArray | None) -> FloatArray:
+    """Return `ExpertSummary.judged` of the rows kept from the fit; [7]."""
+    kept = (batch.t != 0.0) & (batch.weight == 0.0)
+    y, p = batch.t[kept] > 0, probability[kept]
+    loss = _loss(y, p)
+    judged = np.zeros(7)
+    judged[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
+    if rival is not None:
+        other = _loss(y, rival[kept])
+        gap = loss - other
+        judged[3:] = np.sum((rival[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
+    return judged
+
+
+def _loss(y: Any, p: FloatArray) -> FloatArray:
+    return -np.log(np.maximum(np.where(y, p, 1.0 - p), _LEAST))

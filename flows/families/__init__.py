@@ -1,1 +1,0 @@
-"""What each family of models supplies to the common pipeline: plain functions, in data order."""

@@ -1,0 +1,166 @@
+"""What one family of models supplies to the common pipeline: plain functions, in data order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from flows.data.partition import Part
+from flows.data.runs import Dropped, RunPlace
+from flows.data.storage import InputFile
+from flows.faults import Fault
+from flows.report.page import Findings
+from flows.settings import RunSettings
+from vbmodels.core.state import State
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the check of one file found."""
+
+    rows: int
+    faults: tuple[Fault, ...] = ()
+    keys: tuple[str, ...] = ()  # names that must be unique over all files
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """One partition, read, cleaned and stored in the run's own form."""
+
+    rows_read: int
+    rows_kept: int
+    dropped: tuple[Dropped, ...] = ()
+    notes: dict[str, float] = field(default_factory=dict)  # the family's own counts
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The partitions of a run, ready to be fitted.
+
+    Attributes
+    ----------
+    partitions
+        URL of every partition's arrays; the position is the partition's id.
+    batch
+        Class of a partition's data.
+    warnings
+        What the user should know.
+    of_parts
+        Whether partition i holds the rows of part i, so that a later run can go on from its
+        local state.
+    dropped
+        Rows that ingest kept and that turned out to be of no use once all were together.
+    """
+
+    partitions: tuple[str, ...]
+    batch: type[State]
+    warnings: tuple[str, ...] = ()
+    of_parts: bool = False
+    dropped: tuple[Dropped, ...] = ()
+
+
+class Each(Protocol):
+    """Applies a function to many items wherever computing is done, results in order."""
+
+    def __call__(self, function: Callable[..., R], items: Sequence[Any], *args: Any) -> list[R]:
+        """Return ``[function(item, *args) for item in items]``."""
+
+
+class Family(Protocol):
+    """One pipeline's own functions; everything else is common.
+
+    What takes a part or a batch may run in another process: it gets plain values and
+    writes what is large through storage. ``fitted`` is the finished run whose posterior is
+    applied to new data; None while fitting.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    settings: type[RunSettings]
+
+    def check(self, file: InputFile, settings: Any) -> Checked:
+        """Read one file and list every fault in it."""
+
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what is wrong between files that are each right."""
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: Any
+    ) -> list[Part]:
+        """Cut the input into partitions."""
+
+    def ingest(self, part: Part, settings: Any, place: RunPlace) -> Ingested:
+        """Read, clean and store one partition."""
+
+    def prepare(
+        self, parts: Sequence[Part], settings: Any, place: RunPlace, fitted: RunPlace | None,
+        each: Each,
+    ) -> Prepared:  # fmt: skip
+        """Turn ingested partitions into arrays, with whatever needs all of them at once."""
+
+    def model(self, settings: Any) -> Any:
+        """Return the model to fit; None where there is nothing to fit."""
+
+    def score(
+        self, model: Any, q: Any, batch: Any, local: Any, index: int, *, settings: Any,
+        place: RunPlace, fitted: RunPlace | None,
+    ) -> Any:  # fmt: skip
+        """Write one partition's results; return a small summary of them."""
+
+    def keep(self, q: Any, settings: Any, place: RunPlace, fitted: RunPlace | None) -> None:
+        """Store beside the posterior whatever scoring new data will need."""
+
+    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+        """Return (name, index, mean, sd) of every global parameter worth reading."""
+
+    def report(
+        self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
+        settings: Any,
+    ) -> Findings:  # fmt: skip
+        """Say what was found."""
+
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw data from the model and write them with their truth; return the URLs."""
+
+
+@runtime_checkable
+class ChecksToFit(Protocol):
+    """A family whose fit needs more of its input than scoring does: labels, say."""
+
+    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what is missing for a fit in files that are each right."""
+
+
+@runtime_checkable
+class CutsTogether(Protocol):
+    """A family whose units may have rows in several files, which must then be cut together."""
+
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Return groups of positions of files; no unit has rows in two groups."""
+
+
+@runtime_checkable
+class Concluding(Protocol):
+    """A family whose results are decided over all partitions at once, after scoring."""
+
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: Any, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
+        """Write what depends on all summaries; return those for the report, and the posterior.
+
+        The posterior is ``q``, with what only all partitions together could settle.
+        """
+
+
+@runtime_checkable
+class NamesParameters(Protocol):
+    """A family whose parameters are of things that have a name in the data only."""
+
+    def name_parameters(
+        self, rows: Sequence[tuple[Any, ...]], place: RunPlace
+    ) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of `Family.posterior` with these names."""

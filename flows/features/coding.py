@@ -1,0 +1,220 @@
+"""A partition of a table on its way: its cells as text, the columns settled, its codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from flows.data import json_files, storage
+from flows.data.partition import Part
+from flows.data.runs import Dropped, RunPlace
+from flows.family import Each, Ingested
+from flows.faults import Fault, InputError
+from flows.features import ingest as tables_of
+from flows.features.ingest import Column, Levels
+from flows.features.models import RowFindings
+from flows.features.schema import IMPUTED
+from flows.features.settings import FeatureSettings
+from vbmodels.core.state import to_bytes
+from vbmodels.features.batch import feature_batch
+
+_NAMED = 20
+
+
+class AboutCells(json_files.Form):
+    """What ingest says of a partition: its rows, and the categories of every column."""
+
+    rows: int
+    levels: dict[str, Levels]
+
+
+class Dictionary(json_files.Form):
+    """The contents of ``columns.json``: the columns as they are modelled."""
+
+    columns: list[Column] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_list(cls, found: Any) -> Any:
+        """Take the list that earlier versions wrote."""
+        return {"columns": found} if isinstance(found, list) else found
+
+
+def store_cells(part: Part, settings: FeatureSettings, place: RunPlace) -> Ingested:
+    """Turn a partition's cells to text, leave empty rows out, count categories."""
+    ids, columns = tables_of.read_pieces(
+        [(s.url, s.start, s.stop) for s in part.slices], settings.form
+    )
+    columns = {n: tables_of.without(c, settings.missing) for n, c in columns.items()}
+    given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)
+    table = pa.table({tables_of.ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
+    empty = table.filter(pa.array(~given))[tables_of.ID].to_pylist()
+    table = table.filter(pa.array(given))
+    storage.write_table(work_url(place, "cells", part.index), table)
+    levels = {n: tables_of.count_levels(_cells(table, n)) for n in columns}
+    about = AboutCells(rows=table.num_rows, levels=levels)
+    json_files.write(work_url(place, "about", part.index, "json"), about)
+    return Ingested(
+        rows_read=part.rows,
+        rows_kept=table.num_rows,
+        dropped=(Dropped(reason="row without any cell", count=len(empty),
+                         examples=[str(name) for name in empty[:100]]),),
+    )  # fmt: skip
+
+
+def code_parts(
+    parts: Sequence[Part], settings: FeatureSettings, place: RunPlace, fitted: RunPlace | None,
+    each: Each,
+) -> tuple[list[str], list[str]]:  # fmt: skip
+    """Settle the categories of every column and code every partition.
+
+    Returns
+    -------
+    urls, warnings
+        Where each partition's arrays are, and what the user should know.
+    """
+    urls = [work_url(place, "about", part.index, "json") for part in parts]
+    about = [json_files.read(url, AboutCells) for url in urls]
+    found = tables_of.merge_levels([one.levels for one in about])
+    if fitted is None:
+        kept, warnings = _settle(found)
+        _refuse_few_rows(sum(one.rows for one in about), settings)
+    else:
+        kept, warnings = _known(fitted, found), []
+    json_files.write(dictionary_url(place), Dictionary(columns=kept))
+    firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
+    numbered = list(zip([part.index for part in parts], firsts[:-1], strict=True))
+    built = each(_build, numbered, settings, place)
+    warnings += _unseen([strange for _, strange in built])
+    return [url for url, _ in built], warnings
+
+
+def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+    """Return where one partition's intermediate file is."""
+    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+
+
+def dictionary_url(place: RunPlace) -> str:
+    """Return where a run keeps its columns while it works."""
+    return storage.join(place.work, "columns.json")
+
+
+def kept_url(place: RunPlace) -> str:
+    """Return where a finished run keeps its columns."""
+    return storage.join(place.root, "posterior", "columns.json")
+
+
+def read_dictionary(place: RunPlace) -> list[Column]:
+    """Return the columns as they are modelled."""
+    return json_files.read(dictionary_url(place), Dictionary).columns
+
+
+def _cells(table: pa.Table, name: str) -> pa.Array:
+    column = table[f"c.{name}"]
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _settle(found: Mapping[str, Levels]) -> tuple[list[Column], list[str]]:
+    """Return the columns to model, and which were dropped and why."""
+    warnings = []
+    for count, what in ((0, "without any cell"), (1, "with one category only")):
+        names = [n for n, levels in found.items() if len(levels.counts) == count]
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            warnings.append(
+                f"{len(names)} columns {what} were left out: {', '.join(names[:_NAMED])}{more}."
+            )
+    kept = [tables_of.order_levels(n, v) for n, v in found.items() if len(v.counts) > 1]
+    return kept, warnings
+
+
+def _refuse_few_rows(rows: int, settings: FeatureSettings) -> None:
+    if settings.n_features < rows:
+        return
+    raise InputError(
+        [
+            Fault(
+                file="settings",
+                column="n_features",
+                expected=f"fewer features than the {rows} rows with data",
+                found=str(settings.n_features),
+                remedy=f"set n_features to {max(1, rows // 10)} or give more rows",
+            )
+        ]
+    )
+
+
+def _known(fitted: RunPlace, found: Mapping[str, Levels]) -> list[Column]:
+    """Return the fit's columns, which new data must have."""
+    kept = json_files.read(kept_url(fitted), Dictionary).columns
+    absent = [c.name for c in kept if c.name not in found]
+    if absent:
+        raise InputError(
+            [
+                Fault(
+                    file="new data",
+                    column=name,
+                    expected="every column of the fit",
+                    found="none of that name",
+                    remedy="add the column; its cells may be empty",
+                )
+                for name in absent
+            ]
+        )
+    return kept
+
+
+def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """Name the categories that the fit never saw: their cells count as missing."""
+    total = tables_of.merge_levels([{n: Levels(v, 0) for n, v in s.items()} for s in strange])
+    warnings = []
+    for name, levels in total.items():
+        listed = ", ".join(f"{text!r} ({n})" for text, n in list(levels.counts.items())[:5])
+        warnings.append(
+            f"Column {name}: cells of categories that the fit never saw count as missing: {listed}."
+        )
+    return warnings
+
+
+def _build(
+    numbered: tuple[int, int], settings: FeatureSettings, place: RunPlace
+) -> tuple[str, dict[str, dict[str, int]]]:
+    index, first = numbered
+    columns = read_dictionary(place)
+    table = storage.read_table(work_url(place, "cells", index))
+    codes, unknown = tables_of.encode({c.name: _cells(table, c.name) for c in columns}, columns)
+    levels = np.array([len(c.levels) for c in columns])
+    batch = feature_batch(
+        codes,
+        levels,
+        np.arange(first, first + len(codes)),
+        grouped=settings.group and settings.inference == "variational",
+    )
+    url = work_url(place, "partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(batch))
+    return url, unknown
+
+
+def imputed_table(found: RowFindings, ids: Any, columns: Sequence[Column]) -> pa.Table:
+    """Make one line of each category of each missing cell."""
+    sizes = np.array([len(c.levels) for c in columns])
+    take = np.arange(found.cells.shape[1]) < sizes[found.columns, None]
+    cell, category = np.nonzero(take)
+    best = found.cells.argmax(1)
+    names = [columns[d] for d in found.columns[cell].tolist()]
+    return pa.table(
+        [
+            ids.take(pa.array(found.rows[cell])).cast(pa.string()),
+            pa.array([c.name for c in names], pa.string()),
+            pa.array(
+                [c.levels[r] for c, r in zip(names, category.tolist(), strict=True)], pa.string()
+            ),
+            pa.array(found.cells[cell, category]),
+            pa.array(best[cell] == category),
+        ],
+        schema=IMPUTED.arrow,
+    )

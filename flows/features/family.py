@@ -1,0 +1,249 @@
+"""Features: from a table of categories to hidden binary features of its rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import partition, storage
+from flows.data.names import repeated_names, shared_names
+from flows.data.partition import Part
+from flows.data.runs import RunPlace
+from flows.data.slabs import joined_faults
+from flows.data.storage import InputFile
+from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.faults import Fault, InputError
+from flows.features import coding as feature_coding
+from flows.features import ingest as tables_of
+from flows.features import models as feature_models
+from flows.features.ingest import Levels
+from flows.features.models import Hyperparameters
+from flows.features.report import FeatureSummary, report, weight_table
+from flows.features.schema import FEATURE_WEIGHTS, feature_rows
+from flows.features.settings import LARGEST_LAPLACE, FeatureSettings
+from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.patterns import count_patterns
+
+_NAMED = 20
+
+
+@dataclass(frozen=True)
+class CheckedTable(Checked):
+    """What the check of one file found, with its columns."""
+
+    columns: Mapping[str, Levels] = field(default_factory=dict)
+
+
+class FeaturesFamily:
+    """The features family; see `flows.family.Family`."""
+
+    name = "features"
+    suffixes = tables_of.SUFFIXES
+    settings = FeatureSettings
+
+    def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
+        """List the faults of one file."""
+        found, levels, names, rows = [], [], [], 0
+        try:
+            for first, table in tables_of.read_slabs(file.url, settings.form):
+                rows += table.num_rows
+                faults, columns, ids = tables_of.check_table(
+                    table, file.url, settings.max_levels, settings.missing
+                )
+                found.append((first, faults))
+                levels.append(columns)
+                names.append([name or "" for name in ids])
+        except InputError as error:
+            return CheckedTable(0, error.faults)
+        faults = joined_faults(found)
+        merged = levels[0] if len(levels) == 1 else tables_of.merge_levels(levels)
+        if not faults:
+            remedy = "give every row its own name"
+            faults = repeated_names(names, file.url, tables_of.ID, remedy)
+            together = (
+                tables_of.too_many(name, of, file.url, settings.max_levels)
+                for name, of in merged.items()
+            )
+            faults += [fault for fault in together if fault is not None]
+        return CheckedTable(rows, tuple(faults), tuple(itertools.chain(*names)), merged)
+
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what files say differently."""
+        faults = shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
+        faults += _equal_names(files, checked)
+        columns = [set(_columns(c)) for c in checked]
+        for file, found in zip(files[1:], columns[1:], strict=True):
+            if found != columns[0]:
+                odd = sorted(found ^ columns[0])
+                faults.append(
+                    Fault(
+                        file=file.url,
+                        expected=f"the columns of {files[0].url}",
+                        found=f"a difference in {', '.join(odd[:5])}",
+                        remedy="give all files the same columns",
+                    )
+                )
+        return faults
+
+    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what a fit lacks beyond what scoring needs."""
+        merged = tables_of.merge_levels([_columns(c) for c in checked])
+        if any(len(levels.counts) > 1 for levels in merged.values()):
+            return []
+        return [
+            Fault(
+                file=files[0].url if len(files) == 1 else f"{len(files)} files",
+                expected="at least one column with two categories",
+                found="none",
+                remedy="give a table whose columns vary",
+            )
+        ]
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: FeatureSettings
+    ) -> list[Part]:
+        """Cut the rows by number, once no column over all files has too many categories."""
+        rows = [c.rows for c in checked]
+        merged = tables_of.merge_levels([_columns(c) for c in checked])
+        source = f"{len(files)} files together"
+        found = (
+            tables_of.too_many(name, levels, source, settings.max_levels)
+            for name, levels in merged.items()
+        )
+        faults = [fault for fault in found if fault is not None]
+        if faults:
+            raise InputError(faults)
+        if settings.inference != "laplace":
+            return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+        _refuse_many_rows(sum(rows))
+        return partition.cut(files, rows, sum(rows), 1)
+
+    def ingest(self, part: Part, settings: FeatureSettings, place: RunPlace) -> Ingested:
+        """Store a partition's cells as text."""
+        return feature_coding.store_cells(part, settings, place)
+
+    def prepare(
+        self, parts: Sequence[Part], settings: FeatureSettings, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> Prepared:  # fmt: skip
+        """Settle the categories of every column, then code the cells of every partition."""
+        urls, warnings = feature_coding.code_parts(parts, settings, place, fitted, each)
+        return Prepared(tuple(urls), FeatureBatch, tuple(warnings))
+
+    def model(self, settings: FeatureSettings) -> Any:
+        """Return the model to fit."""
+        return feature_models.make(settings)
+
+    def score(
+        self, model: Any, q: Any, batch: FeatureBatch, local: Any, index: int, *,
+        settings: FeatureSettings, place: RunPlace, fitted: RunPlace | None,
+    ) -> FeatureSummary:  # fmt: skip
+        """Write the probability of every feature in every row, and of missing cells."""
+        columns = feature_coding.read_dictionary(place)
+        found = feature_models.apply(model, q, batch, local, settings)
+        ids = storage.read_table(feature_coding.work_url(place, "cells", index), [tables_of.ID])[
+            tables_of.ID
+        ]
+        arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
+        rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
+        storage.write_table(place.table("rows", index), rows)
+        storage.write_table(
+            place.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
+        )
+        weights = None
+        if index == 0:
+            fit = feature_models.read(model, q, settings)
+            weights = weight_table(fit, columns)
+            storage.write_table(
+                place.table("weights", 0), pa.table(weights, schema=FEATURE_WEIGHTS.arrow)
+            )
+        return FeatureSummary(
+            rows=batch.n_rows,
+            distinct=len(batch.count),
+            patterns=count_patterns(found.features > 0.5),
+            imputed=len(found.rows),
+            columns=tuple(columns) if index == 0 else (),
+            weights=weights,
+        )
+
+    def keep(
+        self, q: Any, settings: FeatureSettings, place: RunPlace, fitted: RunPlace | None
+    ) -> None:
+        """Keep the column dictionary: new rows are coded by it."""
+        data = storage.read_bytes(feature_coding.dictionary_url(place))
+        storage.write_bytes(feature_coding.kept_url(place), data)
+
+    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+        """Return the hyperparameters and the share of rows with each feature of the fit."""
+        found = feature_models.hyperparameters(model, q)
+        return [row for at in found for row in _global_rows(at)]
+
+    def report(
+        self, model: Any, q: Any, summaries: Sequence[FeatureSummary],
+        ingested: Sequence[Ingested], settings: FeatureSettings,
+    ) -> Findings:  # fmt: skip
+        """Say what was found."""
+        fit = feature_models.read(model, q, settings)
+        return report(model, q, fit, summaries, settings)
+
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw a table with known features."""
+        from flows.features.simulate import write_table
+
+        return write_table(target, rows, seed)
+
+
+def _equal_names(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    """List files of equal names whose rows would be named alike, after their file."""
+    first: dict[str, str] = {}
+    return [
+        Fault(
+            file=file.url,
+            column=tables_of.ID,
+            expected="names of rows, or a file name that no other file has",
+            found=f"none, and the file name of {before}",
+            remedy="add a column id, or give the files different names",
+        )
+        for file, found in zip(files, checked, strict=True)
+        if found.rows and not found.keys
+        and (before := first.setdefault(tables_of.file_name(file.url), file.url)) != file.url
+    ]  # fmt: skip
+
+
+def _columns(checked: Checked) -> Mapping[str, Levels]:
+    return checked.columns if isinstance(checked, CheckedTable) else {}
+
+
+def _refuse_many_rows(rows: int) -> None:
+    if rows <= LARGEST_LAPLACE:
+        return
+    raise InputError(
+        [
+            Fault(
+                file="settings",
+                column="inference",
+                expected=f"at most {LARGEST_LAPLACE:,} rows for the collapsed sampler (laplace)",
+                found=f"{rows:,}",
+                remedy="set inference to gibbs or variational",
+            )
+        ]
+    )
+
+
+def _global_rows(at: Hyperparameters) -> list[tuple[Any, ...]]:
+    sigma2, each = at.sigma2.tolist(), f"{at.prefix}fitted feature"
+    rows: list[tuple[Any, ...]] = [("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
+    if np.all(at.sigma2 == sigma2[0]):
+        rows.append(("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
+    else:
+        rows += [("sigma2", f"{each} {k}", v, None) for k, v in enumerate(sigma2)]
+    rows += [("share", f"{each} {k}", float(s), None) for k, s in enumerate(at.share)]
+    return rows
+
+
+FAMILY = FeaturesFamily()

@@ -1,0 +1,100 @@
+"""How the fit of the features went: which start was chosen, how chains agreed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from flows.report.page import Grid, Section
+from vbmodels.features.gibbs import GibbsIBP
+from vbmodels.features.polish import Polished
+from vbmodels.features.published.laplace_chain import LaplaceIBP
+from vbmodels.features.restarts import Restarts, StartsGlobal
+
+_GOOD_R_HAT = 1.1
+
+
+def fit_section(model: Any, q: Any, results: dict[str, Any]) -> tuple[list[Section], list[str]]:
+    """Return the section on the fit and its warnings; numbers go to ``results``."""
+    if isinstance(model, GibbsIBP):
+        section, told = _chains(model, q, results)
+        return [section], told
+    if isinstance(model, LaplaceIBP):
+        return [], [
+            "Features are those of the last draw of the collapsed sampler's one chain; their "
+            f"probabilities are shares of its {model.draws} draws after {model.warmup}. The trace "
+            "is log p(data, features), then the bound at these features."
+        ]
+    if isinstance(q, StartsGlobal) and len(q.bounds) > 1:
+        return [_starts(model, q, results)], []
+    return [], []
+
+
+def _starts(model: Restarts, q: StartsGlobal, results: dict[str, Any]) -> Section:
+    chosen = int(q.chosen) if q.chosen >= 0 else int(np.argmax(q.bounds))
+    kinds = [_kind(one) for one in model.models]
+    measured = bool(np.isfinite(q.yardstick).all())
+    results["starts"] = {
+        "kinds": kinds,
+        "bounds": q.bounds.tolist(),
+        "yardstick": q.yardstick.tolist() if measured else None,
+        "error": q.error.tolist() if measured else None,
+        "chosen": chosen + 1,
+    }
+    best = float(q.yardstick[chosen])
+    rows = [
+        (
+            i + 1,
+            kinds[i],
+            f"{q.yardstick[i]:,.1f} ± {q.error[i]:.1f}" if measured else "",
+            f"{q.yardstick[i] - best:,.1f}" if measured else "",
+            f"{q.bounds[i]:,.1f}",
+            "chosen" if i == chosen else "stopped",
+        )
+        for i in np.argsort(-(q.yardstick if measured else q.bounds), kind="stable").tolist()
+    ]
+    columns = ("start", "kind", "yardstick (nats)", "behind", "own bound", "")
+    return Section(
+        "Starts",
+        "Bounds of different kinds do not compare. The yardstick is the true bound by Monte "
+        "Carlo, with its error, when the starts were last looked at; the start with the highest "
+        "went on alone. Own bounds are those of the last sweep that the start made.",
+        (),
+        (Grid(columns, rows),),
+    )
+
+
+def _kind(model: Any) -> str:
+    if isinstance(model, Polished):
+        return "text's bound, polished"
+    return "annealed Polya-Gamma" if model.anneal else "plain Polya-Gamma"
+
+
+def _chains(model: GibbsIBP, q: Any, results: dict[str, Any]) -> tuple[Section, list[str]]:
+    warnings: list[str] = []
+    text = "Means over the draws that count."
+    rows: list[tuple[Any, ...]] = []
+    if model.chains > 1 and q.iteration > model.warmup + 3:
+        names, seen = model.diagnose(q)
+        results["diagnostics"] = {
+            name: {key: float(value[i]) for key, value in asdict(seen).items()}
+            for i, name in enumerate(names)
+        }
+        rows = [
+            (name.replace("_", " "), float(seen.mean[i]), float(seen.sd[i]), float(seen.r_hat[i]),
+             float(seen.ess_bulk[i]))
+            for i, name in enumerate(names)
+        ]  # fmt: skip
+        if float(np.max(seen.r_hat)) > _GOOD_R_HAT:
+            warnings.append(
+                f"The chains do not agree (largest R-hat {np.max(seen.r_hat):.2f}): raise warmup "
+                "and draws; averaged predictions still gain from several chains."
+            )
+    warnings.append(
+        "Features and weights are those of the chain with the highest likelihood; probabilities "
+        "of missing cells, alpha and sigma2 average all chains."
+    )
+    grid = Grid(("quantity", "mean", "sd", "R-hat", "effective draws"), rows)
+    return Section("Chains", text, (), (grid,) if rows else ()), warnings

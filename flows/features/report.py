@@ -1,0 +1,168 @@
+"""What the features report says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from flows.features.fit_sections import fit_section
+from flows.features.sections import column_section, occurrence_sections, profile_sections
+from flows.features.settings import FeatureSettings
+from flows.report.page import Findings
+from vbmodels.core.state import FloatArray
+from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
+
+MOST_PATTERNS = 20
+
+
+class Fit(Protocol):
+    """What the report needs of a fit: the reported features and their weights."""
+
+    chosen: Selection
+    mean: FloatArray
+    covariance: FloatArray
+    alpha: float
+    sigma2: float
+    n_rows: float
+
+
+class Categories(Protocol):
+    """A column: its name, its categories, how often each occurs, and its missing cells."""
+
+    name: str
+    levels: tuple[str, ...]
+    counts: tuple[int, ...]
+    missing: int
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """What one partition adds to the report; the first one brings the columns too."""
+
+    rows: int
+    distinct: int
+    patterns: Patterns
+    imputed: int
+    columns: tuple[Any, ...] = ()
+    weights: dict[str, list[Any]] | None = None
+
+
+def weight_table(fit: Fit, columns: Sequence[Categories]) -> dict[str, list[Any]]:
+    """Return the table of weights, column by column of the schema."""
+    levels = np.array([len(c.levels) for c in columns])
+    sd = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
+    table: dict[str, list[Any]] = {
+        name: [] for name in ("column", "category", "feature", "mean", "sd", "probability", "ratio")
+    }
+    for k in range(fit.mean.shape[1]):
+        profiles = profile(fit.mean, fit.covariance, levels, [k - 1] if k else [])
+        unit = 0
+        for column, p in zip(columns, profiles, strict=True):
+            shares = np.array(column.counts) / sum(column.counts)
+            for r, category in enumerate(column.levels):
+                known = None if r == 0 else unit + r - 1
+                row = (
+                    column.name,
+                    category,
+                    k,
+                    None if known is None else float(fit.mean[known, k]),
+                    None if known is None else float(sd[known, k]),
+                    float(p[r]),
+                    float(p[r] / shares[r]),
+                )
+                for values, value in zip(table.values(), row, strict=True):
+                    values.append(value)
+            unit += len(column.levels) - 1
+    return table
+
+
+def report(
+    model: Any, q: Any, fit: Fit, summaries: Sequence[FeatureSummary], settings: FeatureSettings
+) -> Findings:
+    """Say what was found in all partitions."""
+    found = occurrence(merge_patterns([s.patterns for s in summaries]), MOST_PATTERNS)
+    columns = next(s.columns for s in summaries if s.columns)
+    weights = next(s.weights for s in summaries if s.weights is not None)
+    rows = sum(s.rows for s in summaries)
+    imputed = sum(s.imputed for s in summaries)
+    n = len(fit.chosen.index)
+    flips = [k + 1 for k, flipped in enumerate(fit.chosen.flipped) if flipped]
+    results: dict[str, Any] = {
+        "rows": rows,
+        "distinct_rows": sum(s.distinct for s in summaries),
+        "features": n,
+        "flipped": flips,
+        "absorbed": fit.chosen.absorbed.tolist(),
+        "unused": fit.chosen.unused.tolist(),
+        "alpha": fit.alpha,
+        "sigma2": fit.sigma2,
+        "imputed_cells": imputed,
+        "prevalence": found.total.tolist(),
+        "single": found.single.tolist(),
+        "none": found.none,
+        "joint": found.joint.tolist(),
+        "patterns": [
+            {"features": [k + 1 for k in on], "rows": count} for on, count in found.frequent
+        ],
+        "columns": [_dictionary(c) for c in columns],
+    }
+    warnings = _flip_warnings(fit.chosen, flips, settings)
+    if n == 0:
+        warnings.append(_none_kept(rows, settings))
+    sections = [*occurrence_sections(found, fit.chosen), *profile_sections(weights, n)]
+    fitted, told = fit_section(model, q, results)
+    sections += [*fitted, column_section(columns)]
+    warnings += told
+    headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} rows and {len(columns)} columns" + (
+        f"; {imputed:,} missing cells filled" if imputed else ""
+    )
+    top = [
+        {"feature": k + 1, "share": f"{found.total[k]:.1%}", "raises": _raised(weights, k + 1)}
+        for k in range(n)
+    ]
+    return Findings(headline, sections, results, tuple(warnings), top)
+
+
+def _dictionary(column: Any) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "levels": dict(zip(column.levels, column.counts, strict=True)),
+        "missing": column.missing,
+    }
+
+
+def _none_kept(rows: int, settings: FeatureSettings) -> str:
+    """Say what a fit without features means, and what to try where rows are few."""
+    text = f"No feature is kept: these {rows:,} rows do not say more than each column's shares."
+    if settings.inference != "variational":
+        return text
+    return (
+        f"{text} That is what the search found, not a proof that there is none: it can miss "
+        f"features that the same bound would prefer. Try another n_features than "
+        f"{settings.n_features} or another seed, or inference=gibbs."
+    )
+
+
+def _flip_warnings(chosen: Selection, flips: Sequence[int], settings: FeatureSettings) -> list[str]:
+    warnings = []
+    if flips:
+        named = ", ".join(str(k) for k in flips)
+        warnings.append(
+            f"Features reported as their complements, as more than {settings.flip_above:.0%} of "
+            f"the rows have them: {named}."
+        )
+    if len(chosen.absorbed):
+        warnings.append(
+            f"{len(chosen.absorbed)} fitted features that nearly every row has were added to the "
+            "biases."
+        )
+    return warnings
+
+
+def _raised(weights: dict[str, list[Any]], k: int) -> str:
+    rows = [r for r in zip(*weights.values(), strict=True) if r[2] == k and r[3] is not None]
+    rows.sort(key=lambda row: -row[3])
+    return ", ".join(f"{row[0]} = {row[1]}" for row in rows[:4])

@@ -1,0 +1,55 @@
+"""Tables of latent features."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from flows.data.table import TEXT, Column, Table
+
+FEATURE_WEIGHTS = Table(
+    "weights",
+    "What each reported feature does to each category.",
+    (
+        Column("column", TEXT, "column of the input"),
+        Column("category", TEXT, "category, in the order of how often they occur"),
+        Column("feature", pa.int32(), "number of the feature; 0 is none of them (the bias)"),
+        Column(
+            "mean",
+            pa.float64(),
+            "posterior mean of its weight on the log-odds of this or a rarer category against the "
+            "category before; null for the most frequent category",
+            nullable=True,
+        ),
+        Column("sd", pa.float64(), "its posterior standard deviation", nullable=True),
+        Column("probability", pa.float64(), "of the category when only this feature is active"),
+        Column("ratio", pa.float64(), "that probability over the share of all rows"),
+    ),
+)
+
+
+IMPUTED = Table(
+    "imputed",
+    "Every missing cell with the probability of each category.",
+    (
+        Column("id", TEXT, "name of the row"),
+        Column("column", TEXT, "column of the input"),
+        Column("category", TEXT, "category"),
+        Column("probability", pa.float64(), "probability of the category"),
+        Column("best", pa.bool_(), "whether it is the most probable one"),
+    ),
+)
+
+
+def feature_rows(n_features: int) -> Table:
+    """Return the table of rows with one probability a feature."""
+    return Table(
+        "rows",
+        "Every row with the probability of each reported feature.",
+        (
+            Column("id", TEXT, "name of the row"),
+            *(
+                Column(f"feature_{k + 1}", pa.float64(), f"probability of feature {k + 1}")
+                for k in range(n_features)
+            ),
+        ),
+    )

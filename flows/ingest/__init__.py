@@ -1,1 +1,0 @@
-"""Ingest: from input tables to partitions of arrays, one module a kind of input."""

@@ -1,0 +1,366 @@
+"""Documents to candidate words, counts, and the arrays that keyword models observe.
+
+Three plain steps, each on one partition (a table of documents) unless said otherwise:
+`prepare` reads the documents; `counts.reduce_counts` adds the partitions' counts, once;
+`build` makes the graphs and features with the corpus counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.keywords.counts import CorpusCounts, count_terms, fold_of
+from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions, pos_code, tokenise
+from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.features import POS_GROUPS, build_batch
+from vbmodels.keywords.graph import DAMPING, WINDOW
+
+MAX_NAMED = 100
+"""Documents that a report names for each reason; all are counted."""
+
+WORDS = pa.schema(
+    [
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("term", pa.string(), nullable=False),
+        pa.field("stem", pa.string(), nullable=False),
+        pa.field("observed", pa.bool_(), nullable=False),
+    ]
+)
+"""One row a candidate word, in the order of the rows of `KeywordBatch`."""
+
+_PHRASE = re.compile("A*N+")
+_PHRASE_LETTER = {
+    code: "A" if name == "adjective" else "N" if "noun" in name else "-"
+    for code, name in enumerate(POS_GROUPS)
+} | {OTHER: "-", UNKNOWN: "-"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """How many there were, and the first of them by name."""
+
+    count: int = 0
+    names: tuple[str, ...] = ()
+
+    def __add__(self, other: Told) -> Told:
+        return Told(self.count + other.count, (self.names + other.names)[:MAX_NAMED])
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was read and what could not be used; reports of partitions add.
+
+    Parameters
+    ----------
+    documents, tokens, words, observed
+        Documents read, their tokens, their candidate words, and the observed among these.
+    without_words
+        Documents without any candidate word: no row of the result is theirs.
+    absent_keywords
+        Known keywords of which a word does not occur among the document's candidates, as
+        "doc_id: keyword (missing word: absent or too rare)". An absent word does not occur
+        as a noun, adjective or verb; a rare one occurs fewer than ``min_count`` times. The
+        keyword's other words count as observed.
+    shortened
+        Documents cut to ``max_words`` candidates, as "doc_id (candidates before)".
+    """
+
+    documents: int = 0
+    tokens: int = 0
+    words: int = 0
+    observed: int = 0
+    without_words: Told = field(default_factory=Told)
+    absent_keywords: Told = field(default_factory=Told)
+    shortened: Told = field(default_factory=Told)
+
+    def __add__(self, other: Report) -> Report:
+        return Report(
+            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A partition before the corpus is known.
+
+    Parameters
+    ----------
+    tokens
+        Its candidate words as arrays.
+    vocabulary
+        [V] its distinct stems, sorted; ``tokens.term`` counts in it.
+    words
+        Rows of `WORDS`.
+    counts
+        Its corpus counts; see `counts.COUNTS`.
+    report
+        What could not be used.
+    """
+
+    tokens: DocumentTokens
+    vocabulary: pa.Array
+    words: pa.Table
+    counts: pa.Table
+    report: Report
+
+
+@dataclass(frozen=True)
+class _Document:
+    """One document's candidate words [n] and their occurrences [t]."""
+
+    stems: list[str]
+    surfaces: list[str]
+    observed: list[bool]
+    complete: bool
+    n_tokens: int
+    words: list[int]  # [t] numbers in stems
+    occurrences: list[tuple[int, int, bool, int, int, bool, bool]]  # [t] see _COLUMNS
+
+
+_COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
+
+
+def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
+    """Read a partition of documents that `check.check_documents` found no fault in.
+
+    Parameters
+    ----------
+    documents
+        Columns ``doc_id``, ``text`` or ``tokens`` (with ``pos`` and ``sentence`` where
+        known), ``keywords``, ``complete``. Where a row has tokens its text is not read.
+    options
+        How text becomes words.
+    """
+    normalise = Normaliser(options)
+    report = Report()
+    kept: list[tuple[str, _Document]] = []
+    for row in _rows(documents):
+        document, told = _read(row, normalise, options)
+        report += told
+        if document.stems:
+            kept.append((row["doc_id"], document))
+    return _pack(kept, report)
+
+
+def build(
+    tokens: DocumentTokens,
+    vocabulary: pa.Array,
+    counts: CorpusCounts,
+    n_documents: int,
+    *,
+    window: int = WINDOW,
+    damping: float = DAMPING,
+    self_loops: bool = True,
+    break_at_sentences: bool = False,
+) -> KeywordBatch:
+    """Make the graphs and features of a partition; see `features.build_batch`.
+
+    Parameters
+    ----------
+    tokens, vocabulary
+        The partition, as `prepare` made them.
+    counts, n_documents
+        Counts and number of documents of the whole corpus.
+    """
+    documents, labels = counts.lookup(vocabulary)
+    return build_batch(
+        tokens,
+        documents,
+        labels,
+        n_documents,
+        counts.rates,
+        window=window,
+        damping=damping,
+        self_loops=self_loops,
+        break_at_sentences=break_at_sentences,
+    )
+
+
+def _rows(documents: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield the rows one at a time, in slices, so that few Python objects are alive."""
+    for batch in documents.to_batches(max_chunksize=256):
+        yield from batch.to_pylist()
+
+
+def _read(
+    row: dict[str, Any], normalise: Normaliser, options: TextOptions
+) -> tuple[_Document, Report]:
+    tagged = _tagged(row, options)
+    stems = [
+        None if code == OTHER else normalise(token)
+        for token, code in zip(tagged.tokens, tagged.pos, strict=True)
+    ]
+    counted = Counter(stem for stem in stems if stem is not None)
+    least = options.least(len(stems))
+    places = {stem: i for i, stem in enumerate(counted) if counted[stem] >= least}
+    known, absent = _observed(row, normalise, places, counted)
+    shortened = Told()
+    if len(places) > options.max_words:
+        shortened = Told(1, (f"{row['doc_id']} ({len(places)})",))
+        places = _most_frequent(places, counted, known, options.max_words)
+    numbers = {stem: i for i, stem in enumerate(places)}
+    document = _occurrences(tagged, stems, numbers, known, bool(row.get("complete")))
+    return document, Report(
+        documents=1,
+        tokens=len(stems),
+        words=len(numbers),
+        observed=sum(document.observed),
+        without_words=Told() if numbers else Told(1, (row["doc_id"],)),
+        absent_keywords=absent,
+        shortened=shortened,
+    )
+
+
+def _tagged(row: dict[str, Any], options: TextOptions) -> Tagged:
+    tokens = row.get("tokens")
+    if tokens is None:
+        return tokenise(row.get("text") or "", options)
+    pos = row.get("pos")
+    codes = [UNKNOWN] * len(tokens) if pos is None else [pos_code(tag) for tag in pos]
+    return Tagged(tokens, codes, row.get("sentence"))
+
+
+def _observed(
+    row: dict[str, Any], normalise: Normaliser, places: dict[str, int], counted: Counter[str | None]
+) -> tuple[set[str], Told]:
+    """Stems of the known keywords' words that are candidates, and the keywords that lack one."""
+    known: set[str] = set()
+    absent = []
+    for keyword in row.get("keywords") or ():
+        found, missing = normalise.keyword(keyword, places)
+        known.update(found)
+        if missing:
+            reasons = (
+                f"{word}: {'too rare' if normalise(word) in counted else 'absent'}"
+                for word in missing
+            )
+            absent.append(f"{row['doc_id']}: {keyword} ({', '.join(reasons)})")
+    return known, Told(len(absent), tuple(absent[:MAX_NAMED]))
+
+
+def _most_frequent(
+    places: dict[str, int], counted: Counter[str | None], known: set[str], most: int
+) -> dict[str, int]:
+    """Keep the observed and the most frequent words, of equal ones the earlier, in order."""
+    ranked = sorted(places, key=lambda stem: (stem not in known, -counted[stem], places[stem]))
+    chosen = set(ranked[: max(most, len(known))])
+    return {stem: place for stem, place in places.items() if stem in chosen}
+
+
+def _occurrences(
+    tagged: Tagged,
+    stems: list[str | None],
+    numbers: dict[str, int],
+    known: set[str],
+    complete: bool,
+) -> _Document:
+    """Gather where and how every candidate word occurs."""
+    sentence = tagged.sentence
+    phrase = _phrases(tagged)
+    title = sentence[0] if sentence else None
+    words, occurrences = [], []
+    forms: list[Counter[str]] = [Counter() for _ in numbers]
+    for place, stem in enumerate(stems):
+        word = numbers.get(stem) if stem is not None else None
+        if word is None:
+            continue
+        token = tagged.tokens[place]
+        upper = len(token) > 1 and token.isupper()
+        begins = place == 0 or (sentence is not None and sentence[place] != sentence[place - 1])
+        capital = not begins and token[0].isupper()
+        words.append(word)
+        forms[word][token if upper or capital else token.lower()] += 1
+        where = UNKNOWN if sentence is None else sentence[place]
+        in_title = sentence is not None and where == title
+        code = tagged.pos[place]
+        occurrences.append((place, where, in_title, code, phrase[place], capital, upper))
+    return _Document(
+        stems=list(numbers),
+        surfaces=[form.most_common(1)[0][0] for form in forms],
+        observed=[stem in known for stem in numbers],
+        complete=complete,
+        n_tokens=len(stems),
+        words=words,
+        occurrences=occurrences,
+    )
+
+
+def _phrases(tagged: Tagged) -> list[int]:
+    """Length of the noun phrase (adjectives, then nouns, in one sentence) at each token."""
+    length = [0] * len(tagged.tokens)
+    if UNKNOWN in tagged.pos:
+        return length
+    letters = "".join(map(_PHRASE_LETTER.__getitem__, tagged.pos))
+    for start, end in _sentences(tagged):
+        for found in _PHRASE.finditer(letters, start, end):
+            size = found.end() - found.start()
+            length[found.start() : found.end()] = [size] * size
+    return length
+
+
+def _sentences(tagged: Tagged) -> Iterable[tuple[int, int]]:
+    """First and last-but-one token of each sentence."""
+    n, sentence = len(tagged.tokens), tagged.sentence
+    if sentence is None:
+        return [(0, n)]
+    cuts = [i for i in range(1, n) if sentence[i] != sentence[i - 1]]
+    return pairwise([0, *cuts, n])
+
+
+def _pack(kept: list[tuple[str, _Document]], report: Report) -> Prepared:
+    """Lay the documents end to end."""
+    documents = [document for _, document in kept]
+    sizes = np.array([len(document.stems) for document in documents], np.int64)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    folds = np.array([fold_of(doc_id) for doc_id, _ in kept], np.int64)
+    stems = [stem for document in documents for stem in document.stems]
+    surfaces = [surface for document in documents for surface in document.surfaces]
+    vocabulary, term = np.unique(np.array(stems, dtype=object), return_inverse=True)
+    observed = np.array([flag for document in documents for flag in document.observed], bool)
+    occurrences = [row for document in documents for row in document.occurrences]
+    columns = dict(
+        zip(_COLUMNS, np.array(occurrences, np.int64).reshape(-1, len(_COLUMNS)).T, strict=True)
+    )
+    word = [
+        np.array(document.words, np.int64) + start
+        for document, start in zip(documents, offsets, strict=False)
+    ]
+    words = pa.table(
+        [
+            pa.array(
+                np.repeat(np.array([doc_id for doc_id, _ in kept], object), sizes), pa.string()
+            ),
+            pa.array(surfaces, pa.string()),
+            pa.array(stems, pa.string()),
+            pa.array(observed),
+        ],
+        schema=WORDS,
+    )
+    tokens = DocumentTokens(
+        term=term.astype(np.int64),
+        y=observed,
+        offsets=offsets,
+        fold=folds,
+        complete=np.array([document.complete for document in documents], bool),
+        n_tokens=np.array([document.n_tokens for document in documents], np.int64),
+        length=np.array([len(surface) for surface in surfaces], np.int64),
+        hyphen=np.array(["-" in surface for surface in surfaces], bool),
+        word=np.concatenate(word) if word else np.zeros(0, np.int64),
+        position=columns["position"].copy(),
+        sentence=columns["sentence"].copy(),
+        title=columns["title"].astype(bool),
+        pos=columns["pos"].copy(),
+        phrase=columns["phrase"].copy(),
+        capital=columns["capital"].astype(bool),
+        upper=columns["upper"].astype(bool),
+    )
+    counts = count_terms(words["stem"], np.repeat(folds, sizes), words["observed"])
+    return Prepared(tokens, pa.array(vocabulary, pa.string()), words, counts, report)

@@ -1,0 +1,333 @@
+"""Keywords: from documents with a few known keywords to a probability for every other word."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import json_files, partition, storage
+from flows.data.names import shared_names
+from flows.data.partition import Part
+from flows.data.runs import Dropped, RunPlace
+from flows.data.slabs import slabs
+from flows.data.states import read_state
+from flows.data.storage import InputFile
+from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.faults import Fault, InputError, RunError
+from flows.keywords import documents as documents_of
+from flows.keywords.check import KNOWN_TAGS, check_documents, joined_documents
+from flows.keywords.counts import CorpusCounts, reduce_counts
+from flows.keywords.gold import gold_labels
+from flows.keywords.models import corpus_model, document_model, sample
+from flows.keywords.report import KeywordSummary, report, summarise
+from flows.keywords.schema import DOCUMENTS, KEYWORDS
+from flows.keywords.settings import KeywordSettings
+from flows.keywords.text import TextOptions
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import BoolArray, FloatArray, to_bytes
+from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
+from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, select_share, word_ranks
+
+SCORES = ("ss", "textrank")
+DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
+
+
+class AboutCounts(json_files.Form):
+    """The contents of ``corpus/about.json``; see `flows.keywords.counts.CorpusCounts`."""
+
+    n_documents: int
+    least_documents: int
+    n_pruned: int
+    totals: list[list[int]]
+    terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
+
+
+class Keywords:
+    """The keywords family; see `flows.family.Family`."""
+
+    name = "keywords"
+    suffixes = (".parquet",)
+    settings = KeywordSettings
+
+    def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
+        """List the faults of one file of documents."""
+        try:
+            _text_options(settings)
+        except InputError as error:
+            wrong = error.faults
+        else:
+            wrong = ()
+        rows, faults, names = 0, [], []
+        for first, table in slabs(file.url):
+            rows += table.num_rows
+            faults.append((first, check_documents(table, file.url)))
+            if all(f.row is not None or f.expected == KNOWN_TAGS for f in faults[-1][1]):
+                names.append([name or "" for name in table["doc_id"].to_pylist()])
+        found = (*wrong, *joined_documents(faults, names, file.url))
+        return Checked(rows, found, () if found else tuple(itertools.chain(*names)))
+
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List document names that two files share."""
+        return shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
+    ) -> list[Part]:
+        """Cut the documents by number."""
+        rows = [c.rows for c in checked]
+        # The corpus sampler moves all documents in turn: it has one partition.
+        partitions = 1 if settings.sampled and settings.model == "pooled" else settings.partitions
+        return partition.cut(files, rows, settings.rows_per_partition, partitions)
+
+    def ingest(self, part: Part, settings: KeywordSettings, place: RunPlace) -> Ingested:
+        """Turn a partition's documents into candidate words and their counts."""
+        documents = partition.read(part, None, DOCUMENTS.arrow)
+        options = _text_options(settings)
+        prepared = documents_of.prepare(documents, options)
+        gold = gold_labels(documents, prepared.words, options)
+        words = prepared.words.append_column("gold", gold)
+        vocabulary = pa.table({"stem": prepared.vocabulary})
+        storage.write_bytes(_work(place, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
+        storage.write_table(_work(place, "words", part.index), words)
+        storage.write_table(_work(place, "vocabulary", part.index), vocabulary)
+        storage.write_table(_work(place, "counts", part.index), prepared.counts)
+        told = prepared.report
+        return Ingested(
+            rows_read=told.documents,
+            rows_kept=told.documents - told.without_words.count,
+            dropped=(
+                _dropped("document without a candidate word", told.without_words),
+                _dropped(
+                    "known keyword with a word that is no candidate of its document",
+                    told.absent_keywords,
+                ),
+                _dropped(
+                    f"document cut to its {settings.max_words} most frequent words",
+                    told.shortened,
+                ),
+            ),
+            notes={"words": told.words, "observed": told.observed},
+        )
+
+    def prepare(
+        self, parts: Sequence[Part], settings: KeywordSettings, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> Prepared:  # fmt: skip
+        """Add the corpus counts, then make graphs and features of every partition."""
+        if fitted is not None and settings.sampled and settings.model == "pooled":
+            raise RunError(
+                "a pooled run by sampling keeps no posterior for new documents; fit it with "
+                "inference vi"
+            )
+        if fitted is None:
+            counts = reduce_counts(
+                [storage.read_table(_work(place, "counts", part.index)) for part in parts]
+            )
+            n_documents = sum(_tokens(place, part.index).offsets.size - 1 for part in parts)
+            _write_counts(_corpus(place, None), counts, n_documents)
+        corpus = _corpus(place, fitted)
+        urls = each(_build, [part.index for part in parts], settings, place, corpus)
+        warning = _read_counts(corpus)[0].warning
+        warnings = (warning,) if warning else ()
+        return Prepared(tuple(urls), KeywordBatch, warnings, of_parts=True)
+
+    def model(self, settings: KeywordSettings) -> Any:
+        """Return the corpus model, the per-document model, or nothing for plain scores."""
+        if settings.model in SCORES or settings.sampled:
+            return None
+        return corpus_model(settings) if settings.model == "pooled" else document_model(settings)
+
+    def score(
+        self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
+        settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None,
+    ) -> KeywordSummary:  # fmt: skip
+        """Write the probability, selection and rank of every candidate word."""
+        r_hat = None
+        if settings.sampled:
+            r, r_hat = sample(settings, batch, index)
+        else:
+            r = _probabilities(model, q, batch, local, settings, fitted is not None)
+        if settings.model in SCORES:
+            share = settings.keyword_rate or DEFAULT_SHARE
+            selected = select_share(r, batch.y, batch.offsets, share)
+            ranked = np.where(batch.y, np.inf, r)
+        else:
+            selected = _select(r, batch, settings)
+            ranked = r
+        words = storage.read_table(_work(place, "words", index))
+        table = pa.table(
+            [
+                words["doc_id"],
+                words["term"],
+                pa.array(r),
+                pa.array(batch.y),
+                pa.array(selected),
+                pa.array(word_ranks(ranked, batch.offsets), pa.int32()),
+            ],
+            schema=KEYWORDS.arrow,
+        )
+        storage.write_table(place.table("keywords", index), table)
+        return summarise(table, words["gold"], batch.offsets, r_hat)
+
+    def keep(
+        self, q: Any, settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None
+    ) -> None:
+        """Keep the corpus counts: new documents take their features from them."""
+        counts, n_documents = _read_counts(_corpus(place, fitted))
+        _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
+
+    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+        """Return the coefficients of the corpus model; the others have no global parameters."""
+        if not isinstance(model, PooledVBSS):
+            return []
+        return [("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
+
+    def report(
+        self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
+        ingested: Sequence[Ingested], settings: KeywordSettings,
+    ) -> Findings:  # fmt: skip
+        """Say what was found."""
+        warnings: tuple[str, ...] = ()
+        results: dict[str, Any] = {}
+        rows = self.posterior(model, q)
+        if isinstance(model, PooledVBSS):
+            reasons = reliability(q, settings.keyword_rate is not None).reasons
+            warnings = tuple(
+                f"The false discovery rate is not reliable: {reason}." for reason in reasons
+            )
+            results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
+        coefficients = [(name, mean, sd) for _, name, mean, sd in rows if name != "intercept"]
+        return report(summaries, coefficients, settings, results, warnings)
+
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw documents with known truth."""
+        from flows.keywords.simulate import write_documents
+
+        return write_documents(target, rows, seed)
+
+
+def _text_options(settings: KeywordSettings) -> TextOptions:
+    return TextOptions(
+        language=settings.language,
+        stem=settings.stem,
+        stop_words=settings.stop_words,
+        tag=settings.tag,
+        min_count=settings.min_count,
+        max_words=settings.max_words,
+    )
+
+
+def _corpus(place: RunPlace, fitted: RunPlace | None) -> str:
+    """Where the corpus counts are: with the fitted run, or with this one as it goes."""
+    if fitted is None:
+        return storage.join(place.work, "corpus")
+    return storage.join(fitted.root, "posterior", "corpus")
+
+
+def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+
+
+def _tokens(place: RunPlace, index: int) -> DocumentTokens:
+    url = _work(place, "tokens", index, "npz")
+    return read_state(url, DocumentTokens)
+
+
+def _dropped(reason: str, told: documents_of.Told) -> Dropped:
+    return Dropped(reason=reason, count=told.count, examples=list(told.names))
+
+
+def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) -> str:
+    counts, n_documents = _read_counts(corpus)
+    vocabulary = storage.read_table(_work(place, "vocabulary", index))["stem"].combine_chunks()
+    batch = documents_of.build(
+        _tokens(place, index),
+        vocabulary,
+        counts,
+        n_documents,
+        window=settings.window,
+        damping=settings.damping,
+        self_loops=settings.self_loops,
+    )
+    url = _work(place, "partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(batch))
+    return url
+
+
+def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
+    terms = storage.table_bytes(counts.terms)
+    storage.write_bytes(storage.join(folder, "terms.parquet"), terms)
+    about = AboutCounts(
+        terms_sha256=_digest(terms),
+        n_documents=n_documents,
+        least_documents=counts.least_documents,
+        n_pruned=counts.n_pruned,
+        totals=counts.totals.tolist(),
+    )
+    json_files.write(storage.join(folder, "about.json"), about)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
+    urls = storage.join(folder, "about.json"), storage.join(folder, "terms.parquet")
+    # Kept by version: a long-lived process may meet the same run again with other documents.
+    return _counts_of(*urls, *(storage.fingerprint_of(url) for url in urls))
+
+
+@lru_cache(maxsize=1)
+def _counts_of(
+    about_url: str, terms_url: str, about_version: str, terms_version: str
+) -> tuple[CorpusCounts, int]:
+    about = json_files.read(about_url, AboutCounts)
+    if about.terms_sha256 is not None and about.terms_sha256 != _digest(
+        storage.read_bytes(terms_url)
+    ):
+        raise storage.DamagedError(
+            f"{terms_url} is damaged: it is not what {about_url} says", terms_url
+        )
+    counts = CorpusCounts(
+        terms=storage.read_table(terms_url),
+        least_documents=about.least_documents,
+        n_pruned=about.n_pruned,
+        totals=np.array(about.totals, dtype=np.int64),
+    )
+    return counts, about.n_documents
+
+
+def _select(r: FloatArray, batch: KeywordBatch, settings: KeywordSettings) -> BoolArray:
+    select = select_by_fdr if settings.fdr_scope == "all" else select_new_by_fdr
+    return select(r, batch.y, batch.offsets, settings.fdr)
+
+
+def _probabilities(
+    model: Any, q: Any, batch: KeywordBatch, local: Any, settings: KeywordSettings, new: bool
+) -> FloatArray:
+    if settings.model in SCORES:
+        score = textrank if settings.model == "textrank" else None
+        values = [
+            score(a, settings.damping) if score else ss(a, y, settings.damping)
+            for y, a in batch.documents()
+        ]
+        return np.concatenate(values) if values else np.zeros(0)
+    if new and isinstance(model, PooledVBSS):
+        return model.predict(q, batch)
+    if new:
+        fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
+        (local,) = fitted.reduce.local_states(fitted.iterations - 1)
+    probabilities: FloatArray = model.probabilities(q, batch, local)
+    return probabilities
+
+
+FAMILY = Keywords()

@@ -1,0 +1,55 @@
+"""The models and samplers that the keywords settings ask for."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from flows.keywords.settings import KeywordSettings
+from vbmodels.core.state import FloatArray
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.pooled_gibbs import pooled_gibbs
+from vbmodels.keywords.published.bss import BSS
+from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.published.documents_gibbs import Sampler, sample_documents
+from vbmodels.keywords.published.gibbs import gibbs
+from vbmodels.keywords.published.vbss import VBSS, Form
+
+
+def corpus_model(settings: KeywordSettings) -> PooledVBSS:
+    """Return the pooled model."""
+    return PooledVBSS(
+        keyword_rate=settings.keyword_rate, document_precision=settings.document_precision
+    )
+
+
+def document_model(settings: KeywordSettings) -> VBSS:
+    """Return VBSS per document."""
+    return VBSS(
+        form=cast(Form, settings.model),
+        per_word=settings.per_word,
+        damping=settings.damping,
+        tau=settings.tau,
+        var_a=settings.var_a,
+        var_b=settings.var_b,
+        max_words=settings.max_words,
+    )
+
+
+def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
+    """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
+    rng = np.random.default_rng([settings.seed, index])
+    size = {"chains": settings.chains, "draws": settings.draws, "warmup": settings.warmup}
+    if settings.model == "pooled":
+        found = pooled_gibbs(corpus_model(settings), batch, rng, **size)
+        return found.keyword, found.diagnose().largest_r_hat
+    sampler: Sampler
+    if settings.model == "bss":
+        sampler = partial(bss, model=BSS(damping=settings.damping), **size)
+    else:
+        sampler = partial(gibbs, model=document_model(settings), **size)
+    r, r_hat = sample_documents(batch, sampler, rng)
+    return r, float(r_hat.max(initial=1.0))

@@ -1,0 +1,236 @@
+"""What the keywords report says, from small summaries of the partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sklearn.metrics import precision_recall_fscore_support
+
+from flows.keywords.settings import KeywordSettings
+from flows.report import plots
+from flows.report.page import Findings, Grid, Section
+from vbmodels.core.state import IntArray
+
+MOST_TERMS = 5000  # carried from each partition
+MOST_DOCUMENTS = 40  # shown
+BINS = 40
+MOST_R_HAT = 1.05
+
+
+@dataclass(frozen=True)
+class Example:
+    """One document's known and found keywords."""
+
+    doc_id: str
+    known: tuple[str, ...]
+    found: tuple[tuple[str, float], ...]  # with their probabilities, best first
+
+
+@dataclass(frozen=True)
+class KeywordSummary:
+    """What one partition adds to the report.
+
+    Attributes
+    ----------
+    histogram
+        [BINS] words that were not observed, by probability.
+    confusion
+        [4] new words with known truth: true and selected, true and not selected, false and
+        selected, neither.
+    expected_false
+        Of the new selected words, how many the model expects to be no keywords.
+    """
+
+    documents: int
+    words: int
+    observed: int
+    selected: int
+    expected_false: float
+    terms: Counter[str]
+    histogram: IntArray
+    confusion: IntArray
+    examples: tuple[Example, ...]
+    r_hat: float | None
+
+
+def summarise(
+    table: pa.Table, gold: pa.ChunkedArray, offsets: IntArray, r_hat: float | None
+) -> KeywordSummary:
+    """Summarise one partition's rows of the keywords table, and its sampler if there was one."""
+    probability = table["probability"].to_numpy()
+    observed, selected = (np.asarray(table[name].to_pylist(), bool) for name in
+                          ("observed", "selected"))  # fmt: skip
+    found = selected & ~observed
+    terms = table["term"].to_pylist()
+    # The words that the user gave prove nothing of what was found.
+    known = np.array([value is not None for value in gold.to_pylist()], bool) & ~observed
+    true = np.array([value is True for value in gold.to_pylist()], bool)
+    confusion = [
+        int(np.sum(known & (true == t) & (selected == s))) for t in (True, False)
+        for s in (True, False)
+    ]  # fmt: skip
+    return KeywordSummary(
+        documents=len(offsets) - 1,
+        words=len(terms),
+        observed=int(observed.sum()),
+        selected=int(selected.sum()),
+        expected_false=float(np.sum(1.0 - probability[found])),
+        terms=Counter(
+            dict(Counter(terms[i] for i in np.flatnonzero(found)).most_common(MOST_TERMS))
+        ),
+        histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
+        confusion=np.array(confusion, np.int64),
+        examples=_examples(table, offsets, probability, observed, found),
+        r_hat=r_hat,
+    )
+
+
+def _examples(
+    table: pa.Table, offsets: IntArray, probability: Any, observed: Any, found: Any
+) -> tuple[Example, ...]:
+    """Take the documents with most known keywords, then in order."""
+    counts = np.add.reduceat(observed.astype(int), offsets[:-1]) if len(observed) else []
+    chosen = sorted(np.argsort(-np.asarray(counts), kind="stable")[:MOST_DOCUMENTS])
+    terms, doc_ids = table["term"].to_pylist(), table["doc_id"].to_pylist()
+    examples = []
+    for d in chosen:
+        rows = np.arange(offsets[d], offsets[d + 1])
+        best = sorted(rows[found[rows]], key=lambda i: -probability[i])
+        examples.append(
+            Example(
+                doc_id=doc_ids[rows[0]],
+                known=tuple(terms[i] for i in rows[observed[rows]]),
+                found=tuple((terms[i], float(probability[i])) for i in best),
+            )
+        )
+    return tuple(examples)
+
+
+def report(
+    summaries: Sequence[KeywordSummary],
+    coefficients: Sequence[tuple[str, float, float]],
+    settings: KeywordSettings,
+    results: dict[str, Any],
+    warnings: tuple[str, ...],
+) -> Findings:
+    """Say what was found in all partitions."""
+    documents = sum(s.documents for s in summaries)
+    found = sum(s.selected - s.observed for s in summaries)
+    words = sum(s.words for s in summaries)
+    terms: Counter[str] = sum((s.terms for s in summaries), Counter())
+    scores = settings.model in ("ss", "textrank")
+    examples = [e for s in summaries for e in s.examples]
+    examples = sorted(examples, key=lambda e: -min(len(e.known), 6) * (1 + min(len(e.found), 6)))
+    examples = examples[:MOST_DOCUMENTS]
+    headline = f"{found:,} new keywords in {documents:,} documents"
+    expected = None
+    if not scores:
+        results["expected_false"] = sum(s.expected_false for s in summaries)
+        if found:
+            expected = results["expected_false_share"] = results["expected_false"] / found
+            headline += f", of which the model expects {expected:.1%} to be false"
+        if settings.fdr_scope == "all" and found:
+            headline += f" (fdr {settings.fdr:g} is over known and new ones together)"
+    sections = [_documents(examples, scores)]
+    sections += _gold(summaries, results, expected)
+    sections.append(_frequent(terms))
+    if not scores:
+        sections.append(_histogram(summaries))
+    if coefficients:
+        sections.append(_coefficients(coefficients))
+    results.update(documents=documents, words=words, selected=sum(s.selected for s in summaries),
+                   observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
+    r_hats = [s.r_hat for s in summaries if s.r_hat is not None]
+    if r_hats:
+        worst = max(r_hats)
+        results["r_hat"] = worst if np.isfinite(worst) else None
+        if worst > MOST_R_HAT:
+            warnings += (
+                f"The sampler's chains disagree (largest R-hat {worst:.3f}, expected at "
+                f"most {MOST_R_HAT}); raise draws and warmup.",
+            )
+    top = [
+        {"document": e.doc_id, "known": ", ".join(e.known), "found": _listed(e, scores)}
+        for e in examples[:20]
+    ]
+    return Findings(headline, sections, results, warnings, top)
+
+
+def _listed(example: Example, scores: bool) -> str:
+    return ", ".join(f"{term} {'' if scores else f'{p:.2f}'}".strip() for term, p in example.found)
+
+
+def _documents(examples: Sequence[Example], scores: bool) -> Section:
+    rows = [(e.doc_id, ", ".join(e.known), _listed(e, scores)) for e in examples]
+    text = (
+        "Documents with many known and found keywords. All documents stand in the table keywords/."
+        if scores
+        else "Documents with many known and found keywords; behind each word found stands its "
+        "probability. All documents stand in the table keywords/."
+    )
+    return Section("Keywords by document", text, (), (Grid(("document", "known", "found"), rows),))
+
+
+def _gold(
+    summaries: Sequence[KeywordSummary], results: dict[str, Any], expected: float | None
+) -> list[Section]:
+    """Precision, recall and F of the new words where the input came with true keywords."""
+    confusion = sum((s.confusion for s in summaries), np.zeros(4, np.int64))
+    if not confusion.sum():
+        return []
+    precision, recall, f, _ = precision_recall_fscore_support(
+        [1, 1, 0, 0], [1, 0, 1, 0], sample_weight=confusion, average="binary", zero_division=0.0
+    )
+    results.update(precision=float(precision), recall=float(recall), f=float(f))
+    row = [float(precision), float(recall), float(f), float(1.0 - precision)]
+    columns = ["precision", "recall", "F", "realised false share"]
+    if expected is not None:
+        row.append(expected)
+        columns.append("expected false share")
+    return [
+        Section(
+            "Against the true keywords",
+            "Over the new words of the documents whose true keywords were given; known keywords "
+            "of the input are left out.",
+            (),
+            (Grid(tuple(columns), [tuple(row)]),),
+        )
+    ]
+
+
+def _frequent(terms: Counter[str]) -> Section:
+    most = terms.most_common(25)
+    plot = plots.bars([t for t, _ in most], [n for _, n in most], "documents", "Frequent keywords")
+    return Section(
+        "Most frequent new keywords",
+        "In how many documents each was found.",
+        (plot,) if most else (),
+    )
+
+
+def _histogram(summaries: Sequence[KeywordSummary]) -> Section:
+    counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
+    centres = np.repeat((np.arange(BINS) + 0.5) / BINS, np.minimum(counts, 10**6))
+    plot = plots.histogram(centres, "probability", "words", "Probabilities", BINS)
+    return Section("Probabilities of the words that were not known", "", (plot,))
+
+
+def _coefficients(coefficients: Sequence[tuple[str, float, float]]) -> Section:
+    used = [row for row in coefficients if row[1] != 0.0]
+    ordered = sorted(used, key=lambda row: -abs(row[1]))
+    labels, mean, sd = zip(*ordered, strict=True) if ordered else ((), (), ())
+    plot = plots.intervals(
+        [label.replace("_", " ") for label in labels], mean, sd, "coefficient (per sd of the "
+        "feature)", "Coefficients",
+    )  # fmt: skip
+    return Section(
+        "What makes a word a keyword",
+        "Coefficients of the probit regression over the corpus, with 95 % intervals of the "
+        "variational posterior, which are somewhat too short.",
+        (plot,) if ordered else (),
+    )

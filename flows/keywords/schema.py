@@ -1,0 +1,58 @@
+"""Tables of keyword extraction."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from flows.data.table import TEXT, WORDS, Column, Table
+
+DOCUMENTS = Table(
+    "documents",
+    "Documents with some of their keywords; either `text` or `tokens` must be there.",
+    (
+        Column("doc_id", TEXT, "name of the document, unique over all files"),
+        Column("text", TEXT, "the document as running text", nullable=True, required=False),
+        Column("tokens", WORDS, "its words in order", nullable=True, required=False),
+        Column("pos", WORDS, "a Penn or universal tag per token", nullable=True, required=False),
+        Column(
+            "sentence",
+            pa.list_(pa.int64()),
+            "number of the sentence per token",
+            nullable=True,
+            required=False,
+        ),
+        Column("keywords", WORDS, "known keywords, may be empty", nullable=True),
+        Column(
+            "complete",
+            pa.bool_(),
+            "whether the known keywords are all of them",
+            nullable=True,
+            required=False,
+        ),
+        Column(
+            "gold",
+            WORDS,
+            "all true keywords, for evaluation only: no model sees them",
+            nullable=True,
+            required=False,
+        ),
+    ),
+)
+
+
+KEYWORDS = Table(
+    "keywords",
+    "Every candidate word of every document with its probability.",
+    (
+        Column("doc_id", TEXT, "name of the document"),
+        Column("term", TEXT, "the word in its most frequent written form"),
+        Column(
+            "probability",
+            pa.float64(),
+            "probability that the word is a keyword; a score for ss and textrank",
+        ),
+        Column("observed", pa.bool_(), "whether it was given as a keyword"),
+        Column("selected", pa.bool_(), "whether it is selected at the level fdr"),
+        Column("rank", pa.int32(), "rank in its document, 1 is the most probable"),
+    ),
+)

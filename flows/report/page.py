@@ -1,0 +1,93 @@
+"""The report of a run: one self-contained HTML page, everything from the input escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+
+from flows.data.runs import RunRecord
+
+_PAGES = Environment(
+    loader=PackageLoader("flows.report"),
+    autoescape=select_autoescape(default_for_string=True, default=True),
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of the report: its columns, its rows of text or numbers, and a caption."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the report: a heading, a sentence, plots (SVG made by us) and tables."""
+
+    title: str
+    text: str = ""
+    plots: Sequence[str] = ()
+    grids: Sequence[Grid] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the report says: the main finding, its parts, and numbers for run.json.
+
+    Attributes
+    ----------
+    headline
+        The main finding in one sentence.
+    sections
+        The parts of the report.
+    results
+        Numbers for run.json.
+    warnings
+        What the user should know.
+    top
+        The most telling rows, for the run's page.
+    """
+
+    headline: str
+    sections: Sequence[Section]
+    results: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    top: Sequence[dict[str, Any]] = ()
+
+
+def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str:
+    """Return the report as HTML.
+
+    Parameters
+    ----------
+    record
+        What was asked and what happened.
+    headline
+        The main finding in one sentence.
+    sections
+        The parts that are the pipeline's own, in order.
+    """
+    page = _PAGES.get_template("report.html")
+    safe = [
+        {"title": s.title, "text": s.text, "plots": [Markup(p) for p in s.plots], "grids": s.grids}
+        for s in sections
+    ]
+    return page.render(record=record, headline=headline, sections=safe, cell=_cell)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)

@@ -1,0 +1,178 @@
+"""What a finished run leaves: its record, its report, and its outcome on the run's page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from flows.data import storage
+from flows.data.runs import (
+    Dropped,
+    InputRecord,
+    RunPlace,
+    RunRecord,
+    finish,
+    fit_in_words,
+    peak_memory,
+    versions,
+    write_posterior,
+    write_trace,
+)
+from flows.engine.compute import each_of
+from flows.engine.fit import FitResult
+from flows.family import Concluding, Ingested, NamesParameters, Prepared
+from flows.report import page as report
+from flows.report import plots
+from flows.report.page import Findings
+from flows.run.running import Run
+from flows.run.since import section as what_is_new
+from flows.run.stages import escape
+from vbmodels.core.cavi import objective_of
+from vbmodels.core.state import State
+
+
+def publish(
+    run: Run,
+    ingested: Sequence[Ingested],
+    prepared: Prepared,
+    model: Any,
+    q: State,
+    fitted: FitResult | None,
+    summaries: Sequence[Any],
+) -> dict[str, Any]:
+    """Write the record, the posterior and the report, then make the run the latest."""
+    if isinstance(run.family, Concluding):
+        summaries, q = run.family.conclude(
+            model,
+            q,
+            summaries,
+            settings=run.settings,
+            place=run.place,
+            fitted=run.fitted,
+            each=each_of(run.compute, run.heard("publish")),
+        )
+    findings = run.family.report(model, q, summaries, ingested, run.settings)
+    warnings = [*prepared.warnings, *findings.warnings]
+    warnings += [] if run.since is None else run.since.notes
+    if fitted is not None and not fitted.converged:
+        what = "The bound had not converged" if objective_of(model) == "bound" else "It was stopped"
+        warnings.append(f"{what} after {fitted.iterations} sweeps; raise max_iter or tol.")
+    record = RunRecord(
+        run_id=run.place.run_id,
+        pipeline=run.family.name,
+        source=run.source,
+        settings=run.settings.model_dump(),
+        versions=versions(),
+        started=run.started,
+        finished=datetime.now(UTC),
+        seconds=time.perf_counter() - run.clock,
+        peak_memory_bytes=peak_memory(),
+        inputs=[
+            InputRecord(url=f.url, size=f.size, fingerprint=f.fingerprint, rows=c.rows)
+            for f, c in zip(run.files, run.checked, strict=True)
+        ],
+        rows_read=sum(i.rows_read for i in ingested),
+        rows_kept=sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped),
+        dropped=_total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),
+        partitions=len(prepared.partitions),
+        iterations=0 if fitted is None else fitted.iterations,
+        converged=fitted is None or fitted.converged,
+        elbo=None if fitted is None else float(fitted.trace.elbo[-1]),
+        objective=objective_of(model),
+        warnings=warnings,
+        since=run.since.earlier.run_id if run.since and run.since.earlier else None,
+        results=findings.results,
+    )
+    news = what_is_new(run)
+    sections = [*([news] if news else []), *findings.sections]
+    if model is not None:
+        rows: Sequence[tuple[Any, ...]] = run.family.posterior(model, q)
+        if isinstance(run.family, NamesParameters):
+            rows = run.family.name_parameters(rows, run.place)
+        write_posterior(run.place, q, rows)
+        run.family.keep(q, run.settings, run.place, run.fitted)
+    if fitted is not None:
+        trace = fitted.trace
+        write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)
+        sections.append(_trace_section(fitted, record.objective))
+    html = report.render(record, findings.headline, sections)
+    storage.write_bytes(run.place.file("report.html"), html.encode())
+    run.confirm()
+    finish(run.place, record)
+    _tell_page(run, record, findings, fitted)
+    return outcome(run.place, record, findings.headline)
+
+
+def _trace_section(fitted: FitResult, objective: str) -> report.Section:
+    trace = fitted.trace
+    plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
+    took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
+    if objective != "bound":
+        state = "The draws ended" if fitted.converged else "The draws were stopped"
+        text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
+        return report.Section(f"The {objective}'s trace", text, [plot])
+    state = "The bound converged" if fitted.converged else "The bound had not converged"
+    text = f"{state} {took} Sweeps of accelerated steps that were not taken are left out."
+    if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
+        text += " Where it falls, the fit went on to its next stage, which has a bound of its own."
+    return report.Section("The bound's trace", text, [plot])
+
+
+def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResult | None) -> None:
+    """Put the outcome on the run's page."""
+    run.stages.progress(1.0, "published")
+    lines = [f"## {escape(findings.headline)}", "", "| | |", "|---|---|"]
+    facts = {
+        "run": record.run_id,
+        "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
+        "fit": fit_in_words(record),
+        "seconds": f"{record.seconds:.1f}",
+        **{f"setting {name}": str(value) for name, value in record.settings.items()},
+    }
+    lines += [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
+    lines += ["", *(f"- warning: {escape(warning)}" for warning in record.warnings)]
+    run.stages.markdown("summary", "\n".join(lines))
+    run.stages.table("top-results", list(findings.top))
+    run.stages.link("report", run.place.file("report.html"), "the report")
+    if fitted is not None and run.stages.recorded:
+        trace = fitted.trace
+        figure = plots.trace_figure(trace.iteration.tolist(), trace.elbo.tolist(), record.objective)
+        run.stages.image("trace", plots.png(figure))
+
+
+def outcome(place: RunPlace, record: RunRecord, headline: str) -> dict[str, Any]:
+    """Return what the command prints of a published run."""
+    lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
+    if record.elbo is not None:
+        lines.append(fit_in_words(record))
+    lines += [f"warning: {warning}" for warning in record.warnings]
+    lines.append(f"report {place.file('report.html')}")
+    return {
+        "run_id": record.run_id,
+        "target": place.target,
+        "report": place.file("report.html"),
+        "converged": record.converged,
+        "elbo": record.elbo,
+        "iterations": record.iterations,
+        "rows_read": record.rows_read,
+        "rows_kept": record.rows_kept,
+        "warnings": record.warnings,
+        "results": record.results,
+        "lines": lines,
+    }
+
+
+def _total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
+    total: dict[str, Dropped] = {}
+    for item in dropped:
+        before = total.get(item.reason, Dropped(reason=item.reason, count=0))
+        total[item.reason] = Dropped(
+            reason=item.reason,
+            count=before.count + item.count,
+            examples=(before.examples + item.examples)[:100],
+        )
+    return [item for item in total.values() if item.count]

@@ -1,0 +1,118 @@
+"""A pipeline as a Prefect flow, whose parameters make a form on Prefect's page."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+from prefect import Flow, flow
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogHandler
+from prefect.states import Cancelled
+from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from flows.run.prefect.record import Body
+from flows.run.prefect.recorded import Recorded
+from flows.run.stages import threads
+from flows.settings import ComputeSettings, RunSettings
+
+_KINDS = {"integer": "number", "number": "number", "string": "text", "null": "default"}
+
+
+def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow[..., Any]:
+    """Return the flow of a family; its parameters carry the family's settings as a form."""
+
+    def pipeline(
+        source: str,
+        target: str,
+        settings: Any,
+        compute: ComputeSettings,
+        resume: str | None,
+        since: str | None,
+    ) -> Any:
+        stages = Recorded()
+        try:
+            return body(stages, source, target, settings, compute, resume, since)
+        except KeyboardInterrupt as error:
+            if stages.cancelled:
+                return Cancelled(message=str(error))
+            raise
+
+    pipeline.__signature__ = _signature(kind)  # type: ignore[attr-defined]
+    made: Flow[..., Any] = flow(  # type: ignore[call-overload]
+        pipeline,
+        name=family,
+        description=inspect.cleandoc(kind.__doc__ or ""),
+        task_runner=ThreadPoolTaskRunner(max_workers=threads()),
+        persist_result=False,
+    )
+    return made
+
+
+def drain() -> None:
+    """Wait until the records of finished runs have reached the server."""
+    EventsWorker.drain_all(timeout=10.0)
+    APILogHandler().flush()
+
+
+class _Form:
+    """Arranges a parameter for a person: the family's own fields first, choices in words."""
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        found = handler(core)
+        schema = handler.resolve_ref_schema(found)
+        fields = schema.get("properties", {})
+        own = [name for name in fields if name not in RunSettings.model_fields]
+        for position, name in enumerate([*own, *(name for name in fields if name not in own)]):
+            fields[name]["position"] = position
+        for field in [schema, *fields.values()]:
+            for choice in field.get("anyOf", ()):
+                choice.setdefault("title", _KINDS.get(choice.get("type", ""), "choice"))
+        return found
+
+
+def _signature(kind: type[RunSettings]) -> inspect.Signature:
+    """Return the parameters that Prefect shows and checks."""
+    compute = ComputeSettings
+    return inspect.Signature(
+        [
+            _parameter("source", str, ..., "Source", "Path, glob or URL (s3://...) of the input."),
+            _parameter("target", str, ..., "Target", "Folder or URL that gets the run."),
+            _parameter(
+                "settings", kind, kind.model_validate({}), "Settings", "What is fitted, how long."
+            ),
+            _parameter(
+                "compute",
+                compute,
+                compute.model_validate({}),
+                "Where it is computed",
+                "In one process, unless workers or a scheduler are given.",
+            ),
+            _parameter(
+                "resume", str | None, None, "Resume", "Name of an unfinished run under the target."
+            ),
+            _parameter(
+                "since",
+                str | None,
+                None,
+                "Since",
+                "latest, or the name of a finished run: only what is new is read.",
+            ),
+        ]
+    )
+
+
+def _parameter(
+    name: str, kind: Any, default: Any, title: str, description: str
+) -> inspect.Parameter:
+    field = Field(default, description=description, json_schema_extra={"title": title})
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=field,
+        annotation=Annotated[kind, _Form()],
+    )

@@ -1,0 +1,109 @@
+"""A run as it goes: what it is, where it computes, and what has been found out so far."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from flows.data import storage
+from flows.data.lock import Claim, RunBusy
+from flows.data.partition import Part
+from flows.data.runs import RunPlace
+from flows.data.storage import InputFile
+from flows.engine.compute import Compute
+from flows.family import Checked, Family, Ingested
+from flows.run import watch
+from flows.run.stages import Stages
+from flows.settings import RunSettings
+
+R = TypeVar("R")
+_MOST_TASKS = 64
+
+
+@dataclass
+class Run:
+    """A run as it goes: what it is, and what has been found out so far."""
+
+    family: Family
+    source: str
+    place: RunPlace
+    settings: RunSettings
+    stages: Stages
+    compute: Compute
+    fitted: RunPlace | None = None
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+    files: list[InputFile] = field(default_factory=list)
+    checked: list[Checked] = field(default_factory=list)
+    since: Any = None  # flows.run.since.Since
+    held: Claim | None = None
+
+    def heard(self, stage: str) -> Callable[[int, int], None]:
+        """Return what tells the terminal and the run's page how much of a stage is done.
+
+        It raises where the run was cancelled on the page, or taken over by another process.
+        """
+
+        def tell(done: int, total: int) -> None:
+            if self.held is not None:
+                self.held.check()
+            watch.current.get().part(done, total)
+            # Below 1, which stands for a run that is published.
+            self.stages.progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
+
+        return tell
+
+    def confirm(self) -> None:
+        """Raise `RunBusy` where another process has taken this run over, or published it."""
+        if self.held is not None:
+            self.held.confirm()
+        if storage.exists(self.place.file("run.json")):
+            raise RunBusy(
+                f"run {self.place.run_id} was published by another process while this one did not "
+                "answer; nothing is left to do"
+            )
+
+    def map(
+        self, name: str, function: Callable[..., Any], parts: Sequence[Part], *args: Any
+    ) -> list[Any]:
+        """Apply a function to every partition: a few groups of them as mapped tasks."""
+        groups = _groups(parts, _MOST_TASKS)
+        # With the index: what a part leaves is stored under it.
+        named = f"{self.settings.model_dump_json()} {self.family.name}"
+
+        calls = self.compute.calls()
+
+        def one(group: list[Part]) -> list[Ingested]:
+            return calls.call(_apply_to_group, group, function, *args)
+
+        found = self.stages.map(
+            name,
+            one,
+            groups,
+            cache_key=lambda group: _digest(named, *(f"{p.index}:{p.fingerprint}" for p in group)),
+            on_stop=calls.abandon,
+        )
+        return [result for group in found for result in group]
+
+
+def _groups(parts: Sequence[Part], most: int) -> list[list[Part]]:
+    count = min(most, len(parts))
+    cuts = [len(parts) * i // count for i in range(count + 1)]
+    return [list(parts[a:b]) for a, b in itertools.pairwise(cuts)]
+
+
+def _apply_to_group(group: Sequence[Part], function: Callable[..., R], *args: Any) -> list[R]:
+    results = [function(part, *args) for part in group]
+    # Looked at after reading: what was read is then what was checked.
+    for url, fingerprint in sorted({(s.url, s.fingerprint) for p in group for s in p.slices}):
+        storage.refuse_changed(url, fingerprint)
+    return results
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]

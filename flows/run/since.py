@@ -1,0 +1,354 @@
+"""Runs that do only what is new: what a run keeps for the next one, and what that takes up.
+
+A run with ``since`` cuts every file by itself, so that an unchanged file gives unchanged
+partitions. What ingest made of them, and the local states that the fit left, stand under
+``runs/RUN/kept/``; its manifest says which rows each partition is of and where its files are,
+which may be an earlier run's folder. Where something has been removed it is made again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from flows.data import json_files, storage
+from flows.data.partition import Part
+from flows.data.runs import PublishError, RunPlace, RunRecord, open_run, versions
+from flows.data.states import read_state
+from flows.data.storage import InputFile, StorageError
+from flows.engine.block import digest_of
+from flows.engine.compute import each_of
+from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
+from flows.faults import Fault, InputError
+from flows.report.page import Section
+from flows.run.running import Run
+from flows.settings import RunSettings
+from vbmodels.core.cavi import CatchesUp, Continuable
+from vbmodels.core.state import State, to_bytes
+
+log = logging.getLogger("vbflows.pipeline")
+
+LATEST = "latest"
+_FREE = {"tol", "max_iter", "checkpoint_every"}  # settings that change nothing that is kept
+_PART = re.compile(r"part-(\d{5,})\.(\w+)")
+_INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
+
+
+class KeptPart(json_files.Form):
+    """A partition that a run kept: its rows, its files after ingest, its local state."""
+
+    fingerprint: str
+    folder: str
+    files: dict[str, str]  # by name, the digest of what it holds
+    ingested: Any
+    local: str | None = None
+    stats: str | None = None
+
+
+class Manifest(json_files.Form):
+    """The contents of ``kept/manifest.json``."""
+
+    parts: list[KeptPart]
+
+
+@dataclass
+class Since:
+    """The earlier run, and what this run keeps.
+
+    Attributes
+    ----------
+    earlier
+        Its record; None where there is none yet.
+    start
+        URL of its global parameters; None where this run starts anew.
+    known
+        Partitions that it kept, by the fingerprint of their rows.
+    notes
+        What the user should know.
+    kept
+        The partitions of this run, as far as it has come.
+    reused
+        How many of them were taken up.
+    """
+
+    earlier: RunRecord | None = None
+    start: str | None = None
+    known: dict[str, KeptPart] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    kept: list[KeptPart] = field(default_factory=list)
+    reused: int = 0
+
+
+def look_up(family: Family, target: str, since: str, settings: RunSettings) -> Since:
+    """Find the earlier run.
+
+    Raises
+    ------
+    InputError
+        If a run is named that does not exist, or is of another pipeline.
+    """
+    if since == LATEST and not storage.exists(storage.join(target, "latest.json")):
+        return Since()
+    try:
+        where = target if since == LATEST else RunPlace(target, since).root
+        place, record = open_run(where)
+    except PublishError as error:
+        raise InputError([_fault("an earlier run that finished", str(error))]) from error
+    if record.pipeline != family.name:
+        raise InputError(
+            [_fault(f"an earlier run of {family.name}", f"{place.run_id}, of {record.pipeline}")]
+        )
+    different = _differences(family, record, settings)
+    if different:
+        return Since(
+            record,
+            notes=[f"Nothing of run {place.run_id} could be used: it had {different}."],
+        )
+    found = Since(record, storage.join(place.root, "posterior", "q.npz"))
+    try:
+        manifest = json_files.read(_manifest(place), Manifest)
+        found.known = {part.fingerprint: part for part in manifest.parts}
+    except storage.TransientStorageError:
+        raise
+    except StorageError:
+        found.notes.append(
+            f"Run {place.run_id} kept no partitions that this one can take up (it ran without "
+            "since, or with an earlier version), so all were read again."
+        )
+    if not storage.exists(found.start or ""):
+        found.start = None
+    return found
+
+
+def plan(
+    family: Family, files: Sequence[InputFile], checked: Sequence[Checked], settings: RunSettings
+) -> list[Part]:
+    """Cut every file by itself, or with those that it shares units with."""
+    alone = settings.model_copy(update={"partitions": None})
+    groups = [[i] for i in range(len(files))]
+    if isinstance(family, CutsTogether):
+        groups = family.together(files, checked)
+    parts: list[Part] = []
+    for group in sorted(groups, key=lambda g: min(files[i].url for i in g)):
+        found = family.plan([files[i] for i in group], [checked[i] for i in group], alone)
+        parts += [Part(len(parts) + k, part.slices) for k, part in enumerate(found)]
+    return parts
+
+
+def ingest(run: Run, parts: Sequence[Part]) -> list[Ingested]:
+    """Take up what is known, ingest the rest, and keep it for the next run."""
+    since = run.since or Since()
+    items = [(since.known[p.fingerprint], p.index) for p in parts if p.fingerprint in since.known]
+    copied = run.stages.map("take up", _take_up, items, run.place.work)
+    taken = {index: kept for (kept, index), whole in zip(items, copied, strict=True) if whole}
+    rest = [part for part in parts if part.index not in taken]
+    made = run.map("ingest", run.family.ingest, rest, run.settings, run.place) if rest else []
+    fresh = dict(zip((part.index for part in rest), made, strict=True))
+    outputs = _outputs(run.place.work)
+    folder = _folder(run.place)
+    new = [
+        KeptPart(
+            fingerprint=part.fingerprint,
+            folder=storage.join(folder, f"part-{part.index:05d}"),
+            files={},
+            ingested=_INGESTED.dump_python(fresh[part.index], mode="json"),
+        )
+        for part in rest
+    ]
+    to_keep = [
+        (kept, part.index, outputs.get(part.index, []))
+        for kept, part in zip(new, rest, strict=True)
+    ]
+    digests = run.stages.map("keep", _keep, to_keep, run.place.work)
+    for kept, files in zip(new, digests, strict=True):
+        kept.files = files
+    by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}
+    since.kept = [by_index[part.index].model_copy() for part in parts]
+    since.reused = len(taken)
+    return [_INGESTED.validate_python(kept.ingested) for kept in since.kept]
+
+
+def left_by_earlier(run: Run, model: Any, prepared: Prepared) -> dict[str, Any]:
+    """Return what a job takes over from the earlier run, as its fields."""
+    since = run.since
+    if since is None or since.start is None:
+        return {}
+    if not isinstance(model, Continuable):
+        since.start = None
+        since.notes.append("This model cannot go on from an earlier posterior: it started anew.")
+        return {}
+    fields: dict[str, Any] = {"start": since.start}
+    if prepared.of_parts:
+        if model.keeps_locals:
+            fields["first_locals"] = _whole(run, [kept.local for kept in since.kept])
+        fields["known_stats"] = _whole(run, [kept.stats for kept in since.kept])
+    return fields
+
+
+def keep(run: Run, executor: Any, q: Any, number: int | None, prepared: Prepared) -> None:
+    """Keep every partition's local state and statistics, and write the manifest."""
+    since = run.since
+    if since is None:
+        return
+    for kept in since.kept:
+        kept.local = kept.stats = None
+    if number is not None and prepared.of_parts:
+        found = executor.map(partial(_keep_state, folder=_folder(run.place)), q, number)
+        for kept, (local, stats) in zip(since.kept, found, strict=True):
+            kept.local, kept.stats = local, stats
+    json_files.write(_manifest(run.place), Manifest(parts=since.kept))
+
+
+def section(run: Run) -> Section | None:
+    """Say what was new."""
+    since = run.since
+    if since is None:
+        return None
+    if since.earlier is None:
+        return Section("What is new", "All of it: the target had no run to go on from.", [])
+    before = {record.url: record.fingerprint for record in since.earlier.inputs}
+    now = {file.url: file.fingerprint for file in run.files}
+    told = {
+        "new": [url for url in now if url not in before],
+        "changed": [url for url in now if before.get(url, now[url]) != now[url]],
+        "gone": [url for url in before if url not in now],
+    }
+    lines = [
+        f"{len(urls)} {'file is' if len(urls) == 1 else 'files are'} {how}"
+        + (f" ({', '.join(url.rsplit('/', 1)[-1] for url in sorted(urls)[:5])}"
+           f"{', ...' if len(urls) > 5 else ''})" if urls else "")
+        for how, urls in told.items()
+    ]  # fmt: skip
+    start = "started from its posterior" if since.start else "started anew"
+    text = (
+        f"Since run {since.earlier.run_id}: {'; '.join(lines)}. Of {len(since.kept)} partitions "
+        f"{since.reused} were taken up as they were and {len(since.kept) - since.reused} were "
+        f"read. The fit {start}."
+    )
+    return Section("What is new", text, [])
+
+
+def _differences(family: Family, record: RunRecord, settings: RunSettings) -> str:
+    """Name what keeps an earlier run from being gone on from; empty where nothing does."""
+    ours, theirs = versions().get("vbflows"), record.versions.get("vbflows")
+    if ours != theirs:
+        return f"vbflows {theirs}, this is {ours}"
+    try:
+        before = family.settings(**record.settings).model_dump()
+    except ValidationError:
+        return "settings that this version does not know"
+    names = [
+        name
+        for name, value in settings.model_dump().items()
+        if name not in _FREE and before[name] != value
+    ]
+    return f"other settings ({', '.join(names)})" if names else ""
+
+
+def _fault(expected: str, found: str) -> Fault:
+    return Fault(
+        file="since", expected=expected, found=found, remedy="write latest, or name another run"
+    )
+
+
+def _folder(place: RunPlace) -> str:
+    return storage.join(place.root, "kept")
+
+
+def _manifest(place: RunPlace) -> str:
+    return storage.join(_folder(place), "manifest.json")
+
+
+def _outputs(work: str) -> dict[int, list[str]]:
+    """Return what stands in a run's working folders, by partition: ``folder.suffix``."""
+    found: dict[int, list[str]] = {}
+    for folder in storage.names(work):
+        for name in storage.names(storage.join(work, folder)):
+            match = _PART.fullmatch(name)
+            if match:
+                found.setdefault(int(match[1]), []).append(f"{folder}.{match[2]}")
+    return found
+
+
+def _working(work: str, name: str, index: int) -> str:
+    folder, _, suffix = name.rpartition(".")
+    return storage.join(work, folder, f"part-{index:05d}.{suffix}")
+
+
+def _take_up(item: tuple[KeptPart, int], work: str) -> bool:
+    """Copy what was kept to where this run works; say whether all of it was there and whole."""
+    kept, index = item
+    try:
+        for name, digest in kept.files.items():
+            url = storage.join(kept.folder, name)
+            content = storage.read_bytes(url)
+            if digest_of(content) != digest:
+                log.warning("partition %d is read again: %s is damaged", index, url)
+                return False
+            storage.write_bytes(_working(work, name, index), content, durable=False)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        log.warning("partition %d is read again: %s", index, error)
+        return False
+    return True
+
+
+def _keep(item: tuple[KeptPart, int, list[str]], work: str) -> dict[str, str]:
+    """Store what ingest made of a partition; return the digest of each file."""
+    kept, index, names = item
+    digests = {}
+    for name in names:
+        content = storage.read_bytes(_working(work, name, index))
+        storage.write_bytes(storage.join(kept.folder, name), content)
+        digests[name] = digest_of(content)
+    return digests
+
+
+def _keep_state(
+    model: Any, q: Any, batch: Any, local: Any, index: int, *, folder: str
+) -> tuple[str | None, str | None]:
+    """Write a partition's local state, and its statistics where a later start gains by them."""
+    states = {"local": local, "stats": None}
+    if isinstance(model, CatchesUp):
+        states["stats"] = model.partial_stats(q, batch, local)
+    urls: dict[str, str | None] = {}
+    for name, state in states.items():
+        urls[name] = None
+        if state is not None:
+            urls[name] = storage.join(folder, name, f"part-{index:05d}.npz")
+            storage.write_bytes(str(urls[name]), to_bytes(state), durable=False)
+    return urls["local"], urls["stats"]
+
+
+def _whole(run: Run, urls: Sequence[str | None]) -> tuple[str | None, ...]:
+    """Keep the URLs of what is still there and undamaged; empty where nothing is."""
+    asked = [url for url in urls if url]
+    faults = dict(zip(asked, each_of(run.compute)(_fault_of, asked), strict=True))
+    damaged = [url for url in asked if faults[url]]
+    if damaged:
+        run.since.notes.append(
+            f"What run {run.since.earlier.run_id} kept of {len(damaged)} partitions is damaged "
+            f"({faults[damaged[0]]}); they started anew."
+        )
+    found = tuple(url if url and faults[url] is None else None for url in urls)
+    return found if any(found) else ()
+
+
+def _fault_of(url: str) -> str | None:
+    """Say what is wrong with a stored state: empty where it is not there, None where nothing."""
+    try:
+        read_state(url, State)
+    except storage.TransientStorageError:
+        raise
+    except storage.DamagedError as error:
+        return str(error)
+    except StorageError:
+        return ""
+    return None

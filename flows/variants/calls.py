@@ -1,0 +1,254 @@
+"""From evidence to calls: per partition, then over all at once, then per partition again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv
+
+from flows.faults import ComputeError
+from flows.variants.settings import VariantSettings
+from vbmodels.core.expfam.beta import Beta
+from vbmodels.core.state import FloatArray, IntArray, State
+from vbmodels.variants.batch import Counts, units
+from vbmodels.variants.calls import (
+    MOST_LFDR,
+    benjamini_hochberg,
+    local_fdr,
+    prior_from_bayes_factors,
+    q_values,
+)
+from vbmodels.variants.published.difference_gibbs import LEVELS as QUANTILES
+from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
+from vbmodels.variants.published.pair import Pair, samples
+from vbmodels.variants.published.posterior_difference import compare, germline
+from vbmodels.variants.table import tabulate
+from vbmodels.variants.two_groups import TwoGroups
+
+CHUNK = 200  # locations whose tables are held at once: 8 MiB, near the processor
+LOW = -30.0
+BINS = 600
+MOST_SCORES = 50_000  # of a decision that are all kept
+
+
+@dataclass(frozen=True)
+class Evidence(State):
+    """One partition's evidence: log Bayes factors of units, or log odds of P by location.
+
+    Attributes
+    ----------
+    score
+        [U] or [J]; larger speaks for a variant.
+    rate_case, rate_control
+        [J, 6] mean, sd and four quantiles, for the papers' test; None for two groups.
+    mixing
+        [J, 2] the worse R-hat and effective number of draws of both samples; None without draws.
+    """
+
+    score: FloatArray
+    rate_case: FloatArray | None = None
+    rate_control: FloatArray | None = None
+    mixing: FloatArray | None = None
+
+    def rates(self) -> tuple[FloatArray, FloatArray]:
+        """Return both samples' rates of the papers' test."""
+        if self.rate_case is None or self.rate_control is None:
+            raise ValueError("evidence of the two-groups test holds no rates")
+        return self.rate_case, self.rate_control
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What the decision over all partitions needs of one: high scores, a histogram of the rest."""
+
+    high: FloatArray
+    low: IntArray
+
+
+@dataclass(frozen=True)
+class Decision(State):
+    """The decision over all partitions.
+
+    Attributes
+    ----------
+    pi
+        P(H1) over all units.
+    score, q_value
+        [K] scores, rising, and the q-value from each on to the next.
+    least
+        Scores from here on are called.
+    calls
+        Number of calls, before filters.
+    """
+
+    pi: float
+    score: FloatArray
+    q_value: FloatArray
+    least: float
+    calls: int
+
+    def q_of(self, score: FloatArray) -> FloatArray:
+        """Return the q-value of scores."""
+        at = np.searchsorted(self.score, score, side="right") - 1
+        return self.q_value[np.maximum(at, 0)]
+
+
+def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
+    """Return the log Bayes factor of every unit, `CHUNK` locations at a time."""
+    at = model.anchored(q)
+    scores = []
+    for start in range(0, len(batch), CHUNK):
+        of = units(batch.take(slice(start, start + CHUNK)))
+        log_m0, log_m1, _ = model.reweigh(at, tabulate(of, at.anchor))
+        scores.append(log_m1 - log_m0)
+    return Evidence(np.concatenate(scores) if scores else np.zeros(0))
+
+
+def differences(
+    model: Pair, q: Any, batch: Counts, local: Any, settings: VariantSettings
+) -> Evidence:
+    """Return the log odds of the papers' posterior probability, and both samples' rates."""
+    local = model.local_step(q, batch, None) if local is None else local
+    if settings.control:
+        p = compare(local.case, local.control, settings.tau, settings.two_sided).probability
+    else:
+        p = germline(local.case, settings.tau)
+    tiny = np.finfo(float).eps
+    p = np.clip(p, tiny, 1.0 - tiny)
+    return Evidence(np.log(p) - np.log1p(-p), _beta_rate(local.case), _beta_rate(local.control))
+
+
+def drawn_differences(
+    model: Pair, q: Any, batch: Counts, settings: VariantSettings, index: int
+) -> Evidence:
+    """Return what `differences` does, by draws at the fit's hyperparameters.
+
+    Some locations at a time, each lot by a stream of its own, from the seed, the partition and
+    the lot: where partitions are cut anew, other numbers are drawn.
+    """
+    sampler = Sampler(
+        settings.chains, settings.burn_in, settings.draws, settings.thin,
+        0.0 if model.model.shared else model.model.log_m_sd,
+    )  # fmt: skip
+    lots = []
+    for start in range(0, len(batch), CHUNK):
+        rng = np.random.default_rng([settings.seed, index, start])
+        lot = batch.take(slice(start, start + CHUNK))
+        lots.append(_drawn_lot(model, q, lot, settings, sampler, rng))
+    return Evidence(*(np.concatenate(column) for column in zip(*lots, strict=True)))
+
+
+def _drawn_lot(
+    model: Pair, q: Any, lot: Counts, settings: VariantSettings, sampler: Sampler,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    of_case, of_control = samples(lot)
+    case = sample_rates(of_case, q.case, rng, sampler)
+    mixing = np.stack([case.r_hat, case.ess], axis=1)
+    if not settings.control:
+        p = (case.draws > settings.tau).mean(axis=0)
+        control_rate = _beta_rate(model.local_step(q, lot, None).control)
+        return log_odds(p, len(case.draws)), case.moments, control_rate, mixing
+    control = sample_rates(of_control, q.control, rng, sampler)
+    p = exceedance(case.draws, control.draws, settings.tau)
+    if settings.two_sided:
+        p = np.maximum(p, exceedance(control.draws, case.draws, settings.tau))
+    worse = (np.fmax(case.r_hat, control.r_hat), np.minimum(case.ess, control.ess))
+    return log_odds(p, len(case.draws)), case.moments, control.moments, np.stack(worse, axis=1)
+
+
+def _beta_rate(local: Any) -> FloatArray:
+    beta = Beta(local.delta, local.gamma)
+    quantiles = [
+        betaincinv(local.delta, local.gamma, level)
+        if level < 0.5
+        else 1.0 - betaincinv(local.gamma, local.delta, 1.0 - level)
+        for level in QUANTILES
+    ]
+    return np.stack([beta.mean, np.sqrt(beta.variance), *quantiles], axis=1)
+
+
+def summarise(evidence: Evidence) -> Scored:
+    """Keep scores above 0 as they are and count the others in bins.
+
+    Raises
+    ------
+    ComputeError
+        If a score is no number: it could be neither called nor left out.
+    """
+    score = evidence.score
+    wrong = np.isnan(score)
+    if wrong.any():
+        raise ComputeError(
+            f"the evidence of {int(wrong.sum())} of {len(score)} alleles of a partition is no "
+            "number; please report this with the counts of the partition"
+        )
+    low = np.clip(score[score <= 0.0], LOW, 0.0)
+    return Scored(score[score > 0.0], np.histogram(low, BINS, (LOW, 0.0))[0])
+
+
+def decide(
+    summaries: Sequence[Scored], pi: float, settings: VariantSettings, refit: bool
+) -> Decision:
+    """Order all units and say from which score on they are called.
+
+    Parameters
+    ----------
+    summaries
+        All partitions'.
+    pi
+        P(H1) as fitted on a sample of the units.
+    settings
+        The test and its level.
+    refit
+        Whether P(H1) is estimated again from all units.
+    """
+    edges = np.linspace(LOW, 0.0, BINS + 1)[:-1]
+    low = sum((s.low for s in summaries), np.zeros(BINS, np.int64))
+    high = np.sort(np.concatenate([s.high for s in summaries]))
+    used = low > 0
+    # A bin counts by its lower edge: what is called from there on is then all of it.
+    score = np.concatenate([edges[used], high])
+    weight = np.concatenate([low[used], np.ones(len(high))]).astype(float)
+    if settings.test == "posterior_difference":
+        return _papers_decision(score, weight, settings)
+    if refit:
+        centre = np.where(np.arange(len(score)) < used.sum(), 0.5 * -LOW / BINS, 0.0)
+        pi = prior_from_bayes_factors(score + centre, weight)
+    lfdr = local_fdr(score, pi)
+    q = q_values(lfdr, weight)
+    if settings.strict:
+        count = weight.sum()
+        k = np.arange(1, len(high) + 1)
+        passed = np.flatnonzero(high[::-1] >= np.log(count) - np.log(settings.fdr * k))
+        least = high[::-1][passed[-1]] if passed.size else np.inf
+    else:
+        chosen = (q <= settings.fdr) & (lfdr <= MOST_LFDR)
+        least = score[chosen].min() if chosen.any() else np.inf
+    calls = int(weight[score >= least].sum())
+    return Decision(pi, *_thinned(score, q), float(least), calls)
+
+
+def _thinned(score: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Leave out scores whose q-value is that of the one before, but for a ten-thousandth.
+
+    What is left out gets the larger q-value of the one before it.
+    """
+    if len(score) <= MOST_SCORES:
+        return score, q
+    level = np.floor(np.log(np.maximum(q, np.finfo(float).tiny)) / 1e-4)
+    first = np.append(True, level[1:] != level[:-1])
+    return score[first], q[first]
+
+
+def _papers_decision(score: FloatArray, weight: FloatArray, settings: VariantSettings) -> Decision:
+    tail = 1.0 / (1.0 + np.exp(score)) * (2.0 if settings.two_sided else 1.0)
+    p = np.repeat(np.minimum(tail, 1.0), weight.astype(int))
+    first = np.concatenate([[0], np.cumsum(weight.astype(int))[:-1]])
+    q = benjamini_hochberg(p)[first] if p.size else np.zeros(0)
+    limit = np.log1p(-settings.alpha) - np.log(settings.alpha)
+    least = float(np.nextafter(limit, np.inf))  # P must exceed 1 - alpha
+    return Decision(0.5, *_thinned(score, q), least, int(weight[score >= least].sum()))

@@ -1,0 +1,389 @@
+"""Base counts in Parquet: checks, the shuffle from rows to locations, the arrays of a partition.
+
+Rows may come in any order. Every slice of rows is sorted by location and stored with a
+sample of its locations; these say where to cut, and then each partition is put together
+from the slices that reach into it. No step holds more than one slice or partition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.data import storage
+from flows.faults import Fault, InputError
+from flows.variants.against_fasta import Against
+from flows.variants.regions import CONTIG_RULE, MOST_POS, Region, in_file, names_a_contig
+from flows.variants.schema import COUNTS
+from vbmodels.core.state import BoolArray, IntArray, State
+from vbmodels.variants.batch import BASES, Counts
+
+MAX_ROWS = 20
+EVERY = 50
+MOST_DEPTH = 2**63 - 2
+_BATCH = 500_000
+_LARGEST = pa.scalar(2**63 - 1, pa.uint64())
+Column = tuple[str, str]  # sample and replicate
+Order = Mapping[str, int]  # contigs of the FASTA, and which of them each is
+Key = tuple[str | int, int]  # contig, or its place in the order where one is known; position
+
+
+@dataclass(frozen=True)
+class Loci(State):
+    """Where a partition's locations are, and their reads by strand.
+
+    Attributes
+    ----------
+    chrom
+        [J] contigs, fixed-width text.
+    pos
+        [J] positions, from 1.
+    forward
+        [J, R, 4] counts of reads on the forward strand; None where strands are not known.
+    """
+
+    chrom: np.ndarray
+    pos: IntArray
+    forward: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """A slice of rows as a partition's locations need them.
+
+    Attributes
+    ----------
+    table
+        The rows that are wanted, sorted by location.
+    keys
+        Every 50th location, and the last.
+    columns
+        Replicates of the samples that are wanted, whether or not in the regions.
+    other_samples, outside
+        How many rows were left out: of other samples, outside the regions.
+    """
+
+    table: pa.Table
+    keys: list[Key]
+    columns: set[Column]
+    other_samples: int
+    outside: int
+
+
+def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str], list[Fault]]:
+    """Read one file batch by batch; return its rows, its samples and every fault.
+
+    Parameters
+    ----------
+    url
+        The file.
+    against
+        The FASTA that its locations are compared with; None for none.
+    """
+    file = storage.parquet_file(url)
+    faults = COUNTS.faults(file.schema_arrow, url)
+    if faults:
+        return 0, set(), faults
+    rows, samples = 0, set()
+    names = [c.name for c in COUNTS.columns if c.name in file.schema_arrow.names]
+    with against or contextlib.nullcontext():
+        for batch in storage.read_batches(url, _BATCH):
+            given = pa.table(batch.select(names))
+            table = _signed(given)
+            samples |= set(table["sample"].cast(pa.string()).unique().to_pylist())
+            faults += _row_faults(table, given, url, rows)
+            if against is not None and len(faults) < MAX_ROWS:
+                faults += against.faults(table, url, rows)
+            rows += table.num_rows
+    if not rows:
+        faults.append(Fault(file=url, expected="at least one row", found="none"))
+    return rows, {s for s in samples if s is not None}, faults[:MAX_ROWS]
+
+
+def _signed(table: pa.Table) -> pa.Table:
+    """Return a table with 64-bit unsigned columns as signed ones; what is larger is the largest."""
+    for i, field in enumerate(table.schema):
+        if field.type == pa.uint64() and field.name != "replicate":
+            column = pc.min_element_wise(table[i], _LARGEST, skip_nulls=False)
+            table = table.set_column(i, field.name, column.cast(pa.int64()))
+    return table
+
+
+def _row_faults(table: pa.Table, given: pa.Table, url: str, before: int) -> list[Fault]:
+    """List the faults of rows; ``given`` has their values as the file has them."""
+    faults = []
+
+    def tell(mask: pa.ChunkedArray, column: str | None, expected: str, found: str) -> None:
+        for row in np.flatnonzero(np.asarray(pc.fill_null(mask, False)))[:MAX_ROWS]:
+            value = found or repr(given[column][int(row)].as_py())
+            faults.append(
+                Fault(file=url, column=column, row=before + int(row) + 1, expected=expected,
+                      found=value)
+            )  # fmt: skip
+
+    for name in ("chrom", "pos", "ref", "sample", "replicate", *BASES):
+        tell(pc.is_null(table[name]), name, "a value", "null")
+    for name in BASES:
+        tell(pc.less(table[name], 0), name, "a count of 0 or more", "")
+        tell(pc.greater(table[name], 2**31 - 1), name, "a count below 2^31", "")
+    tell(pc.less(table["pos"], 1), "pos", "a position from 1", "")
+    tell(pc.greater_equal(table["pos"], MOST_POS), "pos", "a position below 2^29 (.tbi)", "")
+    chroms = table["chrom"].cast(pa.string())
+    unfit = [c for c in pc.unique(chroms).to_pylist() if c is not None and not names_a_contig(c)]
+    for name in unfit[:MAX_ROWS]:
+        row = before + int(pc.index(chroms, name).as_py()) + 1
+        faults.append(
+            Fault(file=url, column="chrom", row=row, expected=CONTIG_RULE, found=repr(name[:60]))
+        )
+    length = pc.utf8_length(table["ref"].cast(pa.string()))
+    tell(pc.not_equal(length, 1), "ref", "one reference base", "")
+    if "depth" in table.column_names:
+        total = sum(np.asarray(pc.fill_null(table[b], 0)).astype(np.int64) for b in BASES)
+        tell(
+            pc.less(table["depth"], pa.array(total)), "depth", "at least the sum of the counts", ""
+        )
+        tell(pc.greater(table["depth"], MOST_DEPTH), "depth", "a depth below 2^63", "")
+    return faults
+
+
+def read_sorted(
+    table: pa.Table, samples: Sequence[str], wanted: Sequence[Region] | None, order: Order | None,
+    chr_names: str,
+) -> Sorted:  # fmt: skip
+    """Return the rows that are wanted, sorted by location, and what there is to know of them.
+
+    Parameters
+    ----------
+    table
+        A slice of rows.
+    samples
+        Names of the samples whose rows are kept.
+    wanted
+        Regions outside of which rows are left out; None for none.
+    order
+        Contigs of the FASTA: rows take their names and order; None: names as they are, sorted.
+    chr_names
+        The setting: whether ``chr1`` stands for ``1`` there and in regions.
+    """
+    table = table.select([c.name for c in COUNTS.columns if c.name != "depth"])
+    columns = [
+        table[c.name].cast(pa.string() if c.type == pa.string() else pa.int64())
+        for c in COUNTS.columns
+        if c.name != "depth"
+    ]
+    if order is not None:
+        columns[0] = _renamed(columns[0], order, chr_names)
+    table = pa.table(columns, names=table.column_names)
+    given = len(table)
+    table = table.filter(pc.is_in(table["sample"], value_set=pa.array(samples, pa.string())))
+    of_samples = len(table)
+    pairs = table.select(["sample", "replicate"]).group_by(["sample", "replicate"]).aggregate([])
+    found = set(zip(pairs["sample"].to_pylist(), pairs["replicate"].to_pylist(), strict=True))
+    if wanted is not None:
+        table = table.filter(pa.array(_inside(table, wanted, chr_names)))
+    left_out = given - of_samples, of_samples - len(table)
+    names, code = _codes(table["chrom"], order)
+    pos = table["pos"].to_numpy()
+    by_location = np.lexsort((pos, code))
+    table = table.take(pa.array(by_location))
+    if not len(table):
+        return Sorted(table, [], found, *left_out)
+    code, pos = code[by_location], pos[by_location]
+    first = np.flatnonzero(np.append(True, (np.diff(code) != 0) | (np.diff(pos) != 0)))
+    picked = [*first[::EVERY].tolist(), int(first[-1])]
+    keys = [(_place(names[c], order), p) for c, p in zip(code[picked], pos[picked].tolist(),
+                                                         strict=True)]  # fmt: skip
+    return Sorted(table, keys, found, *left_out)
+
+
+def _renamed(chrom: pa.ChunkedArray, order: Order, chr_names: str) -> pa.Array:
+    encoded = chrom.combine_chunks().dictionary_encode()
+    names = [in_file(name, order, chr_names) or name for name in encoded.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(encoded.indices)
+
+
+def _inside(table: pa.Table, wanted: Sequence[Region], chr_names: str) -> BoolArray:
+    """Return which rows lie in regions, which are sorted within each contig and apart."""
+    band = {name: i for i, name in enumerate(dict.fromkeys(r.contig for r in wanted))}
+    low = np.array([(band[r.contig] << 32) + r.start for r in wanted], np.int64)
+    high = np.array([(band[r.contig] << 32) + r.stop for r in wanted], np.int64)
+    names, code = _codes(table["chrom"])
+    known = [in_file(name, band, chr_names) for name in names]
+    of = np.array([-1 if name is None else band[name] for name in known], np.int64)[code]
+    at = (of << 32) + table["pos"].to_numpy() - 1
+    # Of all regions only the last that does not start behind a row can hold it.
+    last = np.searchsorted(low, at, side="right") - 1
+    return np.asarray((of >= 0) & (last >= 0) & (at < high[last]))
+
+
+def _place(name: str, order: Order | None) -> str | int:
+    return name if order is None else order.get(name, len(order))
+
+
+def between(table: pa.Table, low: Key | None, high: Key | None, order: Order | None) -> pa.Table:
+    """Return the rows from one location (None: the first) to before another (None: to the last)."""
+    names, code = _codes(table["chrom"], order)
+    place = np.array([_place(name, order) for name in names], object)[code]
+    pos = table["pos"].to_numpy()
+    inside = np.ones(len(table), bool)
+    if low is not None:
+        inside &= (place > low[0]) | ((place == low[0]) & (pos >= low[1]))
+    if high is not None:
+        inside &= (place < high[0]) | ((place == high[0]) & (pos < high[1]))
+    return table.filter(pa.array(inside))
+
+
+def in_order(samples: Sequence[Sequence[Key]]) -> bool:
+    """Whether every part has locations of its own, after those of the part before."""
+    return all(samples) and all(a[-1] < b[0] for a, b in itertools.pairwise(samples))
+
+
+def boundaries(samples: Sequence[Sequence[Key]], partitions: int) -> list[Key]:
+    """Return the first location of every partition but the first."""
+    keys = sorted({key for sample in samples for key in sample})
+    picked = [keys[len(keys) * i // partitions] for i in range(1, partitions)] if keys else []
+    return sorted(set(picked))
+
+
+def assemble(
+    tables: Sequence[pa.Table], columns: Sequence[Column], case: str, source: str,
+    order: Order | None,
+) -> tuple[Counts, Loci, int, int]:  # fmt: skip
+    """Put the rows of a partition's locations into arrays.
+
+    Locations without a read, and those whose reference is not A, C, G or T, are left out.
+
+    Parameters
+    ----------
+    tables
+        Rows of the partition.
+    columns
+        The replicates, in the order of the arrays.
+    case
+        Name of the case's sample.
+    source
+        For messages.
+    order
+        Contigs of the FASTA, in whose order locations come; None: in that of their names.
+
+    Returns
+    -------
+    counts, loci
+        The arrays.
+    without_reads, without_reference
+        Rows of the locations that were left out.
+
+    Raises
+    ------
+    InputError
+        If a location comes twice in a replicate, or has two reference bases.
+    """
+    table = pa.concat_tables(tables)
+    replicate = _places(table, columns)
+    keep = replicate >= 0
+    of, code = _codes(table["chrom"], order)
+    names, code = np.array(of, dtype=str), code[keep]
+    pos = table["pos"].to_numpy()[keep]
+    reads = np.stack([table[b].to_numpy() for b in BASES], axis=1)[keep]
+    letters = pc.index_in(pc.utf8_upper(table["ref"]), value_set=pa.array(list(BASES)))
+    ref_code = pc.fill_null(letters, -1).to_numpy().astype(np.int8)[keep]
+    replicate = replicate[keep]
+    width = int(pos.max(initial=0)) + 1
+    unique, at = np.unique(code * width + pos, return_inverse=True)
+    unique_key = np.stack(np.divmod(unique, width), axis=1)
+    seen = np.bincount(at * len(columns) + replicate, minlength=len(unique) * len(columns))
+    faults = []
+    for twice in np.flatnonzero(seen > 1)[:MAX_ROWS]:
+        j, c = divmod(int(twice), len(columns))
+        found = f"{' '.join(columns[c])} twice"
+        faults.append(_location_fault(source, names, unique_key[j], found))
+    ref = np.full(len(unique), -1, np.int8)
+    ref[at] = ref_code
+    for j in np.unique(at[ref[at] != ref_code])[:MAX_ROWS]:
+        faults.append(_location_fault(source, names, unique_key[j], "two reference bases"))
+    if faults:
+        raise InputError(faults)
+    counts = np.zeros((len(unique), len(columns), 4), np.int32)
+    counts[at, replicate] = reads
+    member = np.array([sample == case for sample, _ in columns])
+    rows = np.bincount(at, minlength=len(unique))
+    return clean(counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1], None, rows)
+
+
+def _codes(column: pa.ChunkedArray, order: Order | None = None) -> tuple[list[str], IntArray]:
+    """Return the distinct values of a text column, sorted, and the place of each row's there."""
+    encoded = column.combine_chunks().dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    names = sorted(values, key=lambda name: (_place(name, order), name))
+    rank = {name: i for i, name in enumerate(names)}
+    of = np.array([rank[v] for v in values], np.int64)
+    return names, of[encoded.indices.to_numpy()]
+
+
+def _places(table: pa.Table, columns: Sequence[Column]) -> IntArray:
+    """Return every row's replicate as an index into ``columns``, -1 if it is none of them."""
+    samples, of_sample = _codes(table["sample"])
+    replicates, of_replicate = _codes(table["replicate"])
+    place = np.full((len(samples), len(replicates)), -1, np.int64)
+    for i, (sample, replicate) in enumerate(columns):
+        if sample in samples and replicate in replicates:
+            place[samples.index(sample), replicates.index(replicate)] = i
+    return np.asarray(place[of_sample, of_replicate])
+
+
+def clean(
+    counts: np.ndarray,
+    ref: np.ndarray,
+    case: np.ndarray,
+    chrom: np.ndarray,
+    pos: IntArray,
+    forward: np.ndarray | None,
+    rows: IntArray | None = None,
+) -> tuple[Counts, Loci, int, int]:
+    """Leave out locations without a read or without a reference base, and count them.
+
+    Or their ``rows``, [J], where that is how many each location came in.
+    """
+    read = counts.any(axis=(1, 2))
+    known = ref >= 0
+    keep = read & known
+    loci = Loci(
+        np.asarray(chrom, dtype=np.str_)[keep],
+        pos[keep].astype(np.int64),
+        None if forward is None else forward[keep],
+    )
+    lost = np.ones(len(keep), np.int64) if rows is None else rows
+    without = int(lost[~read].sum()), int(lost[read & ~known].sum())
+    return Counts(counts[keep], ref[keep], case), loci, *without
+
+
+def _location_fault(source: str, names: np.ndarray, key: np.ndarray, found: str) -> Fault:
+    return Fault(
+        file=source,
+        expected="one row a location and replicate, with one reference base",
+        found=f"{names[key[0]]}:{key[1]} {found}",
+    )
+
+
+def to_table(
+    counts: np.ndarray, ref: np.ndarray, chrom: str, start: int, columns: Sequence[Column]
+) -> pa.Table:
+    """Return counts [J, R, 4] of consecutive positions as rows of the counts table."""
+    j, r = counts.shape[:2]
+    letters = np.array([*BASES, "N"])
+    data = {
+        "chrom": pa.array([chrom] * (j * r)),
+        "pos": np.repeat(np.arange(start + 1, start + j + 1), r),
+        "ref": pa.array(letters[np.repeat(ref, r)]),
+        "sample": pa.array([s for s, _ in columns] * j),
+        "replicate": pa.array([name for _, name in columns] * j),
+    }
+    data |= {b: counts[:, :, i].ravel().astype(np.int64) for i, b in enumerate(BASES)}
+    schema = pa.schema([f for f in COUNTS.arrow if f.name != "depth"])
+    return pa.table(data, schema=schema)

@@ -1,0 +1,307 @@
+"""Variants: from reads or base counts of case and control to calls, a VCF, and every location."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flows.data import json_files, partition, storage
+from flows.data.partition import Part, Slice
+from flows.data.runs import RunPlace
+from flows.data.states import read_state
+from flows.data.storage import InputFile
+from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.faults import Fault, InputError
+from flows.variants import calls as variant_calls
+from flows.variants import counts as variant_counts
+from flows.variants.against_fasta import Against
+from flows.variants.calls import Decision, Scored
+from flows.variants.count_files import missing_files
+from flows.variants.locations import (
+    count_part,
+    counted,
+    finish_partition,
+    read_counts,
+    read_loci,
+    shuffle,
+    sort_part,
+    work_url,
+)
+from flows.variants.loci import MOST_DEPTHS, conclude_part
+from flows.variants.regions import (
+    contigs_of,
+    fasta_contigs,
+    marks_of,
+    named_regions,
+    names_a_contig,
+    regions_of,
+)
+from flows.variants.report import PartCalls, filters_not_run, report
+from flows.variants.sample_sheet import check_samples, check_sheet, read_sheet
+from flows.variants.settings import VariantSettings
+from flows.variants.vcf import write_vcf
+from vbmodels.core.state import to_bytes
+from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.published.pair import Pair
+from vbmodels.variants.published.rvd2 import RVD2
+from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
+
+
+@dataclass(frozen=True)
+class CheckedVariants(Checked):
+    """What the check of one file found, with its samples and replicates.
+
+    ``named`` are files that the sheet or the settings name, and what marks their versions.
+    """
+
+    samples: tuple[str, ...] = ()
+    columns: int = 1
+    named: tuple[tuple[str, str], ...] = ()
+
+
+class KeptPartitions(json_files.Form):
+    """The contents of ``kept/part-00000.json``: the partitions that have locations."""
+
+    indices: list[int]
+
+
+class Variants:
+    """The variants family; see `flows.family.Family`."""
+
+    name = "variants"
+    suffixes: tuple[str, ...] = (".parquet", ".csv")
+    settings = VariantSettings
+    compares = True  # whether a sheet must have the case and the control
+
+    def check(self, file: InputFile, settings: VariantSettings) -> Checked:
+        """List the faults of a sample sheet, with all that it names, or of a file of counts."""
+        if file.url.endswith(".csv"):
+            return self._check_reads(file.url, settings)
+        marks, against, wrong = (), None, ()
+        try:
+            marks = marks_of(settings)
+            named_regions(settings, marks)
+            if settings.fasta is not None:
+                against = Against(settings, contigs_of(settings, marks))
+        except InputError as error:
+            wrong = error.faults
+        rows, samples, faults = variant_counts.check_counts(file.url, against)
+        return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
+
+    def _check_reads(self, url: str, settings: VariantSettings) -> Checked:
+        faults = check_sheet(url, settings, self.compares)
+        if faults:
+            return Checked(0, tuple(faults))
+        marks = marks_of(settings)
+        total = sum(r.length for r in regions_of(settings, marks))
+        lines = read_sheet(url)
+        reads = {x.path: storage.fingerprint_of(x.path) for x in lines}
+        named = tuple(sorted((dict(marks) | reads).items()))
+        return CheckedVariants(total, (), (), tuple({x.sample for x in lines}), 1, named)
+
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List sample sheets beside other files, as one stands alone, and counts with gaps."""
+        if len(files) > 1 and any(f.url.endswith(".csv") for f in files):
+            names = ", ".join(f.url for f in files[:3])
+            return [Fault(file=files[0].url, expected="one sample sheet alone, or counts in "
+                          "Parquet", found=f"{len(files)} files: {names}")]  # fmt: skip
+        return missing_files([f.url for f in files])
+
+    def together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[list[int]]:
+        """Take files of all samples each by itself, and files of single samples together."""
+        samples = {frozenset(getattr(c, "samples", ())) for c in checked}
+        alone = len(samples) == 1
+        return [[i] for i in range(len(files))] if alone else [list(range(len(files)))]
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: VariantSettings
+    ) -> list[Part]:
+        """Cut the regions' positions, or the rows of counts."""
+        if not files[0].url.endswith(".csv"):
+            found = {s for c in checked for s in getattr(c, "samples", ())}
+            faults = check_samples(files[0].url, found, settings)
+            if faults:
+                raise InputError(faults)
+        each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
+        parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
+        # What is named is part of what a partition is made of, though no rows of it are: the
+        # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
+        marks = dict.fromkeys(mark for c in checked for mark in getattr(c, "named", ()))
+        named = [Slice(url, 0, 0, mark) for url, mark in marks]
+        return [Part(part.index, (*part.slices, *named)) for part in parts]
+
+    def ingest(self, part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+        """Count the reads of a partition's positions, or sort its rows of counts."""
+        if part.slices[0].url.endswith(".csv"):
+            return count_part(part, settings, place)
+        return sort_part(part, settings, place)
+
+    def prepare(
+        self, parts: Sequence[Part], settings: VariantSettings, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> Prepared:  # fmt: skip
+        """Put the locations of every partition together and choose those to be fitted on.
+
+        Where the parts' locations follow one another, partitions are the parts.
+        """
+        source = parts[0].slices[0].url
+        if source.endswith(".csv"):
+            found, own = each(counted, [part.index for part in parts], place), True
+        else:
+            found, own = shuffle(parts, settings, place, each)
+        kept = [one.index for one in found if one.locations]
+        if not kept:
+            looked = source.endswith(".csv") or any(d.count for one in found for d in one.dropped)
+            nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
+            raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
+        share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
+        urls = each(finish_partition, kept, settings, place, share)
+        json_files.write(work_url(place, "kept", 0, "json"), KeptPartitions(indices=kept))
+        case = read_counts(place, kept[0]).case
+        own = own and len(kept) == len(parts)
+        warnings = _replicate_warnings(case, settings)
+        dropped = tuple(dropped for one in found for dropped in one.dropped)
+        return Prepared(tuple(urls), Counts, warnings, own, dropped)
+
+    def model(self, settings: VariantSettings) -> Any:
+        """Return the two-groups model, or the papers' model of both samples."""
+        if settings.test == "two_groups":
+            shares = MIXTURE if settings.alternative == "mixture" else (BROAD,)
+            return TwoGroups(sense=_sense(settings), alternatives=shares)
+        form = "collapsed" if settings.inference == "gibbs" else settings.inference
+        return Pair(RVD2(inference=form, dispersion=settings.dispersion))
+
+    def score(
+        self, model: Any, q: Any, batch: Counts, local: Any, index: int, *,
+        settings: VariantSettings, place: RunPlace, fitted: RunPlace | None,
+    ) -> Scored:  # fmt: skip
+        """Compute every unit's evidence and keep it for the decision over all partitions."""
+        if isinstance(model, TwoGroups):
+            evidence = variant_calls.bayes_factors(model, q, batch)
+        elif settings.inference == "gibbs":
+            evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
+        else:
+            evidence = variant_calls.differences(model, q, batch, local, settings)
+        storage.write_bytes(work_url(place, "evidence", index, "npz"), to_bytes(evidence))
+        return variant_calls.summarise(evidence)
+
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
+        place: RunPlace, fitted: RunPlace | None, each: Each,
+    ) -> tuple[list[PartCalls], Any]:  # fmt: skip
+        """Decide over all partitions at once, then write every location and the VCF.
+
+        P(H1) over all units replaces the fit's, which is of a sample.
+        """
+        pi = getattr(q, "pi", 0.5)
+        decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
+        if isinstance(model, TwoGroups):
+            q = replace(q, pi=decision.pi)
+        # Through storage, as it is too large to travel with every task.
+        storage.write_bytes(work_url(place, "decision", 0, "npz"), to_bytes(decision))
+        kept = json_files.read(work_url(place, "kept", 0, "json"), KeptPartitions).indices
+        positions = list(enumerate(kept))
+        points = max(2, MOST_DEPTHS // len(kept))
+        found = each(_write_loci, positions, model, q, points, settings, place)
+        contigs = _contigs(settings, found)
+        samples = ["case", "control"] if settings.control else ["case"]
+        names = {"case": settings.case, "control": settings.control or ""}
+        records = [
+            {**call, "samples": {names[s]: call["samples"][s] for s in samples}}
+            for part in found
+            for call in part.calls
+        ]
+        write_vcf(
+            place.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
+            f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
+        )  # fmt: skip
+        return found, q
+
+    def keep(
+        self, q: Any, settings: VariantSettings, place: RunPlace, fitted: RunPlace | None
+    ) -> None:
+        """Keep nothing: the hyperparameters are all that new data need."""
+
+    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+        """Return the hyperparameters; they are point estimates."""
+        if isinstance(model, Pair):
+            return [
+                (name, sample, value, None)
+                for sample, of in (("case", q.case), ("control", q.control))
+                for name, value in (
+                    ("mu0", of.a0 / (of.a0 + of.b0)), ("M0", of.a0 + of.b0), ("log_M", of.log_m)
+                )
+            ]  # fmt: skip
+        rows: list[tuple[Any, ...]] = [
+            ("pi", None, q.pi, None),
+            ("w", None, q.w, None),
+            ("log_M_mean", None, q.log_m_mean, None),
+            ("log_M_sd", None, q.log_m_sd, None),
+        ]
+        if len(q.rho) > 1:
+            means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
+            rows += [("rho", m, float(r), None) for m, r in zip(means, q.rho, strict=True)]
+        for t in range(12):
+            ref = BASES[t // 3]
+            kind = f"{ref}>{[b for b in BASES if b != ref][t % 3]}"
+            rows.append(("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t])), None))
+            rows.append(("error_shape", kind, float(q.a[t]), None))
+        return rows
+
+    def report(
+        self, model: Any, q: Any, summaries: Sequence[PartCalls], ingested: Sequence[Ingested],
+        settings: VariantSettings,
+    ) -> Findings:  # fmt: skip
+        """Say what was found."""
+        return report(summaries, self.posterior(model, q), model.caps_hit(q), settings)
+
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw counts with their truth."""
+        from flows.variants.simulate import write_counts
+
+        return write_counts(target, rows, seed)
+
+
+def _sense(settings: VariantSettings) -> Any:
+    if not settings.control:
+        return "germline"
+    return "either" if settings.two_sided else "gain"
+
+
+def _replicate_warnings(case: np.ndarray, settings: VariantSettings) -> tuple[str, ...]:
+    told = []
+    for name, count in ((settings.case, case.sum()), (settings.control, (~case).sum())):
+        if name and count == 1:
+            told.append(
+                f"Sample {name} has one replicate: how far replicates differ (M) is then set by "
+                "its prior. Two or three find more."
+            )
+    return tuple(told)
+
+
+def _write_loci(
+    where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
+    place: RunPlace,
+) -> PartCalls:  # fmt: skip
+    index, kept = where
+    url = work_url(place, "decision", 0, "npz")
+    decision = read_state(url, Decision)
+    url = work_url(place, "evidence", index, "npz")
+    evidence = read_state(url, variant_calls.Evidence)
+    counts, loci = read_counts(place, kept), read_loci(place, kept)
+    table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
+    storage.write_table(place.table("loci", index), table)
+    return found
+
+
+def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:
+    if settings.fasta is not None:
+        known = fasta_contigs(settings.fasta)
+        return {name: length for name, length in known.items() if names_a_contig(name)}
+    return {name: None for name in sorted({c for part in found for c in part.contigs})}
+
+
+FAMILY = Variants()

@@ -1,0 +1,276 @@
+"""From slices of input to partitions of locations in a run's store, and back."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import json_files, partition, storage
+from flows.data.partition import Part
+from flows.data.runs import Dropped, RunPlace
+from flows.data.states import read_state
+from flows.family import Each, Ingested
+from flows.variants import counts as variant_counts
+from flows.variants.alignments import told
+from flows.variants.counts import Column, Key, Loci
+from flows.variants.reads import count_region, reference
+from flows.variants.regions import Marks, Region, contigs_of, locate, named_regions, regions_of
+from flows.variants.sample_sheet import read_sheet
+from flows.variants.schema import COUNTS
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import to_bytes
+from vbmodels.variants.batch import Counts
+
+NO_READS = "location without a read in any replicate"
+NO_REFERENCE = "location whose reference is not A, C, G or T"
+OTHER_SAMPLE = "row of a sample that is neither case nor control"
+OUTSIDE = "row outside of the region and the BED's intervals"
+Range = tuple[int, Key | None, Key | None, list[int]]  # partition, its bounds, slices there
+
+
+def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+    """Return where a run keeps one of its parts while it works."""
+    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+
+
+def read_loci(place: RunPlace, index: int) -> Loci:
+    """Read where a partition's locations are."""
+    url = work_url(place, "loci", index, "npz")
+    return read_state(url, Loci)
+
+
+def read_counts(place: RunPlace, index: int, folder: str = "partitions") -> Counts:
+    """Read the counts of a partition, or of a slice of it."""
+    url = work_url(place, folder, index, "npz")
+    return read_state(url, Counts)
+
+
+class Size(json_files.Form):
+    """How many locations the counting of a part left."""
+
+    locations: int
+
+
+class SortedSlice(json_files.Form):
+    """Where the rows of a sorted slice of counts are, and of whom."""
+
+    keys: list[Key]
+    columns: list[Column]
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A partition of locations that was put together from slices, and what was left out."""
+
+    index: int
+    locations: int
+    dropped: tuple[Dropped, ...]
+
+
+def marks_in(part: Part, settings: VariantSettings) -> Marks:
+    """Return the versions of the FASTA and the BED that a partition was planned with."""
+    named = (settings.fasta, settings.bed)
+    return tuple((s.url, s.fingerprint) for s in part.slices if s.url in named)
+
+
+def _order(settings: VariantSettings, marks: Marks) -> Mapping[str, int] | None:
+    """Return which of the FASTA's contigs each is; None without a FASTA."""
+    if settings.fasta is None:
+        return None
+    return {name: i for i, name in enumerate(contigs_of(settings, marks))}
+
+
+def replicate_columns(lines: Sequence[Column], settings: VariantSettings) -> list[Column]:
+    """Return the replicates of the case, then of the control, in order of their names."""
+    order = {settings.case: 0, settings.control: 1}
+    wanted = [c for c in set(lines) if c[0] in order and c[0]]
+    return sorted(wanted, key=lambda c: (order[c[0]], c[1]))
+
+
+def count_positions(
+    part: Part, settings: VariantSettings, compared: bool = True
+) -> list[tuple[Region, np.ndarray, np.ndarray, list[Column]]]:
+    """Count the reads of a partition: (region, [J, R, 2, 4] by strand, reference, columns).
+
+    Of the case and the control, or of every sample of the sheet.
+    """
+    _refuse_changed(part)
+    marks = marks_in(part, settings)
+    lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
+    columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
+    try:
+        pieces = locate(regions_of(settings, marks), part.slices[0].start, part.slices[0].stop)
+        found = [
+            (
+                piece,
+                np.stack([count_region(lines[c].path, piece, settings) for c in columns], axis=1),
+                reference(str(settings.fasta), piece),
+                columns,
+            )
+            for piece in pieces
+        ]
+    except (OSError, ValueError) as error:
+        _refuse_changed(part)  # what changes while it is read looks damaged
+        raise storage.StorageError(
+            f"the reads of {part.slices[0].url} cannot be counted: {told(error)}; check the files "
+            "that it names with samtools quickcheck"
+        ) from error
+    _refuse_changed(part)
+    return found
+
+
+def _refuse_changed(part: Part) -> None:
+    """Look at a sheet and at all that it and the settings name: reads are counted of one version.
+
+    Both before and after they are read, so that what was read is what was looked at.
+    """
+    for named in part.slices:
+        storage.refuse_changed(named.url, named.fingerprint)
+
+
+def write_part_counts(part: Part, settings: VariantSettings, target: str, names: list[str]) -> int:
+    """Count the reads of all samples at a partition's positions; write rows of the counts table.
+
+    Parameters
+    ----------
+    part
+        The partition.
+    settings
+        How reads are counted.
+    target
+        The folder of the files.
+    names
+        Their names, by partition.
+    """
+    tables = [
+        variant_counts.to_table(
+            by_strand.sum(axis=2, dtype=np.int32), ref, region.contig, region.start, columns
+        )
+        for region, by_strand, ref, columns in count_positions(part, settings, compared=False)
+    ]
+    table = pa.concat_tables(tables)
+    storage.write_table(storage.join(target, names[part.index]), table)
+    return int(table.num_rows)
+
+
+def count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+    """Count the reads of a partition and keep them, without the locations that have none."""
+    found = count_positions(part, settings)
+    by_strand = np.concatenate([counts for _, counts, _, _ in found])
+    case = np.array([sample == settings.case for sample, _ in found[0][3]])
+    counts, loci, no_reads, no_reference = variant_counts.clean(
+        by_strand.sum(axis=2, dtype=np.int32),
+        np.concatenate([ref for _, _, ref, _ in found]),
+        case,
+        np.concatenate([np.full(r.length, r.contig) for r, *_ in found]),
+        np.concatenate([np.arange(r.start + 1, r.stop + 1) for r, *_ in found]),
+        by_strand[:, :, 0],
+    )
+    _write_locations(place, part.index, counts, loci)
+    url = work_url(place, "sizes", part.index, "json")
+    json_files.write(url, Size(locations=len(counts)))
+    dropped = (Dropped(reason=NO_READS, count=no_reads),
+               Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
+    return Ingested(part.rows, len(counts), dropped)
+
+
+def _write_locations(place: RunPlace, index: int, counts: Counts, loci: Loci) -> None:
+    storage.write_bytes(work_url(place, "counts", index, "npz"), to_bytes(counts))
+    storage.write_bytes(work_url(place, "loci", index, "npz"), to_bytes(loci))
+
+
+def counted(index: int, place: RunPlace) -> Assembled:
+    """Return how many locations `count_part` kept; what it left out stands in its answer."""
+    about = json_files.read(work_url(place, "sizes", index, "json"), Size)
+    return Assembled(index, about.locations, ())
+
+
+def sort_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+    """Sort a slice of rows of counts and keep it, without the rows that are not asked for."""
+    marks = marks_in(part, settings)
+    rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
+    names = [name for name in (settings.case, settings.control) if name]
+    found = variant_counts.read_sorted(
+        partition.read(rows, None, COUNTS.arrow), names, named_regions(settings, marks),
+        _order(settings, marks), settings.chr_names,
+    )  # fmt: skip
+    storage.write_table(work_url(place, "slices", part.index), found.table)
+    about = SortedSlice(keys=found.keys, columns=sorted(found.columns))
+    json_files.write(work_url(place, "slices", part.index, "json"), about)
+    dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
+               Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
+    return Ingested(part.rows, len(found.table), dropped)
+
+
+def shuffle(
+    parts: Sequence[Part], settings: VariantSettings, place: RunPlace, each: Each
+) -> tuple[list[Assembled], bool]:
+    """Turn sorted slices into partitions of locations; say whether each is of its own slice."""
+    urls = [work_url(place, "slices", part.index, "json") for part in parts]
+    about = [json_files.read(url, SortedSlice) for url in urls]
+    keys = [one.keys for one in about]
+    columns = replicate_columns([c for one in about for c in one.columns], settings)
+    shared = (columns, settings, place, parts[0].slices[0].url, marks_in(parts[0], settings))
+    ranges: list[Range]
+    if variant_counts.in_order(keys):
+        ranges = [(part.index, None, None, [part.index]) for part in parts]
+        return each(_assemble, ranges, *shared), True
+    starts = variant_counts.boundaries(keys, len(parts))
+    ranges = []
+    for i in range(len(starts) + 1):
+        low, high = starts[i - 1] if i else None, starts[i] if i < len(starts) else None
+        reaching = [
+            part.index for part, own in zip(parts, keys, strict=True)
+            if own and (high is None or own[0] < high) and (low is None or own[-1] >= low)
+        ]  # fmt: skip
+        ranges.append((i, low, high, reaching))
+    return each(_assemble, ranges, *shared), False
+
+
+def _assemble(
+    where: Range, columns: list[Column], settings: VariantSettings, place: RunPlace, source: str,
+    marks: Marks,
+) -> Assembled:  # fmt: skip
+    index, low, high, reaching = where
+    order = _order(settings, marks)
+    tables = [
+        variant_counts.between(storage.read_table(work_url(place, "slices", i)), low, high, order)
+        for i in reaching
+    ]
+    first = storage.read_table(work_url(place, "slices", reaching[0] if reaching else 0))
+    counts, loci, no_reads, no_reference = variant_counts.assemble(
+        tables or [first.slice(0, 0)], columns, settings.case, source, order
+    )
+    _write_locations(place, index, counts, loci)
+    dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
+               Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
+    return Assembled(index, len(counts), dropped)
+
+
+def drawn(loci: Loci, seed: int, share: float) -> np.ndarray:
+    """Return which locations are in a random share, [J], by hashes of their names and the seed.
+
+    So the draw is the same however the locations are cut into partitions. The hash is
+    SplitMix64's finaliser (Steele, Lea, Flood 2014).
+    """
+    names, code = np.unique(loci.chrom, return_inverse=True)
+    contig = np.array([zlib.crc32(str(name).encode()) for name in names], np.uint64)[code.ravel()]
+    x = loci.pos.astype(np.uint64) + (contig << np.uint64(31))
+    x = (x + np.uint64((seed + 1) % 2**64)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    x ^= x >> np.uint64(31)
+    return np.asarray((x >> np.uint64(11)).astype(float) < share * 2.0**53)
+
+
+def finish_partition(index: int, settings: VariantSettings, place: RunPlace, share: float) -> str:
+    """Mark the locations that hyperparameters are fitted on, at random where there are many."""
+    counts = read_counts(place, index, "counts")
+    marks = drawn(read_loci(place, index), settings.seed, share) if share < 1.0 else None
+    url = work_url(place, "partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(Counts(counts.counts, counts.ref, counts.case, marks)))
+    return url

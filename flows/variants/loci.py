@@ -1,0 +1,224 @@
+"""One partition's rows of the loci table, its calls and their filters, from its evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.variants.calls import CHUNK, Decision, Evidence
+from flows.variants.counts import Loci
+from flows.variants.report import Mixing, PartCalls
+from flows.variants.schema import LOCI
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.variants.batch import BASES, Counts, Units, units
+from vbmodels.variants.calls import local_fdr
+from vbmodels.variants.posterior import rates
+from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value, strand_bias
+from vbmodels.variants.table import tabulate
+from vbmodels.variants.two_groups import TwoGroups
+
+MOST_DEPTHS = 8000
+"""Points of the report's plots of depth, of all partitions together."""
+
+
+def conclude_part(
+    model: Any, q: Any, batch: Counts, loci: Loci, evidence: Evidence, decision: Decision,
+    settings: VariantSettings, points: int,
+) -> tuple[pa.Table, PartCalls]:  # fmt: skip
+    """Return one partition's rows of the loci table and its calls.
+
+    Parameters
+    ----------
+    model, q
+        The fit.
+    batch, loci, evidence
+        The partition's counts, where they are, and their evidence.
+    decision
+        The decision over all partitions.
+    settings
+        The run's.
+    points
+        Most locations whose depth the report draws.
+    """
+    if isinstance(model, TwoGroups):
+        of = units(batch)
+        score = evidence.score
+        chosen = _shown(of, score, decision)
+        of, score = of.take(chosen), score[chosen]
+        prob = 1.0 - local_fdr(score, decision.pi)
+        log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
+        case, control = _rates(model, q, decision, of)
+    else:
+        of, score = _by_location(batch, settings), evidence.score
+        prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
+        case, control = evidence.rates()
+    called = score >= decision.least
+    filters = _filters(of, batch, loci, called, decision, settings)
+    q_value = decision.q_of(score)
+    table = _table(of, loci, batch, case, control, prob, q_value, called, filters, settings)
+    calls = tuple(
+        _call(of, loci, batch, i, case, control, prob, q_value, log_odds, filters, settings)
+        for i in np.flatnonzero(called)
+    )
+    histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
+    names = tuple(dict.fromkeys(loci.chrom.tolist()))
+    return table, PartCalls(
+        len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
+        None if evidence.mixing is None else Mixing.of(evidence.mixing),
+        loci.forward is not None,
+    )  # fmt: skip
+
+
+def _shown(of: Units, score: FloatArray, decision: Decision) -> IntArray:
+    """Return the best unit of every location and any other that is called, in order."""
+    best = score.reshape(-1, 3) + 1e-9 * of.alt_reads[:, of.case].sum(axis=1).reshape(-1, 3)
+    shown = np.zeros(len(of), bool)
+    shown[3 * np.arange(len(best)) + best.argmax(axis=1)] = True
+    return np.flatnonzero(shown | (score >= decision.least))
+
+
+def _rates(
+    model: TwoGroups, q: Any, decision: Decision, of: Units
+) -> tuple[FloatArray, FloatArray]:
+    at = model.anchored(type(q)(**{**vars(q), "pi": decision.pi}))
+    rows = []
+    for start in range(0, len(of), CHUNK):
+        some = of.take(slice(start, start + CHUNK))
+        pair = rates(model, at, tabulate(some, at.anchor))
+        rows.append([np.column_stack([r.mean, r.sd, r.quantiles]) for r in pair])
+    return np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
+
+
+def _by_location(batch: Counts, settings: VariantSettings) -> Units:
+    """Return one unit a location, with the allele that the case shows most.
+
+    Where losses count too, with that whose share differs most from the control's.
+    """
+    of = units(batch)
+    shown = of.alt_reads[:, of.case].sum(axis=1).astype(float)
+    if settings.two_sided and settings.control:
+        shown = np.abs(_share(of, of.case) - _share(of, ~of.case))
+    most = shown.reshape(-1, 3).argmax(axis=1)
+    return of.take(3 * np.arange(len(most)) + most)
+
+
+def _share(of: Units, member: BoolArray) -> FloatArray:
+    """Return the allele's share of the reads of some replicates together."""
+    reads = of.alt_reads[:, member].sum(axis=1)
+    return np.asarray(reads / np.maximum(of.depth[:, member].sum(axis=1), 1))
+
+
+def _filters(
+    of: Units, batch: Counts, loci: Loci, called: BoolArray, decision: Decision,
+    settings: VariantSettings,
+) -> list[list[str]]:  # fmt: skip
+    found: list[list[str]] = [[] if c else ["q_value"] for c in called]
+    at = np.flatnonzero(called)
+    if settings.control:
+        depth = of.depth[:, ~of.case].sum(axis=1)
+        for i in at[depth[at] == 0]:
+            found[i].append("no_control")
+    if at.size and loci.forward is not None and settings.strand == "both":
+        forward = loci.forward[:, of.case].sum(axis=1)[of.location[at]]
+        total = batch.counts[:, of.case].sum(axis=1)[of.location[at]]
+        ref = batch.ref[of.location[at]].astype(int)
+        rows = np.arange(len(at))
+        alt = of.alt[at]
+        p, odds = strand_bias(
+            forward[rows, ref], (total - forward)[rows, ref],
+            forward[rows, alt], (total - forward)[rows, alt],
+        )  # fmt: skip
+        limit = settings.strand_bias / max(decision.calls, 1)
+        for i in at[(p < limit) & (np.abs(odds) > np.log(3.0))]:
+            found[i].append("strand_bias")
+    if at.size and settings.test == "posterior_difference" and settings.control:
+        errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
+        spectrum = control_spectrum(errors[:, ~batch.case])
+        p = spectrum_p_value(errors[:, batch.case], spectrum)
+        for i in at[p[at] > 0.05]:
+            found[i].append("spectrum")
+    return found
+
+
+def _table(
+    of: Units, loci: Loci, batch: Counts, case: FloatArray, control: FloatArray,
+    prob: FloatArray, q_value: FloatArray, called: BoolArray, filters: list[list[str]],
+    settings: VariantSettings,
+) -> pa.Table:  # fmt: skip
+    letters = np.array(list(BASES))
+    columns: list[Any] = [
+        pa.array(loci.chrom[of.location].tolist(), pa.string()),
+        pa.array(loci.pos[of.location]),
+        pa.array(letters[batch.ref[of.location]].tolist()),
+        pa.array(letters[of.alt].tolist()),
+    ]
+    for rate, member in ((case, of.case), (control, ~of.case)):
+        columns += [pa.array(rate[:, i]) for i in (0, 1, 3, 4)]
+        columns += [pa.array(v[:, member].sum(axis=1)) for v in (of.depth, of.alt_reads)]
+    columns += [pa.array(prob), pa.array(q_value), pa.array(called)]
+    columns.append(pa.array([";".join(f) or "PASS" for f in filters]))
+    return pa.table(columns, schema=LOCI.arrow)
+
+
+def _call(
+    of: Units, loci: Loci, batch: Counts, i: int, case: FloatArray, control: FloatArray,
+    prob: FloatArray, q_value: FloatArray, log_odds: FloatArray, filters: list[list[str]],
+    settings: VariantSettings,
+) -> dict[str, Any]:  # fmt: skip
+    j = int(of.location[i])
+    ref = int(batch.ref[j])
+    one = of.take(slice(i, i + 1))
+    gained = bool(_share(one, of.case)[0] > _share(one, ~of.case)[0])
+    row: dict[str, Any] = {
+        "chrom": str(loci.chrom[j]),
+        "pos": int(loci.pos[j]),
+        "ref": BASES[ref],
+        "alt": BASES[int(of.alt[i])],
+        "qual": float(10.0 / np.log(10.0) * np.logaddexp(0.0, log_odds[i])),
+        "filters": filters[i],
+        "P": float(prob[i]),
+        "QV": float(q_value[i]),
+        "samples": {},
+        "replicates": {},
+    }
+    for name, rate, member, mark in (
+        ("case", case, of.case, ""), ("control", control, ~of.case, "C"),
+    ):  # fmt: skip
+        if name == "control" and not settings.control:
+            continue
+        row |= {
+            f"{mark}MU": float(rate[i, 0]),
+            f"{mark}MUSD": float(rate[i, 1]),
+            f"{mark}MUCI": (float(rate[i, 2]), float(rate[i, 5])),
+        }
+        row["samples"][name] = {
+            "depth": int(of.depth[i, member].sum()),
+            "ref_reads": int(batch.counts[j, member, ref].sum()),
+            "reads": int(of.alt_reads[i, member].sum()),
+            # A loss leaves the genotype to the reads.
+            "called": name == "case" and gained,
+        }
+        row["replicates"][name] = [
+            (int(a), int(n)) for a, n in zip(of.alt_reads[i, member], of.depth[i, member],
+                                             strict=True)
+        ]  # fmt: skip
+    return row
+
+
+def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
+    """Return contig, position and mean depth of case and control at some locations."""
+    depth = batch.counts.sum(axis=2)
+    step = max(1, -(-len(loci.pos) // points))
+    control = ~batch.case
+    return tuple(
+        (
+            str(loci.chrom[j]),
+            int(loci.pos[j]),
+            float(depth[j, batch.case].mean()),
+            float(depth[j, control].mean()) if control.any() else 0.0,
+        )
+        for j in range(0, len(loci.pos), step)
+    )

@@ -1,0 +1,109 @@
+"""Whether reads are of the FASTA that comes with them: a sample of their bases is compared.
+
+Names and lengths of contigs are alike in assemblies that differ (a patched one, another
+isolate of a virus, a shifted plasmid): then every difference would look like a variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pysam
+
+from flows.faults import Fault
+from flows.variants.alignments import local_fasta
+from flows.variants.reads import base_codes
+from flows.variants.regions import Region, in_file, locate
+from flows.variants.settings import VariantSettings
+
+CONTIGS, PLACES, READS = 24, 4, 25  # looked at: contigs of a file, places of each, reads there
+TRIED = 50  # regions of a place that are asked for reads
+LEAST = 500  # bases without which nothing is said
+_LEFT_OUT = 0x4 | 0x100 | 0x200 | 0x400  # unmapped, secondary, failed, duplicate
+_ALIGNED, _SKIPS_READ, _SKIPS_REFERENCE = (0, 7, 8), (1, 4), (2, 3)  # operations of a CIGAR
+
+
+def mismatch_faults(
+    file: pysam.AlignmentFile, path: str, wanted: Sequence[Region], settings: VariantSettings
+) -> list[Fault]:
+    """Say that a file's reads are of another sequence than the FASTA.
+
+    Parameters
+    ----------
+    file
+        The BAM or CRAM, open and with an index.
+    path
+        Its name, for the message.
+    wanted
+        The regions that will be counted.
+    settings
+        Name the FASTA, the least qualities and the share that may differ.
+    """
+    compared = different = 0
+    with pysam.FastaFile(local_fasta(str(settings.fasta))) as fasta:
+        for read, contig in _sample(file, wanted, settings):
+            n, wrong = _compare(read, fasta, contig, settings.min_base_quality)
+            compared, different = compared + n, different + wrong
+    if compared < LEAST or different <= settings.max_mismatch * compared:
+        return []
+    return [
+        Fault(
+            file=path,
+            expected=f"reads of {settings.fasta}, of whose bases at most "
+            f"{settings.max_mismatch:.0%} differ from it",
+            found=f"{different / compared:.0%} of {compared:,} bases that differ",
+            remedy="give the FASTA that the reads were aligned to; for reads that truly differ so "
+            "much, raise --set max_mismatch",
+        )
+    ]
+
+
+def _sample(
+    file: pysam.AlignmentFile, wanted: Sequence[Region], settings: VariantSettings
+) -> Iterator[tuple[pysam.AlignedSegment, str]]:
+    """Yield (read, contig of the FASTA) at places spread over the regions of some contigs."""
+    contigs = list(dict.fromkeys(region.contig for region in wanted))
+    step = max(1, -(-len(contigs) // CONTIGS))
+    for contig in contigs[::step]:
+        own = [region for region in wanted if region.contig == contig]
+        total = sum(region.length for region in own)
+        name = in_file(contig, file.references, settings.chr_names)
+        for place in range(PLACES):
+            start, stop = place * total // PLACES, (place + 1) * total // PLACES
+            left = READS
+            for region in locate(own, start, stop)[:TRIED]:
+                for read in file.fetch(name, region.start, region.stop):
+                    if read.flag & _LEFT_OUT or read.mapping_quality < settings.min_mapping_quality:
+                        continue
+                    yield read, contig
+                    left -= 1
+                    if not left:
+                        break
+                if not left:
+                    break
+
+
+def _compare(
+    read: pysam.AlignedSegment, fasta: pysam.FastaFile, contig: str, least: int
+) -> tuple[int, int]:
+    """Return how many confident bases of a read were compared, and how many differ."""
+    if not read.query_sequence or not read.cigartuples:
+        return 0, 0
+    bases = base_codes(read.query_sequence)
+    there = base_codes(fasta.fetch(contig, read.reference_start, read.reference_end))
+    sure = bases >= 0
+    if read.query_qualities is not None:
+        sure &= np.asarray(read.query_qualities) >= least
+    compared = different = i = j = 0
+    for operation, length in read.cigartuples:
+        if operation in _ALIGNED:
+            one, other = bases[i : i + length], there[j : j + length]
+            both = sure[i : i + length] & (other >= 0)
+            compared += int(both.sum())
+            different += int((both & (one != other)).sum())
+        if operation in (*_ALIGNED, *_SKIPS_READ):
+            i += length
+        if operation in (*_ALIGNED, *_SKIPS_REFERENCE):
+            j += length
+    return compared, different

@@ -1,0 +1,87 @@
+"""Base counts of regions from BAM or CRAM files, as `samtools mpileup` would see them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import pysam
+from numpy.typing import NDArray
+
+from flows.variants.alignments import local_fasta, open_alignment, quiet
+from flows.variants.regions import Region, in_file
+from flows.variants.settings import VariantSettings
+from vbmodels.variants.batch import BASES
+
+_NO_CAP = 2**31 - 1
+
+
+def base_codes(text: str) -> NDArray[np.int8]:
+    """Return the bases of a text as indices in ACGT, -1 for what is none of them (N)."""
+    codes = np.full(256, -1, np.int8)
+    codes[[ord(b) for b in BASES]] = range(4)
+    return codes[np.frombuffer(text.upper().encode(), np.uint8)]
+
+
+def reference(path: str, region: Region) -> NDArray[np.int8]:
+    """Return the reference bases of a region as `base_codes`."""
+    with quiet(), pysam.FastaFile(local_fasta(path)) as fasta:
+        return base_codes(fasta.fetch(region.contig, region.start, region.stop))
+
+
+def count_region(path: str, region: Region, settings: VariantSettings) -> NDArray[np.int32]:
+    """Count the bases of one file's reads over a region: [length, 2, 4], forward and reverse.
+
+    Reads that are unmapped, secondary, duplicates or failed quality control are left out, as
+    `samtools mpileup` does; where mates overlap, one base counts. What is counted at a position
+    does not depend on where the region starts.
+    """
+    counts = np.zeros((region.length, 2, 4), np.int32)
+    once = settings.overlaps == "once"
+    # Of two mates htslib leaves one in place with quality 0.
+    least = max(settings.min_base_quality, 1) if once else settings.min_base_quality
+    with quiet(), open_alignment(path, settings) as file:
+        name = in_file(region.contig, file.references, settings.chr_names)
+        columns = file.pileup(
+            name,
+            region.start,
+            region.stop,
+            truncate=True,
+            stepper="samtools",
+            max_depth=_NO_CAP,  # its cap depends on which reads came before
+            min_base_quality=least,
+            min_mapping_quality=settings.min_mapping_quality,
+            ignore_overlaps=once,
+            ignore_orphans=not settings.orphans,
+            compute_baq=False,
+            multiple_iterators=False,
+        )
+        for column in columns:
+            bases = column.get_query_sequences()
+            if settings.max_depth and len(bases) > settings.max_depth:
+                bases = _drawn(bases, column.get_query_names(), settings.max_depth)
+            shown = "".join(bases)
+            row = counts[column.reference_pos - region.start]
+            for b, base in enumerate(BASES):
+                row[0, b] = shown.count(base)
+                row[1, b] = shown.count(base.lower())
+    if settings.strand == "forward":
+        counts[:, 1] = 0
+    elif settings.strand == "reverse":
+        counts[:, 0] = 0
+    return counts
+
+
+def _drawn(bases: Sequence[str], names: Sequence[str], most: int) -> list[str]:
+    """Return the bases of the reads whose names have the least hashes, if they show any.
+
+    So the reads are a random sample, and the same ones at neighbouring positions.
+    """
+    showing = [i for i, base in enumerate(bases) if base]
+    hashes = np.array([zlib.crc32(names[i].encode()) for i in showing], np.uint64)
+    # A CRC is linear in the bits of a name, and names are often numbers: mixed as by SplitMix64.
+    hashes = (hashes + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return [bases[showing[i]] for i in np.argsort(hashes ^ (hashes >> np.uint64(27)),
+                                                  kind="stable")[:most]]  # fmt: skip

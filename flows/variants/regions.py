@@ -1,0 +1,299 @@
+"""Which positions are looked at: contigs of a FASTA, a region, the intervals of a BED file."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import pysam
+
+from flows.data import storage
+from flows.faults import Fault, InputError
+from flows.variants.alignments import is_bgzf, is_gzip, local_fasta, quiet, told
+from flows.variants.bed import Wanted, read_bed, read_region
+from flows.variants.settings import VariantSettings
+
+MOST_POS = 2**29  # what a tabix index can hold
+Marks = tuple[tuple[str, str], ...]  # files, and what marks the version of each
+_UNKNOWN = 2**31 - 1
+_one_at_a_time = threading.Lock()  # files are checked side by side; one of them makes the index
+# What SAM and VCF 4.3 take for the name of a contig (section 1.4.7 of the latter).
+_SPECIAL = r"!#$%&+./:;?@^_|~"
+_CONTIG = re.compile(rf"[0-9A-Za-z{_SPECIAL}-][0-9A-Za-z{_SPECIAL}*=-]*")
+CONTIG_RULE = "a name that a VCF can hold: letters, digits, most signs; no = or * first, no space"
+
+
+@dataclass(frozen=True)
+class Region:
+    """Positions ``start`` to ``stop`` (from 0, not included) of a contig of the FASTA."""
+
+    contig: str
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """Number of positions."""
+        return self.stop - self.start
+
+
+class AnyContig(dict[str, int]):
+    """Contigs of counts that come without a FASTA: every name, of unknown length."""
+
+    def __missing__(self, name: str) -> int:
+        return _UNKNOWN
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def fasta_contigs(path: str) -> dict[str, int]:
+    """Return the contigs of a FASTA with their lengths; an index is made where there is none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or has no index and none can be made.
+    """
+    try:
+        with quiet(), pysam.FastaFile(local_fasta(path)) as fasta:
+            return dict(zip(fasta.references, fasta.lengths, strict=True))
+    except storage.TransientStorageError:
+        raise
+    except (OSError, ValueError, storage.StorageError) as error:
+        raise InputError([_no_fasta(path, error)]) from error
+
+
+def _no_fasta(path: str, error: Exception) -> Fault:
+    expected = "a FASTA of which an index (.fai) can be made"
+    if not storage.exists(path):
+        return Fault(file=path, expected=expected, found="no such file")
+    local = storage.as_local(path)
+    if os.path.isfile(local) and is_gzip(local) and not is_bgzf(local):
+        plain = path.removesuffix(".gz")
+        return Fault(
+            file=path, expected="a plain FASTA or one packed with bgzip", found="one packed with "
+            "gzip", remedy=f"run: gunzip {path} && bgzip {plain}, or give the unpacked file",
+        )  # fmt: skip
+    return Fault(
+        file=path, expected=expected, found=told(error),
+        remedy=f"see what this says of it: samtools faidx {path}",
+    )  # fmt: skip
+
+
+def marks_of(settings: VariantSettings) -> Marks:
+    """Return the FASTA and the BED of the settings, each with what marks its version.
+
+    Raises
+    ------
+    InputError
+        If one of them is not there or cannot be read.
+    """
+    marks, faults = [], []
+    for name, url in (("fasta", settings.fasta), ("bed", settings.bed)):
+        if url is None:
+            continue
+        try:
+            marks.append((url, storage.fingerprint_of(url)))
+        except storage.TransientStorageError:
+            raise
+        except storage.StorageError as error:
+            faults.append(
+                Fault(file=url, expected=f"the file of the setting {name}", found=str(error))
+            )
+    if faults:
+        raise InputError(faults)
+    return tuple(marks)
+
+
+@lru_cache(maxsize=4)
+def contigs_of(settings: VariantSettings, marks: Marks) -> dict[str, int]:
+    """Return the contigs of the FASTA; any at all where there is none."""
+    if settings.fasta is None:
+        return AnyContig()
+    with _one_at_a_time:
+        found = fasta_contigs(settings.fasta)
+    _refuse_changed(marks)
+    return found
+
+
+@lru_cache(maxsize=4)
+def regions_of(settings: VariantSettings, marks: Marks) -> tuple[Region, ...]:
+    """Return the regions that are asked for, or all contigs of the FASTA.
+
+    Parameters
+    ----------
+    settings
+        What is asked for.
+    marks
+        The versions of the FASTA and the BED that are meant: what was read of others is not kept.
+
+    Raises
+    ------
+    InputError
+        If a region or a line of the BED lies outside the FASTA's contigs.
+    StorageError
+        If there are other versions now.
+    """
+    found = tuple(regions(settings, contigs_of(settings, marks)))
+    _refuse_changed(marks)
+    return found
+
+
+def named_regions(settings: VariantSettings, marks: Marks) -> tuple[Region, ...] | None:
+    """Return what the settings name, for counts, which may come without a FASTA; None: all."""
+    if settings.region is None and settings.bed is None:
+        return None
+    return regions_of(settings, marks)
+
+
+def _refuse_changed(marks: Marks) -> None:
+    for url, mark in marks:
+        storage.refuse_changed(url, mark)
+
+
+def names_a_contig(name: str) -> bool:
+    """Return whether a VCF can hold a contig of this name.
+
+    >>> [names_a_contig(name) for name in ("chr1", "HLA*01:01", "=cmd", "a b", "c>1,x", "")]
+    [True, True, False, False, False, False]
+    """
+    return _CONTIG.fullmatch(name) is not None
+
+
+def in_file(contig: str, names: Collection[str], chr_names: str) -> str | None:
+    """Return a contig's name in a file: its own, or with or without ``chr`` where that is set."""
+    if contig in names:
+        return contig
+    if chr_names == "map":
+        other = contig[3:] if contig.startswith("chr") else f"chr{contig}"
+        return other if other in names else None
+    return None
+
+
+def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
+    """Return what is to be counted: the region, the BED file's intervals, or all contigs.
+
+    Intervals are in the order of the contigs and merged, so no position comes twice. With a
+    region and a BED file, it is what both have.
+
+    Raises
+    ------
+    InputError
+        If a region or a line of the BED lies outside the FASTA's contigs.
+    """
+    faults: list[Fault] = []
+    asked: list[Callable[[], list[Wanted]]] = []
+    if settings.region is not None:
+        known = () if isinstance(contigs, AnyContig) else contigs
+        asked.append(partial(_one, settings.region, known))
+    if settings.bed is not None:
+        asked.append(partial(read_bed, settings.bed))
+    named = []
+    for read in asked or [partial(_everything, str(settings.fasta), contigs)]:
+        try:
+            named.append(_within(read(), settings, contigs, faults))
+        except InputError as error:
+            faults += error.faults
+    if faults:
+        raise InputError(faults)
+    found = _merged(named[-1], contigs)
+    if len(named) == 1:
+        return found
+    ((region,), _) = named
+    both = [
+        Region(r.contig, max(r.start, region.start), min(r.stop, region.stop))
+        for r in found if r.contig == region.contig
+    ]  # fmt: skip
+    both = [r for r in both if r.start < r.stop]
+    if not both:
+        raise InputError(
+            [Fault(file=str(settings.bed), expected=f"an interval within {settings.region}, the "
+                   "region of the settings", found="none")]
+        )  # fmt: skip
+    return both
+
+
+def _one(region: str, contigs: Collection[str]) -> list[Wanted]:
+    return [read_region(region, contigs)]
+
+
+def _everything(fasta: str, contigs: dict[str, int]) -> list[Wanted]:
+    return [Wanted(fasta, None, name) for name, length in contigs.items() if length]
+
+
+def _within(
+    wanted: Iterable[Wanted], settings: VariantSettings, contigs: dict[str, int],
+    faults: list[Fault],
+) -> list[Region]:  # fmt: skip
+    """Return what is wanted as regions of the contigs, and add what is none to the faults."""
+    found, unknown = [], set()
+    for one in wanted:
+        contig = in_file(one.name, contigs, settings.chr_names)
+        if contig is None:
+            if one.name not in unknown:  # a BED of another genome has as many as lines
+                faults.append(
+                    other_names(one.file, one.row, one.name, contigs, str(settings.fasta))
+                )
+            unknown.add(one.name)
+            continue
+        if not names_a_contig(contig):
+            faults.append(
+                Fault(file=one.file, row=one.row, expected=CONTIG_RULE, found=repr(contig))
+            )
+            continue
+        length = contigs[contig]
+        end = length if one.stop is None else one.stop
+        span = f"{one.name}:{one.start + 1}-{end}"
+        if not 0 <= one.start < end <= length:
+            expected = f"positions within {contig}:1-{length}"
+            faults.append(Fault(file=one.file, row=one.row, expected=expected, found=span))
+        elif end >= MOST_POS and end != _UNKNOWN:
+            faults.append(
+                Fault(
+                    file=one.file, row=one.row, expected="positions below 2^29, which the index "
+                    "of a VCF (.tbi) can hold", found=span,
+                    remedy="name what lies below with --set region= or --set bed=",
+                )
+            )  # fmt: skip
+        else:
+            found.append(Region(contig, one.start, end))
+    return found
+
+
+def _merged(found: Sequence[Region], contigs: dict[str, int]) -> list[Region]:
+    names = dict.fromkeys([*contigs, *sorted({r.contig for r in found})])
+    order = {name: i for i, name in enumerate(names)}
+    merged: list[Region] = []
+    for region in sorted(found, key=lambda r: (order[r.contig], r.start)):
+        last = merged[-1] if merged else None
+        if last and last.contig == region.contig and region.start <= last.stop:
+            merged[-1] = Region(last.contig, last.start, max(last.stop, region.stop))
+        else:
+            merged.append(region)
+    return merged
+
+
+def other_names(file: str, row: int | None, name: str, known: Collection[str], fasta: str) -> Fault:
+    """Return the fault of a contig that a file does not have, with those that it has."""
+    some = ", ".join(itertools.islice(known, 5)) + (", ..." if len(known) > 5 else "")
+    return Fault(
+        file=file, row=row, expected=f"a contig of {fasta} ({some})", found=repr(name),
+        remedy="give files with the same contig names; --set chr_names=map takes 'chr1' for '1'",
+    )  # fmt: skip
+
+
+def locate(found: Sequence[Region], start: int, stop: int) -> list[Region]:
+    """Return what positions ``start`` to ``stop`` of the regions, laid end to end, are."""
+    pieces, before = [], 0
+    for region in found:
+        low, high = max(start - before, 0), min(stop - before, region.length)
+        if low < high:
+            pieces.append(Region(region.contig, region.start + low, region.start + high))
+        before += region.length
+    return pieces

@@ -1,0 +1,249 @@
+"""What the variants report says, from the calls of the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from flows.report import plots
+from flows.report.page import Findings, Grid, Section
+from flows.variants.settings import VariantSettings
+from flows.variants.vcf import FILTERS
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_CALLS = 200
+MOST_PLOTTED = 30
+GOOD_R_HAT = 1.05
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How far one partition's draws can be trusted."""
+
+    largest_r_hat: float
+    smallest_effective_draws: float
+    above: int  # locations whose R-hat is above `GOOD_R_HAT`
+
+    @classmethod
+    def of(cls, mixing: FloatArray) -> Mixing:
+        """Summarise R-hat and effective number of draws by location, [J, 2].
+
+        Locations where nothing varies have no R-hat; chains that stand apart no effective draws.
+        """
+        r_hat, ess = mixing.T
+        worst = float(np.fmax.reduce(r_hat, initial=1.0))
+        return cls(worst, float(np.nan_to_num(ess).min()), int((r_hat > GOOD_R_HAT).sum()))
+
+
+@dataclass(frozen=True)
+class PartCalls:
+    """What one partition adds to the VCF and the report."""
+
+    locations: int
+    units: int
+    contigs: tuple[str, ...]
+    calls: tuple[dict[str, Any], ...]
+    q_histogram: IntArray
+    depth: tuple[tuple[str, int, float, float], ...] = field(default=())
+    mixing: Mixing | None = None
+    strands: bool = True  # whether it is known on which strand a read lies
+
+
+NO_STRANDS = "counts in Parquet do not tell on which strand a read lies"
+
+
+def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, str]:
+    """Return the filters that could not run on these partitions, and why."""
+    if not all(part.strands for part in parts):
+        return {"strand_bias": NO_STRANDS}
+    if settings.strand != "both":
+        return {"strand_bias": f"reads of the {settings.strand} strand alone were counted"}
+    return {}
+
+
+def report(
+    parts: Sequence[PartCalls],
+    hyperparameters: Sequence[tuple[Any, ...]],
+    caps: Sequence[str],
+    settings: VariantSettings,
+) -> Findings:
+    """Say what was found in all partitions."""
+    calls = sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
+    passed = [c for c in calls if not c["filters"]]
+    locations = sum(p.locations for p in parts)
+    headline = f"{len(passed):,} variants in {locations:,} locations {_level(settings)}"
+    sections = [_calls(calls, settings, filters_not_run(parts, settings))]
+    if calls:
+        sections.append(_rates(calls, settings))
+    sections += [_depth(parts), _q_values(parts)]
+    mixing = [p.mixing for p in parts if p.mixing is not None]
+    if mixing:
+        sections.append(_sampler(mixing, locations, settings))
+    units = sum(p.units for p in parts)
+    sections.append(_hyperparameters(hyperparameters, units, settings))
+    warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
+    if filters_not_run(parts, settings).get("strand_bias") == NO_STRANDS:
+        warnings.append(
+            f"The filter strand_bias did not run: {NO_STRANDS}, so an error of one strand can "
+            "stand here as PASS; call from the BAM or CRAM files to have it."
+        )
+    if settings.test == "posterior_difference" and settings.tau == 0.0 and settings.control:
+        warnings.append(
+            "At tau = 0 the papers' rule has no point null: its specificity is only "
+            f"{1 - settings.alpha:g}, so among few variants many calls are false; set tau=5e-4, "
+            "or go by q_value."
+        )
+    results: dict[str, Any] = {
+        "locations": locations,
+        "units": units,
+        "calls": len(calls),
+        "passed": len(passed),
+    }
+    if mixing:
+        results |= _trust(mixing)
+        bad = sum(m.above for m in mixing)
+        if bad:
+            warnings.append(
+                f"The chains disagree at {bad:,} of {locations:,} locations (R-hat above "
+                f"{GOOD_R_HAT}, the largest {results['largest_r_hat']:.2f}); draw more, or thin."
+            )
+    top = [
+        {"variant": _name(c), "P": round(c["P"], 4), "q": float(f"{c['QV']:.2g}"),
+         "rate": float(f"{c['MU']:.3g}")}
+        for c in calls[:20]
+    ]  # fmt: skip
+    return Findings(headline, sections, results, tuple(warnings), top)
+
+
+def _level(settings: VariantSettings) -> str:
+    """Return by what a call is made."""
+    if settings.test == "two_groups":
+        return f"at a false discovery rate of {settings.fdr:g}"
+    what = "difference" if settings.control else "rate"
+    return f"by P({what} > {settings.tau:g}) > {1 - settings.alpha:g}"
+
+
+def _question(settings: VariantSettings) -> str:
+    """Return what a call says, in one sentence, and what it does not."""
+    if not settings.control:
+        return (
+            "Germline test without a control: the allele is more frequent than the errors of its "
+            "substitution. An error that all replicates share looks the same; only a control "
+            "tells them apart. "
+        )
+    side = "differs from" if settings.two_sided else "is higher than"
+    return (
+        f"Somatic test: the allele's rate in {settings.case} {side} that in {settings.control}. "
+        "Alleles that both carry alike, germline ones included, are not called. "
+    )
+
+
+def _name(call: dict[str, Any]) -> str:
+    return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
+
+
+def _counts(call: dict[str, Any], sample: str) -> str:
+    return ", ".join(f"{a}/{n}" for a, n in call["replicates"].get(sample, ()))
+
+
+def _calls(
+    calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str]
+) -> Section:
+    rows = [
+        (
+            _name(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
+            f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _counts(c, "case"),
+            _counts(c, "control"),
+        )
+        for c in calls[:MOST_CALLS]
+    ]  # fmt: skip
+    columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
+               f"{settings.case}: reads/depth by replicate",
+               f"{settings.control or 'no control'}: the same")  # fmt: skip
+    more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
+    text = "Calls, best first, with their reads in every replicate. All locations stand in the "
+    text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
+    seen = dict.fromkeys(name for c in calls for name in c["filters"])
+    text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
+    text += "".join(f" {name} did not run: {reason}." for name, reason in not_run.items())
+    return Section("Calls", text, (), (Grid(columns, rows),))
+
+
+def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:
+    shown = calls[:MOST_PLOTTED]
+    series = [("case", [(c["MU"], *c["MUCI"]) for c in shown])]
+    if settings.control:
+        series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
+    plot = plots.paired_intervals([_name(c) for c in shown], series, "rate of the allele")
+    return Section(
+        "Rates of the called alleles",
+        "Posterior means and 95 % intervals in case (filled) and control (open), on a log scale.",
+        (plot,),
+    )
+
+
+def _depth(parts: Sequence[PartCalls]) -> Section:
+    points = [point for part in parts for point in part.depth]
+    contigs = list(dict.fromkeys(p[0] for p in points))
+    drawn = []
+    for contig in contigs[:4]:
+        own = sorted(p[1:] for p in points if p[0] == contig)
+        step = max(1, len(own) // 2000)
+        pos, case, control = (np.array(v) for v in zip(*own[::step], strict=True))
+        drawn.append(
+            plots.lines(pos, [("case", case), ("control", control)], contig, "mean depth",
+                        f"Depth along {contig}")
+        )  # fmt: skip
+    note = f" The first 4 of {len(contigs)} contigs." if len(contigs) > 4 else ""
+    return Section("Depth", f"Mean reads of a replicate along the region.{note}", drawn)
+
+
+def _q_values(parts: Sequence[PartCalls]) -> Section:
+    counts = sum((p.q_histogram for p in parts), np.zeros(40, np.int64))
+    centres = (np.arange(40) + 0.5) / 40
+    text = (
+        "Of every location the allele that speaks most for a variant, and every called one; the "
+        "count has a logarithmic scale."
+    )
+    plot = plots.histogram(centres, "q-value", "alleles", "q-values", counts=counts)
+    return Section("q-values", text, (plot,))
+
+
+def _hyperparameters(
+    rows: Sequence[tuple[Any, ...]], units: int, settings: VariantSettings
+) -> Section:
+    grid = Grid(("name", "of", "value"), [(n, i or "", m) for n, i, m, _ in rows])
+    text = "Estimated from the data of both samples."
+    if settings.test == "two_groups" and units > settings.fit_units:
+        text = (
+            f"Estimated from both samples' data at about {settings.fit_units:,} of {units:,} units "
+            "(location and allele), drawn at random by their positions and the seed (fit_units); "
+            "pi again from all units."
+        )
+    return Section("Hyperparameters", text, (), (grid,))
+
+
+def _trust(mixing: Sequence[Mixing]) -> dict[str, float]:
+    return {
+        "largest_r_hat": max(m.largest_r_hat for m in mixing),
+        "smallest_effective_draws": min(m.smallest_effective_draws for m in mixing),
+    }
+
+
+def _sampler(mixing: Sequence[Mixing], locations: int, settings: VariantSettings) -> Section:
+    worst = _trust(mixing)
+    rows = [
+        ("draws of a location", settings.chains * settings.draws),
+        ("largest R-hat", round(worst["largest_r_hat"], 3)),
+        (f"locations with R-hat above {GOOD_R_HAT}", sum(m.above for m in mixing)),
+        ("smallest effective number of draws", round(worst["smallest_effective_draws"])),
+    ]
+    text = (
+        f"Slice sampling: {settings.chains} chains of {settings.draws:,} kept draws after "
+        f"{settings.burn_in:,} sweeps, at every one of {locations:,} locations, at the "
+        "hyperparameters below. P, QUAL and q-values are no finer than so many draws can tell."
+    )
+    return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

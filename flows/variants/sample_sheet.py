@@ -1,0 +1,269 @@
+"""The sample sheet: which BAM or CRAM file holds which replicate, and what is wrong with them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pysam
+
+from flows.data import storage
+from flows.faults import Fault, InputError
+from flows.variants.alignment_index import damage_of
+from flows.variants.alignments import (
+    indexed_alignment,
+    is_out_of_order,
+    local_alignment,
+    open_alignment,
+    own_index,
+    quiet,
+    told,
+)
+from flows.variants.mismatches import mismatch_faults
+from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
+from flows.variants.settings import VariantSettings
+
+MOST = 16 * 2**20  # bytes of a sample sheet
+_COLUMNS = ("sample", "replicate", "path")
+CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One line of the sample sheet."""
+
+    sample: str
+    replicate: str
+    path: str
+    row: int
+
+
+def read_sheet(url: str) -> list[Alignment]:
+    """Read a sample sheet: CSV with the columns sample, replicate and path.
+
+    Relative paths start at the sheet's folder.
+
+    Raises
+    ------
+    InputError
+        With every fault of the sheet.
+    """
+    text = storage.read_bytes(url, MOST).decode("utf-8-sig", errors="replace")
+    reader = csv.DictReader(io.StringIO(text))
+    try:
+        lines = [(reader.line_num, line) for line in reader]
+    except csv.Error as error:
+        fault = Fault(file=url, row=reader.line_num + 1, expected="lines of CSV",
+                      found=f"what is none ({error})",
+                      remedy="look for a quotation mark without its partner")  # fmt: skip
+        raise InputError([fault]) from error
+    names = [name.strip() for name in reader.fieldnames or []]
+    faults = [
+        Fault(file=url, column=name, expected="this column once",
+              found=f"the columns {', '.join(names) or 'none'}",
+              remedy="write a first line sample,replicate,path")
+        for name in _COLUMNS if names.count(name) != 1
+    ]  # fmt: skip
+    if faults:
+        raise InputError(faults)
+    found: list[Alignment] = []
+    seen: dict[tuple[str, str], int] = {}
+    read: dict[str, int] = {}
+    for row, line in lines:
+        cells = {str(k).strip(): str(v or "").strip() for k, v in line.items()}
+        for name in _COLUMNS:
+            if not cells[name]:
+                faults.append(
+                    Fault(file=url, column=name, row=row, expected="a value", found="nothing")
+                )
+        key = cells["sample"], cells["replicate"]
+        if key in seen:
+            again = f"{key[0]} {key[1]} again, first in row {seen[key]}"
+            faults.append(
+                Fault(file=url, row=row, expected="each sample's replicates once", found=again)
+            )
+        seen.setdefault(key, row)
+        if not cells["path"]:
+            continue
+        try:
+            path = _beside(url, cells["path"])
+            same = _one_name(path)
+        except storage.StorageError as error:
+            faults.append(
+                Fault(file=url, column="path", row=row, expected="a path or URL", found=str(error))
+            )
+            continue
+        # The same reads twice look like two replicates that agree, or like no difference.
+        if same in read:
+            again = f"{cells['path']} again, first in row {read[same]}"
+            faults.append(
+                Fault(file=url, column="path", row=row, expected="a file of its own for each "
+                      "replicate", found=again)
+            )  # fmt: skip
+        read.setdefault(same, row)
+        found.append(Alignment(*key, path, row))
+    if not lines:
+        faults.append(Fault(file=url, expected="at least one line", found="none"))
+    if faults:
+        raise InputError(faults)
+    return found
+
+
+def _beside(sheet: str, path: str) -> str:
+    """Return a path of a sheet as one that means the same from anywhere."""
+    if "://" in path or os.path.isabs(path):
+        return path
+    folder = os.path.dirname(sheet)
+    return storage.join(folder, path) if ".." not in path else os.path.join(folder, path)
+
+
+def _one_name(path: str) -> str:
+    """Return one name of a file that may have several: links and dots are followed."""
+    if storage.is_local(path):
+        return os.path.realpath(storage.absolute(path))
+    scheme, _, rest = path.partition("://")
+    return f"{scheme}://{os.path.normpath(rest)}"
+
+
+def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> list[Fault]:
+    """List every fault of a sample sheet and of the files that it names.
+
+    Parameters
+    ----------
+    url
+        The sheet.
+    settings
+        How its files are read.
+    compared
+        Whether the settings' case and control must be among its samples.
+    """
+    try:
+        lines = read_sheet(url)
+    except InputError as error:
+        return list(error.faults)
+    samples = {line.sample for line in lines}
+    faults = check_samples(url, samples, settings) if compared else []
+    if settings.fasta is None:
+        faults.append(
+            Fault(
+                file="settings", column="fasta", expected="the reference FASTA", found="nothing",
+                remedy="give --set fasta=FILE: a sample sheet needs it",
+            )
+        )  # fmt: skip
+        return faults
+    try:
+        marks = marks_of(settings)
+        contigs, wanted = contigs_of(settings, marks), regions_of(settings, marks)
+    except InputError as error:
+        return faults + list(error.faults)
+    for line in lines:
+        faults += _check_alignment(line, url, settings, contigs, wanted)
+    return faults
+
+
+def check_samples(url: str, samples: set[str], settings: VariantSettings) -> list[Fault]:
+    """List samples that are asked for and not there."""
+    wanted = [settings.case] + ([settings.control] if settings.control else [])
+    return [
+        Fault(
+            file=url, column="sample", expected=f"a sample named {name!r}",
+            found=f"only {', '.join(sorted(samples))}",
+            remedy="name them with --set case=NAME and --set control=NAME; without a control, "
+            "--set control= asks for the germline test",
+        )
+        for name in wanted if name not in samples
+    ]  # fmt: skip
+
+
+def _check_alignment(
+    line: Alignment, sheet: str, settings: VariantSettings, contigs: dict[str, int],
+    wanted: Sequence[Region],
+) -> list[Fault]:  # fmt: skip
+    where: dict[str, Any] = {"file": sheet, "column": "path", "row": line.row}
+    if storage.is_local(line.path) and not os.path.exists(line.path):
+        return [Fault(**where, expected="a BAM or CRAM file", found=f"no file {line.path}")]
+    try:
+        with quiet(), open_alignment(line.path, settings, indexed=False) as file:
+            # Before an index is made: of a part of a file there is none to be made.
+            if _truncated(file, local_alignment(line.path)):
+                found = f"{line.path} is truncated"
+                return [Fault(**where, expected="a whole BAM or CRAM file", found=found)]
+            lengths = dict(zip(file.references, file.lengths, strict=True))
+        unfit = _damaged_index(line.path, len(lengths)) or _without_index(
+            line.path, where, settings
+        )
+        if unfit is not None:
+            return [unfit]
+    except storage.TransientStorageError:
+        raise
+    except (OSError, ValueError, storage.StorageError) as error:
+        return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
+    for contig in dict.fromkeys(region.contig for region in wanted):
+        name = in_file(contig, lengths, settings.chr_names)
+        if name is None:
+            fault = other_names(line.path, None, contig, lengths, line.path)
+            return [Fault(**{**vars(fault), "found": f"{contig!r} of {settings.fasta}"})]
+        if lengths[name] != contigs[contig]:
+            return [
+                Fault(
+                    file=line.path, expected=f"{name} of {contigs[contig]:,} bases as in "
+                    f"{settings.fasta}", found=f"{lengths[name]:,}",
+                    remedy="give the FASTA that the reads were aligned to",
+                )
+            ]  # fmt: skip
+    try:
+        with quiet(), open_alignment(line.path, settings) as file:
+            return mismatch_faults(file, line.path, wanted, settings)
+    except (OSError, ValueError) as error:
+        return [Fault(**where, expected="a whole BAM or CRAM file", found=_read_fault(line, error))]
+
+
+def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
+    if not file.is_cram:
+        return file.check_truncation() is False
+    # htslib looks at the end of a BAM only; a whole CRAM ends with a container that spells EOF.
+    with open(path, "rb") as raw:
+        raw.seek(max(os.path.getsize(path) - CRAM_END, 0))
+        return b"\xe0EOF" not in raw.read()
+
+
+def _read_fault(line: Alignment, error: Exception) -> str:
+    return f"{line.path}, which cannot be read ({told(error)})"
+
+
+def _damaged_index(path: str, references: int) -> Fault | None:
+    """Say that the index beside a BAM is damaged; None where it is whole or there is none."""
+    local = local_alignment(path)
+    index = own_index(local)
+    if index is None or index.endswith(".crai"):
+        return None
+    damage = damage_of(index, local, references)
+    if damage is None:
+        return None
+    name = os.path.join(os.path.dirname(path), os.path.basename(index))
+    return Fault(
+        file=name, expected=f"a whole index of {path}", found=damage,
+        remedy=f"remove it, or make it again with: samtools index {path}",
+    )  # fmt: skip
+
+
+def _without_index(path: str, where: dict[str, Any], settings: VariantSettings) -> Fault | None:
+    """Say why a file has no index and none can be made; None where there is one."""
+    try:
+        indexed_alignment(path)
+    except OSError:
+        if is_out_of_order(path, settings):
+            return Fault(
+                **where, expected="reads in order of their positions", found=f"{path}, whose reads "
+                "are in another order", remedy=f"run: samtools sort -o sorted.bam {path}, and name "
+                "the sorted file",
+            )  # fmt: skip
+        return Fault(
+            **where, expected=f"an index beside {path}", found="none, and none can be made",
+            remedy=f"see what this says of it: samtools index {path}",
+        )  # fmt: skip
+    return None

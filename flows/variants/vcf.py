@@ -1,0 +1,141 @@
+"""Calls as a bgzipped VCF with its tabix index, through htslib."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pysam
+
+from flows.data import storage
+
+MOST_QUAL = 9999.0
+FILTERS = {
+    "q_value": "False discovery rate above the level, or rather an error than a variant",
+    "strand_bias": "The allele's reads lie on one strand more than the reference's",
+    "no_control": "The control has no reads here",
+    "spectrum": "Errors are spread over the alleles as in the control",
+}
+_INFO = (
+    ("P", 1, "Float", "Posterior probability of a variant (posterior_difference: P(diff > tau))"),
+    ("QV", 1, "Float", "Least false discovery rate at which the allele is called"),
+    ("MU", 1, "Float", "Posterior mean of the case's rate (posterior_difference: of all errors)"),
+    ("MUSD", 1, "Float", "Posterior standard deviation of that rate"),
+    ("MUCI", 2, "Float", "95 % interval of that rate"),
+    ("CMU", 1, "Float", "Posterior mean of the allele's rate in the control"),
+    ("CMUSD", 1, "Float", "Posterior standard deviation of that rate"),
+    ("CMUCI", 2, "Float", "95 % interval of that rate"),
+)
+_FORMAT = (
+    ("GT", 1, "String", "Genotype by share of reads: 1/1 from .9, 0/1 where called or from .2"),
+    ("DP", 1, "Integer", "Reads, summed over replicates"),
+    ("AD", "R", "Integer", "Reads of the reference and of the allele"),
+    ("AF", "A", "Float", "Share of the allele among the reads"),
+)
+
+
+def header(
+    contigs: Mapping[str, int | None], samples: Sequence[str], source: str,
+    not_run: Mapping[str, str] | None = None,
+) -> pysam.VariantHeader:  # fmt: skip
+    """Return a VCF header with contigs (and their lengths where known), fields and samples.
+
+    Filters that could not run have a line ``vbflows_filter_not_run`` with the reason.
+    """
+    made = pysam.VariantHeader()
+    made.add_meta("source", source)
+    for name, reason in (not_run or {}).items():
+        made.add_meta("vbflows_filter_not_run", f"{name}: {reason}")
+    for name, length in contigs.items():
+        made.contigs.add(name, length=length)
+    for name, text in FILTERS.items():
+        made.filters.add(name, None, None, text)
+    for name, number, kind, text in _INFO:
+        made.info.add(name, number, kind, text)
+    for name, number, kind, text in _FORMAT:
+        made.formats.add(name, number, kind, text)
+    for sample in samples:
+        made.add_sample(sample)
+    return made
+
+
+def genotype(share: float, depth: int, called: bool) -> tuple[int | None, int | None]:
+    """Return the genotype that a share of reads suggests."""
+    if depth == 0:
+        return (None, None)
+    if share >= 0.9:
+        return (1, 1)
+    return (0, 1) if called or share >= 0.2 else (0, 0)
+
+
+def write_vcf(
+    url: str,
+    rows: Sequence[Mapping[str, Any]],
+    contigs: Mapping[str, int | None],
+    samples: Sequence[str],
+    source: str,
+    not_run: Mapping[str, str] | None = None,
+) -> None:
+    """Write calls, in the order of the contigs, and the index beside them.
+
+    Parameters
+    ----------
+    url
+        Where: it ends with .vcf.gz; the index takes .tbi behind that.
+    rows
+        One record each: chrom, pos, ref, alt, qual, filters, the INFO values by name (None
+        where there is none), and by sample its ``depth``, ``ref_reads``, ``reads`` and
+        ``called``.
+    contigs
+        Names and lengths.
+    samples
+        Names of the samples, case first.
+    source
+        What made the file.
+    not_run
+        Filters that could not run, and why.
+    """
+    order = {name: i for i, name in enumerate(contigs)}
+    made = header(contigs, samples, source, not_run)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "variants.vcf.gz")
+        with pysam.VariantFile(path, "wz", header=made) as file:
+            for row in sorted(rows, key=lambda r: (order[r["chrom"]], r["pos"], r["alt"])):
+                file.write(_record(file, row, samples))
+        pysam.tabix_index(path, preset="vcf", force=True)
+        for end in ("", ".tbi"):
+            with open(path + end, "rb") as made_file:
+                storage.write_bytes(url + end, made_file.read())
+
+
+def _record(
+    file: pysam.VariantFile, row: Mapping[str, Any], samples: Sequence[str]
+) -> pysam.VariantRecord:
+    info = {name: _plain(row[name]) for name, *_ in _INFO if row.get(name) is not None}
+    record = file.new_record(
+        contig=row["chrom"],
+        start=int(row["pos"]) - 1,
+        stop=int(row["pos"]),
+        alleles=(row["ref"], row["alt"]),
+        qual=round(float(min(row["qual"], MOST_QUAL)), 2),
+        filter=list(row["filters"]) or ["PASS"],
+        info=info,
+    )
+    for name in samples:
+        reads = row["samples"][name]
+        share = reads["reads"] / max(reads["depth"], 1)
+        entry = record.samples[name]
+        entry["GT"] = genotype(share, reads["depth"], reads["called"])
+        entry["DP"] = int(reads["depth"])
+        entry["AD"] = (int(reads["ref_reads"]), int(reads["reads"]))
+        entry["AF"] = float(share)
+    return record
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list, np.ndarray)):
+        return tuple(float(v) for v in value)
+    return float(value)

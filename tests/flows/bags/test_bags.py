@@ -1,0 +1,402 @@
+"""The bags pipeline as a user has it: tables, forms of inference, new data, bad input."""
+
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from flows.data import storage
+from flows.data.runs import open_run
+from tests.flows.bags.bag_files import PLAIN, instances, quietly, run, table_of, written
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.posterior import predict
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.state import State, from_bytes
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("simulated")
+    quietly("simulate", "bags", folder, "--rows", "150", "--seed", "1")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(simulated, tmp_path_factory):
+    target = tmp_path_factory.mktemp("fitted")
+    options = ("--partitions", "4", "--set", "held_out=0.25", "--no-record")
+    quietly("bags", simulated, target, *options)
+    return target
+
+
+def test_a_run_leaves_what_it_promises(fitted, simulated):
+    place, record = open_run(str(fitted))
+    assert sorted(os.listdir(place.root)) == [
+        "bags", "instances", "posterior", "report.html", "run.json", "trace.parquet",
+    ]  # fmt: skip
+    assert (record.rows_read, record.rows_kept, record.partitions) == (3000, 3000, 4)
+    assert record.converged
+    bags, found = table_of(fitted, "bags"), table_of(fitted, "instances")
+    assert bags.column_names == [
+        "bag_id", "label", "probability", "held_out", "bald", "class",
+    ]  # fmt: skip
+    assert found.column_names == [
+        "bag_id", "instance_id", "modality", "probability", "score", "contribution", "bald",
+        "class",
+    ]  # fmt: skip
+    source = storage.read_table(str(simulated / "bags.parquet"))
+    given = dict(zip(source["bag_id"].to_pylist(), source["label"].to_pylist(), strict=True))
+    assert dict(zip(*(bags[c].to_pylist() for c in ("bag_id", "label")), strict=True)) == given
+    key = ("bag_id", "instance_id", "modality")
+    rows, expected = (
+        {*zip(*(t[c].to_pylist() for c in key), strict=True)} for t in (found, source)
+    )
+    assert rows == expected
+    assert 0.1 < np.mean(bags["held_out"].to_numpy(zero_copy_only=False)) < 0.4
+    assert record.results["instance_auroc"] > 0.75
+    page = storage.read_bytes(place.file("report.html")).decode()
+    for told in ("What makes an instance primary", "Surely positive", "Calibration", "held out"):
+        assert told in page
+
+
+def test_probabilities_belong_to_their_bags_and_instances(fitted, simulated):
+    """The same as the posterior says of the simulated arrays, so no table is out of order."""
+    place, _ = open_run(str(fitted))
+    url = storage.join(place.root, "posterior", "q.npz")
+    q = from_bytes(storage.read_bytes(url), State, url)
+    data, truth = simulate(np.random.default_rng(1), n_bags=150)
+    posterior = CollapsedVMMIC().posterior(q)
+    expected = predict(posterior.draws(), posterior.scaling, data)
+    bags = table_of(fitted, "bags").sort_by("bag_id")
+    np.testing.assert_allclose(bags["probability"].to_numpy(), expected.bag, rtol=1e-9)
+    rows = table_of(fitted, "instances").to_pylist()
+    rows.sort(key=lambda r: (r["modality"], r["bag_id"], int(r["instance_id"])))
+    for name, columns in (
+        ("probability", expected.instances),
+        ("contribution", expected.contributions),
+    ):
+        found = [r[name] for r in rows]
+        np.testing.assert_allclose(found, np.concatenate(columns), rtol=1e-9, atol=1e-12)
+    assert len(rows) == sum(p.size for p in truth.primary)
+
+
+def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys):
+    asked = ("--set", "show_bags=[bag-000007]")
+    options = ("--partitions", "1", "--set", "held_out=0.25", *asked, *PLAIN)
+    assert run(capsys, "bags", simulated, tmp_path / "t", *options)[0] == 0
+    page = storage.read_bytes(open_run(str(tmp_path / "t"))[0].file("report.html")).decode()
+    assert "asked for" in page
+    assert "bag-000007: P(positive)" in page
+    one, four = (
+        table_of(t, "bags").sort_by("bag_id")["probability"].to_numpy()
+        for t in (tmp_path / "t", fitted)
+    )
+    np.testing.assert_allclose(one, four, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("inference=mean_field", "tol=0.001"),
+        ("inference=as_printed",),
+        ("inference=gibbs", "chains=2", "burn_in=10", "draws=20"),
+        ("precision=float32", "prior_scale=fixed", "standardise=false"),
+    ],
+    ids=["mean_field", "as_printed", "gibbs", "single"],
+)
+def test_every_form_runs(simulated, tmp_path, capsys, options):
+    settings = [part for option in options for part in ("--set", option)]
+    code, out, err = run(capsys, "bags", simulated, tmp_path / "t", *settings, *PLAIN)
+    assert (code, err) == (0, err)
+    results = json.loads(out)["results"]
+    assert results["bags"] == 150
+    assert ("largest_r_hat" in results) == ("inference=gibbs" in options)
+
+
+def test_score_applies_the_posterior_to_new_bags(fitted, simulated, tmp_path, capsys):
+    source = storage.read_table(str(simulated / "bags.parquet"))
+    new = source.set_column(
+        source.column_names.index("label"), "label", pa.nulls(len(source), pa.int8())
+    )
+    code, out, _ = run(capsys, "score", fitted, written(tmp_path, new), tmp_path / "new", *PLAIN)
+    assert code == 0
+    assert "auroc" not in json.loads(out)["results"]
+    old, scored = (table_of(t, "bags").sort_by("bag_id") for t in (fitted, tmp_path / "new"))
+    np.testing.assert_allclose(
+        scored["probability"].to_numpy(), old["probability"].to_numpy(), rtol=1e-9
+    )
+    other = written(tmp_path, instances(), "other.parquet")
+    code, _, err = run(capsys, "score", fitted, other, tmp_path / "no", *PLAIN)
+    assert code == 2
+    assert "first (16), second (16)" in err
+
+
+def test_parameters_are_named_after_their_modality(fitted, simulated):
+    place, _ = open_run(str(fitted))
+    url = storage.join(place.root, "posterior", "parameters.parquet")
+    rows = {(r["name"], r["index"]): r["mean"] for r in storage.read_table(url).to_pylist()}
+    assert ("bag intercept", "1") in rows
+    assert {name for name, _ in rows} == {
+        "bag intercept", "contribution", "primary intercept", "primary",
+    }  # fmt: skip
+    assert len(rows) == 67
+    truth = simulate(np.random.default_rng(1), n_bags=150)[1]
+    assert np.mean([rows["primary", f"first.{i + 1}"] for i in range(16)]) > 0.2
+    first = [rows["contribution", f"first.{i + 1}"] for i in range(16)]
+    assert np.corrcoef(first, truth.slopes[0])[0, 1] > 0.7
+
+
+def test_modalities_without_a_name_have_plain_indices(tmp_path, capsys):
+    source = written(tmp_path, instances())
+    options = ("--set", "prior_scale=evidence", "--set", "slope_lengths=[0.5, 2, 8]", *PLAIN)
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *options)
+    assert code == 0
+    scale = json.loads(out)["results"]["prior_scale"]
+    assert (scale["by"], set(scale["judged"])) == ("evidence", {"0.5", "2", "8"})
+    place, _ = open_run(str(tmp_path / "t"))
+    url = storage.join(place.root, "posterior", "parameters.parquet")
+    rows = [(r["name"], r["index"]) for r in storage.read_table(url).to_pylist()]
+    assert [i for name, i in rows if name == "contribution"] == ["1", "2"]
+
+
+def test_scattered_rows_and_several_files_are_the_same_bags(tmp_path, capsys):
+    whole = instances()
+    answers = []
+    order = np.random.default_rng(1).permutation(len(whole))
+    shuffled = whole.take(pa.array(order))
+    for name, tables in {"a": [whole], "b": [shuffled.slice(0, 50), shuffled.slice(50)]}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for i, table in enumerate(tables):
+            written(folder, table, f"{i}.parquet")
+        target = tmp_path / f"t{name}"
+        assert run(capsys, "bags", folder, target, "--partitions", 3, *PLAIN)[0] == 0
+        answers.append(table_of(target, "bags").sort_by("bag_id"))
+    assert answers[0]["bag_id"].equals(answers[1]["bag_id"])
+    assert answers[0]["label"].equals(answers[1]["label"])
+    np.testing.assert_allclose(*(a["probability"].to_numpy() for a in answers), atol=1e-6)
+
+
+def test_bags_without_instances_or_label_are_kept_and_named(tmp_path, capsys):
+    table = instances(bag_features=[[float(i // 3)] for i in range(120)])
+    extra = pa.table(
+        {
+            "bag_id": ["empty", "unknown"],
+            "instance_id": pa.array([None, "0"]),
+            "label": pa.array([1, None], pa.int8()),
+            "features": pa.array([None, [0.5, 0.5]], pa.list_(pa.float64())),
+            "bag_features": [[3.0], [4.0]],
+        }
+    )
+    source = written(tmp_path, pa.concat_tables([table, extra]))
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *PLAIN)
+    assert code == 0
+    assert json.loads(out)["results"]["labelled"] == 41
+    record = open_run(str(tmp_path / "t"))[1]
+    assert [(d.count, d.examples) for d in record.dropped] == [(1, ["empty"])]
+    bags = table_of(tmp_path / "t", "bags")
+    found = dict(zip(bags["bag_id"].to_pylist(), bags["probability"].to_pylist(), strict=True))
+    assert 0.0 < found["empty"] < 1.0
+    assert 0.0 < found["unknown"] < 1.0
+    assert len(table_of(tmp_path / "t", "instances")) == 121
+
+
+def test_constant_features_and_few_bags_are_warned_of(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    features = np.concatenate([rng.normal(size=(120, 30)), np.full((120, 1), 5.0)], axis=1)
+    source = written(tmp_path, instances(features=features.tolist()))
+    by_folds = ("--set", "prior_scale=cross_validation")
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *by_folds, *PLAIN)
+    assert code == 0
+    told = json.loads(out)
+    scale = told["results"]["prior_scale"]
+    assert scale["by"] == "cross_validation"
+    assert scale["slope_length"] == float(max(scale["judged"], key=scale["judged"].get))
+    place, record = open_run(str(tmp_path / "t"))
+    assert record.results["prior_scale"] == scale
+    page = storage.read_bytes(place.file("report.html")).decode()
+    assert "log probability of held-out folds" in page
+    assert all(f"{value:.3g}" in page for value in scale["judged"].values())
+    assert told["warnings"] == [
+        "40 labelled bags for 31 features: the fit rests on its prior; compare it with a simple "
+        "regression on each bag's mean.",
+        "Feature 31 is constant and tells nothing.",
+    ]
+
+
+def test_a_bag_may_lack_a_modality(tmp_path, capsys):
+    """The first ten bags have instances of one kind only, and are scored by those."""
+    bag = np.repeat(np.arange(40), 3)
+    kind = np.where((np.arange(120) % 3 == 2) & (bag >= 10), "b", "a")
+    source = written(tmp_path, instances(modality=kind.tolist()))
+    code, out, _ = run(capsys, "bags", source, tmp_path / "t", *PLAIN)
+    assert code == 0
+    assert json.loads(out)["results"]["bags"] == 40
+    assert open_run(str(tmp_path / "t"))[1].dropped == []
+    found = table_of(tmp_path / "t", "instances")
+    assert found["modality"].value_counts().to_pylist() == [
+        {"values": "a", "counts": 90}, {"values": "b", "counts": 30},
+    ]  # fmt: skip
+    probability = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
+    assert np.all((probability > 0.0) & (probability < 1.0))
+
+
+def nth(values, i, value):
+    values = list(values)
+    values[i] = value
+    return values
+
+
+LISTS = instances()["features"].to_pylist()
+LABELS = instances()["label"].to_pylist()
+BAD = {
+    "two_labels": (
+        {"label": pa.array(nth(LABELS, 4, 0), pa.int8())},
+        "column label, row 5: expected 1, as before for bag 'b1', found 0",
+    ),
+    "no_label": (
+        {"label": pa.nulls(120, pa.int8())},
+        "expected bags labelled 0 and bags labelled 1, found no bag with a label",
+    ),
+    "one_class": ({"label": pa.array([1] * 120, pa.int8())}, "found label 1 only"),
+    "other_label": (
+        {"label": pa.array(nth(LABELS, 3, 2), pa.int8())},
+        "row 4: expected 0, 1 or null, found 2",
+    ),
+    "half_label": (
+        {"label": pa.array(nth(map(float, LABELS), 3, 0.5), pa.float64())},
+        "row 4: expected 0, 1 or null, found 0.5",
+    ),
+    "lengths_of_a_modality": (
+        {
+            "modality": nth(["a"] * 120, 7, "b"),
+            "features": nth(nth(LISTS, 7, [1.0, 2.0, 3.0]), 8, [1.0]),
+        },
+        "column features, row 9: expected 2 numbers of modality 'a', as in row 1, found 1",
+    ),
+    "empty_list": (
+        {"features": [[]] * 120},
+        "row 1: expected at least one number, found an empty list",
+    ),
+    "no_modality": (
+        {"modality": nth(["a"] * 120, 7, None)},
+        "column modality, row 8: expected the name of a modality, found null",
+    ),
+    "lengths": (
+        {"features": nth(LISTS, 7, [1.0])},
+        "column features, row 8: expected 2 numbers, as in row 1, found 1",
+    ),
+    "nan": (
+        {"features": nth(LISTS, 9, [0.0, float("nan")])},
+        "row 10: expected finite numbers, found NaN at place 2",
+    ),
+    "huge": (
+        {"features": nth(LISTS, 9, [1e200, 1.0])},
+        "row 10: expected numbers of at most 1e+150 in size, found 1e+200 at place 1",
+    ),
+    "null_inside": ({"features": nth(LISTS, 9, [None, 1.0])}, "found null at place 1"),
+    "twice": (
+        {"instance_id": nth(instances()["instance_id"].to_pylist(), 1, "0")},
+        "column instance_id, row 2: expected a name used once in its bag and modality, found '0', "
+        "which row 1 has too",
+    ),
+    "no_bag": ({"bag_id": nth(instances()["bag_id"].to_pylist(), 2, None)}, "the name of a bag"),
+    "own_differ": (
+        {"bag_features": nth([[1.0]] * 120, 1, [2.0])},
+        "column bag_features, row 2: expected the same numbers in all rows of a bag",
+    ),
+    "type": ({"features": ["x"] * 120}, "column features: expected type list"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_in_a_sentence(name, tmp_path, capsys):
+    columns, sentence = BAD[name]
+    source = written(tmp_path, instances(**columns))
+    for command in (("bags", source, tmp_path / "t", *PLAIN), ("check", "bags", source)):
+        code, out, err = run(capsys, *command)
+        assert code == 2
+        assert sentence in out + err
+        assert not (tmp_path / "t" / "latest.json").exists()
+
+
+def test_every_fault_is_listed_at_once(tmp_path, capsys):
+    columns = {
+        "label": pa.array(nth(LABELS, 3, 7), pa.int8()),
+        "features": nth(LISTS, 9, [0.0, float("inf")]),
+    }
+    source = written(tmp_path, instances(**columns))
+    _, out, err = run(capsys, "check", "bags", source)
+    assert "found 7" in out + err
+    assert "inf at place 2" in out + err
+
+
+def test_files_that_differ_are_refused(tmp_path, capsys):
+    written(tmp_path, instances(), "a.parquet")
+    other = instances(features=[[1.0, 2.0, 3.0]] * 120, label=pa.array([1 - x for x in LABELS]))
+    written(tmp_path, other, "b.parquet")
+    code, out, err = run(capsys, "check", "bags", tmp_path)
+    assert code == 2
+    assert "expected 2 features, as in" in out + err
+    assert "expected 0, bag 'b0' in" in out + err
+
+
+def test_too_few_sweeps_for_the_sampler_are_refused(tmp_path, capsys):
+    source = written(tmp_path, instances())
+    options = ("--set", "inference=gibbs", "--set", "draws=2000", *PLAIN)
+    code, _, err = run(capsys, "bags", source, tmp_path / "t", *options)
+    assert code == 2
+    assert "burn_in + draws * thin = 2300" in err
+
+
+def test_real_bags_are_read(tmp_path, capsys, shared_data):
+    source = shared_data / "bags" / "musk1.parquet"
+    code, out, _ = run(capsys, "check", "bags", source)
+    assert code == 0
+    assert "476" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", ["learned", "evidence", "cross_validation"])
+def test_workers_give_the_same_bits(simulated, tmp_path, capsys, scale):
+    tables, results = [], []
+    for name, workers in (("one", ()), ("two", ("--workers", "2"))):
+        options = ("--partitions", "4", "--set", f"prior_scale={scale}", *workers, *PLAIN)
+        code, out, _ = run(capsys, "bags", simulated, tmp_path / name, *options)
+        assert code == 0
+        results.append(json.loads(out)["results"])
+        tables.append(table_of(tmp_path / name, "bags"))
+    assert tables[0].equals(tables[1])
+    assert results[0] == results[1]
+    assert ("prior_scale" in results[0]) == (scale != "learned")
+
+
+@pytest.mark.slow
+def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys):
+    """Check, ingest, fit, score and publish; none of its instances is lost."""
+    many, table = 1_000_000, instances()
+    rng = np.random.default_rng(0)
+    flat = pa.array(rng.normal(size=2 * many))
+    large = pa.table(
+        {
+            "bag_id": pa.array(["large"] * many),
+            "instance_id": pa.array(np.arange(many)).cast(pa.string()),
+            "label": pa.array(np.ones(many, np.int8)),
+            "features": pa.FixedSizeListArray.from_arrays(flat, 2).cast(pa.list_(pa.float64())),
+        }
+    )
+    source = written(tmp_path, pa.concat_tables([table, large]))
+    code, out, err = run(capsys, "bags", source, tmp_path / "t", "--partitions", "2", *PLAIN)
+    assert (code, err) == (0, err)
+    assert json.loads(out)["results"]["instances"] == many + 120
+    record = open_run(str(tmp_path / "t"))[1]
+    assert (record.rows_read, record.rows_kept) == (many + 120, many + 120)
+    bags = table_of(tmp_path / "t", "bags").to_pylist()
+    (own,) = (b["probability"] for b in bags if b["bag_id"] == "large")
+    assert 0.0 < own < 1.0
+    found = table_of(tmp_path / "t", "instances")
+    ids = found.filter(pc.equal(found["bag_id"], "large"))["instance_id"]
+    assert ids.cast(pa.int64()).to_numpy().tolist() == list(range(many))

@@ -1,0 +1,169 @@
+"""Storage on the real local file system and fsspec's memory store; S3 has its own tests."""
+
+import os
+import threading
+
+import pyarrow as pa
+import pytest
+
+from flows.data import storage
+from flows.data.storage import StorageError
+from flows.faults import InputError
+
+TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
+
+
+@pytest.fixture(params=["local", "memory"])
+def root(request, tmp_path):
+    if request.param == "local":
+        yield str(tmp_path)
+    else:
+        url = f"memory://{tmp_path.name}"
+        yield url
+        storage.delete(url)
+
+
+def test_bytes_and_tables_come_back(root):
+    storage.write_bytes(storage.join(root, "deep", "er.bin"), b"abc")
+    storage.write_table(storage.join(root, "t", "x.parquet"), TABLE)
+    assert storage.read_bytes(storage.join(root, "deep", "er.bin")) == b"abc"
+    assert storage.read_table(storage.join(root, "t", "x.parquet")).equals(TABLE)
+    assert storage.read_table(storage.join(root, "t", "x.parquet"), ["b"]).column_names == ["b"]
+    assert storage.names(root) == ["deep", "t"]
+    assert [b.num_rows for b in storage.read_batches(f"{root}/t/x.parquet", 2)] == [2, 1]
+
+
+def test_delete_is_recursive_and_forgiving(root):
+    storage.write_bytes(storage.join(root, "d", "e", "f"), b"1")
+    storage.delete(storage.join(root, "d"))
+    storage.delete(storage.join(root, "d"))
+    assert not storage.exists(storage.join(root, "d", "e", "f"))
+    assert storage.names(storage.join(root, "d")) == []
+
+
+def test_create_writes_once(root):
+    url = storage.join(root, "lock")
+    assert storage.create_bytes(url, b"first")
+    assert not storage.create_bytes(url, b"second")
+    assert storage.read_bytes(url) == b"first"
+
+
+def test_expand_orders_by_name_and_leaves_out_the_hidden(root):
+    for name in ("b.parquet", "a.parquet", "c.csv", ".hidden.parquet", "_metadata.parquet"):
+        storage.write_bytes(storage.join(root, "in", name), b"12345")
+    found = storage.expand(storage.join(root, "in"), [".parquet"])
+    assert [file.url.rsplit("/", 1)[-1] for file in found] == ["a.parquet", "b.parquet"]
+    assert {file.size for file in found} == {5}
+    assert storage.expand(f"{root}/in/*.csv", [".parquet"])[0].url.endswith("c.csv")
+    assert storage.read_bytes(found[0].url) == b"12345"
+
+
+def test_a_changed_file_has_another_fingerprint(tmp_path):
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"1")
+    before = storage.expand(str(path), [])[0].fingerprint
+    assert storage.expand(str(path), [])[0].fingerprint == before
+    path.write_bytes(b"2")
+    os.utime(path, (1, 1))
+    assert storage.expand(str(path), [])[0].fingerprint != before
+
+
+@pytest.mark.parametrize("part", ["..", "a/../../b", "/etc", "", "a\x00b", "a\nb", "a\\b"])
+def test_names_cannot_leave_the_folder(part):
+    with pytest.raises(StorageError, match="cannot be the name"):
+        storage.join("/target", part)
+
+
+def test_a_reader_sees_the_old_bytes_or_the_new(tmp_path):
+    url = str(tmp_path / "latest.json")
+    old, new = b"a" * 200_000, b"b" * 200_000
+    storage.write_bytes(url, old)
+    seen: set[bytes] = set()
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.add(storage.read_bytes(url))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for i in range(40):
+        storage.write_bytes(url, new if i % 2 else old)
+    stop.set()
+    reader.join()
+    assert seen <= {old, new}
+
+
+def test_nothing_half_written_is_left_when_writing_fails(tmp_path):
+    class Bad:
+        pass
+
+    with pytest.raises(TypeError):
+        storage.write_bytes(str(tmp_path / "x"), Bad())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"cannot read .*nope: there is no such file or folder"):
+        storage.read_bytes(str(tmp_path / "nope"))
+    with pytest.raises(StorageError, match="no input found at"):
+        storage.expand(str(tmp_path / "*.parquet"), [".parquet"])
+    with pytest.raises(StorageError, match="no such file"):
+        storage.expand(str(tmp_path / "absent"), [".parquet"])
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path):
+    path = tmp_path / "x.parquet"
+    storage.write_table(str(path), TABLE)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(StorageError, match=r"x\.parquet: it is damaged or not a Parquet file"):
+        storage.read_table(str(path))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full for a full disk")
+def test_a_full_disk_has_its_sentence(tmp_path, monkeypatch):
+    real_open = open
+
+    def full(path, mode="r", *args, **kwargs):
+        target = "/dev/full" if str(path).endswith(".part") else path
+        return real_open(target, mode, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", full)
+    with pytest.raises(StorageError, match="no space is left there"):
+        storage.write_bytes(str(tmp_path / "x"), b"1" * 100_000)
+
+
+def test_a_folder_that_is_a_file_has_its_sentence(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError, match="cannot write") as caught:
+        storage.check_writable(str(tmp_path / "file"), "runs")
+    assert "probe" not in str(caught.value)
+
+
+def test_a_check_of_a_target_that_was_killed_is_gone_with_the_next(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "remove", interrupts)
+        with pytest.raises(KeyboardInterrupt):
+            storage.check_writable(str(tmp_path))
+    assert len(os.listdir(tmp_path)) == 1
+    storage.check_writable(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def interrupts(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_listing_and_a_look_at_one_file_are_the_same_version():
+    from datetime import UTC, datetime, timedelta
+
+    from flows.data.storage.inputs import _fingerprint
+
+    listed = datetime(2026, 1, 2, 3, 4, 5, 250_000, UTC)
+    looked = listed.replace(microsecond=0)
+    for a, b in (("abc", '"abc"'), ("", '""'), ("abc", 'W/"abc"')):
+        before = _fingerprint({"size": 3, "ETag": a, "LastModified": listed})
+        assert _fingerprint({"size": 3, "ETag": b, "LastModified": looked}) == before
+        later = looked + timedelta(seconds=2)
+        changed = _fingerprint({"size": 3, "ETag": a and "other", "LastModified": later})
+        assert changed != before

@@ -1,0 +1,240 @@
+"""Files far larger than what may be held: read and checked in pieces, with the same result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from flows.bags import check as bags_check
+from flows.bags.settings import BagSettings
+from flows.catalogue import pipeline_named
+from flows.cli import main
+from flows.data import slabs, storage
+from flows.features import ingest as tables_of
+from flows.features.settings import FeatureSettings
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def csv_of(path, rows, columns=4, seed=0):
+    rng = np.random.default_rng(seed)
+    names = [f"c{i}" for i in range(columns)]
+    cells = {n: pa.array(rng.choice(["a", "b", "NA", ""], rows)) for n in names}
+    pc.write_csv(pa.table({"id": [f"r{i}" for i in range(rows)], **cells}), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("span", [(0, None), (0, 10), (777, 4321), (4999, 5000), (5000, 6000)])
+def test_csv_in_pieces_is_the_whole(tmp_path, monkeypatch, span):
+    monkeypatch.setattr("flows.data.storage.tables.CSV_BLOCK", 1000)
+    url = csv_of(tmp_path / "x.csv", 5000)
+    whole = tables_of.read_file(url)
+    assert whole.num_rows == 5000
+    assert whole["c0"].null_count > 1000
+    assert set(whole.schema.types) == {pa.string()}
+    start, stop = span
+    expected = whole.slice(start, None if stop is None else stop - start)
+    assert tables_of.read_file(url, start, stop).equals(expected)
+    assert len(list(storage.csv_batches(url, []))) > 50
+
+
+def test_csv_is_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, capsys):
+    url = csv_of(tmp_path / "x.csv", 5000)
+    lines = Path(url).read_text().splitlines()
+    lines[4000] = lines[3999]
+    Path(url).write_text("\n".join(lines))
+    family = pipeline_named("features")
+    (file,) = storage.expand(url, [".csv"])
+    whole = family.check(file, FeatureSettings(n_features=2))
+    monkeypatch.setattr("flows.data.storage.tables.CSV_BLOCK", 1000)
+    monkeypatch.setattr(tables_of, "SLAB", 2000)
+    pieces = family.check(file, FeatureSettings(n_features=2))
+    assert whole.rows == pieces.rows == 5000
+    assert whole.columns == pieces.columns
+    for found in (whole, pieces):
+        (fault,) = found.faults
+        assert (fault.column, fault.row) == ("id", 4000)
+
+
+@pytest.mark.parametrize("text", ["", "id,a\n", "id,a\nx,1\ny,2,3\n"])
+def test_a_broken_csv_has_its_sentence(tmp_path, capsys, text):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "features", str(path)])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "this should not have happened" not in told
+    assert "x.csv" in told
+
+
+def test_lines_within_quotes_may_be_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.data.storage.tables.CSV_BLOCK", 4000)
+    path = tmp_path / "x.csv"
+    texts = ["".join(f"line {k}\n" for k in range(50 + i)) for i in range(40)]
+    table = pa.table({"id": [f"r{i}" for i in range(40)], "text": texts})
+    pc.write_csv(table, path)
+    assert tables_of.read_file(str(path)).equals(table)
+    assert tables_of.read_file(str(path), 7, 31).equals(table.slice(7, 24))
+
+
+def test_an_empty_line_of_a_single_column_is_a_missing_cell(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a\nx\n\ny\n\n")
+    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x", None, "y", None]
+    path.write_text("a\nx")
+    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x"]
+    path.write_text("\na\nx\n")
+    with pytest.raises(storage.StorageError, match="names of the columns in its first line"):
+        tables_of.read_file(str(path))
+    path.write_text("a,b\nx,y\n\ny,z\n\n")
+    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_a_table_with_other_separators_is_refused(tmp_path, mark, name):
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(mark.join(line) for line in ("iab", "123", "456")))
+    with pytest.raises(
+        storage.StorageError, match=f"expected commas between columns, found {name}"
+    ):
+        tables_of.read_file(str(path))
+
+
+def bags_of(path, rows, width=8, per_bag=10, seed=0, change=None):
+    rng = np.random.default_rng(seed)
+    bag = np.arange(rows) // per_bag
+    values = rng.standard_normal((rows, width))
+    own = rng.standard_normal((bag[-1] + 1, 2))[bag]
+    columns = {
+        "bag_id": [f"b{b}" for b in bag],
+        "instance_id": [f"i{i}" for i in range(rows)],
+        "label": (bag % 2).astype(np.int8),
+        "features": list(values),
+        "bag_features": list(own),
+    }
+    if change:
+        change(columns)
+    pq.write_table(pa.table(columns), path, row_group_size=500)
+    return str(path)
+
+
+def not_finite(columns):
+    columns["features"][3210] = np.full(8, np.nan)
+
+
+def too_short(columns):
+    columns["features"][3210] = np.zeros(7)
+
+
+def other_own(columns):
+    columns["bag_features"][3215] = np.zeros(2)
+
+
+def other_label(columns):
+    columns["label"][3215] = 1 - columns["label"][3215]
+
+
+@pytest.mark.parametrize("change", [None, not_finite, too_short, other_own, other_label])
+def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, change):
+    url = bags_of(tmp_path / "x.parquet", 5000, change=change)
+    table = pq.read_table(url)
+    faults, runs = bags_check.check_bags(table, url)
+    monkeypatch.setattr(slabs, "SLAB", 20_000)
+    assert len(list(slabs.slabs(url))) > 10
+    (file,) = storage.expand(url, [".parquet"])
+    pieces = pipeline_named("bags").check(file, BagSettings())
+    assert pieces.rows == 5000
+    assert list(pieces.faults) == faults
+    assert bool(faults) == (change is not None)
+    if change is None:
+        assert pieces.runs.bag_ids == runs.bag_ids
+        assert pieces.runs.starts.tolist() == runs.starts.tolist()
+        assert (pieces.runs.widths, pieces.runs.own) == (runs.widths, runs.own)
+    else:
+        assert faults[0].row in (3211, 3216)
+
+
+PEAK = """
+import json, resource, sys
+from flows import partition, storage
+from flows.catalogue import pipeline_named
+name, url, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+family = pipeline_named(name)
+chosen = family.settings(**settings)
+(file,) = storage.expand(sys.argv[4], family.suffixes)
+family.check(file, chosen)  # loads what a check needs
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(file,) = storage.expand(url, family.suffixes)
+checked = family.check(file, chosen)
+assert not checked.faults, checked.faults[:3]
+last = family.plan([file], [checked], chosen)[-1]
+if name == "features":
+    from flows.features import ingest as features
+    features.read_pieces([(s.url, s.start, s.stop) for s in last.slices], chosen.form)
+else:
+    from flows.bags.rows import read_rows
+    read_rows(last)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"rows": checked.rows, "bytes": (after - before) * 1024}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", ["features", "bags"])
+def test_memory_is_bounded_by_a_partition(tmp_path, name):
+    """A file of several times the bound is checked, and its last partition read, below it."""
+    if name == "features":
+        small = csv_of(tmp_path / "small.csv", 100)
+        large, settings = str(tmp_path / "x.csv"), {"n_features": 2}
+        header, *lines = Path(csv_of(tmp_path / "part.csv", 2000, 2000)).read_text().splitlines()
+        with open(large, "w") as file:
+            file.write(header + "\n")
+            for k in range(64):
+                file.write("".join(f'"{k}{line[1:]}\n' for line in lines))
+        bound = 600 * 2**20  # three slabs, what the allocator keeps, and the names of all rows
+    else:
+        small = bags_of(tmp_path / "small.parquet", 100)
+        large, settings = str(tmp_path / "x.parquet"), {}
+        writer = None
+        for k in range(20):
+            part = pq.read_table(bags_of(tmp_path / "p.parquet", 20_000, 250, seed=k))
+            place = part.column_names.index("bag_id")
+            named = pa.array([f"{k}-{b}" for b in part["bag_id"].to_pylist()])
+            part = part.set_column(place, "bag_id", named)
+            writer = writer or pq.ParquetWriter(large, part.schema)
+            writer.write_table(part, row_group_size=20_000)
+        writer.close()
+        bound = 350 * 2**20
+    size = Path(large).stat().st_size
+    assert size > 1.5 * bound
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, name, large, json.dumps(settings), small],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["bytes"] < bound, (found, size)
+
+
+def test_a_file_that_grows_when_it_is_read_is_checked_in_pieces(tmp_path, monkeypatch):
+    """A word that is stored once and stands in every row makes a small file a large table."""
+    url = str(tmp_path / "x.parquet")
+    word = "a" * 20_000
+    pq.write_table(pa.table({"id": pa.array(range(3000)), "w": [word] * 3000}), url)
+    assert Path(url).stat().st_size < 100_000
+    monkeypatch.setattr(slabs, "SLAB", 2**20)
+    monkeypatch.setattr(slabs, "ROWS", 1000)
+    found = list(slabs.slabs(url))
+    assert max(table.nbytes for _, table in found) < 4 * 2**20
+    assert [first for first, _ in found[:2]] == [0, found[0][1].num_rows]
+    assert sum(table.num_rows for _, table in found) == 3000

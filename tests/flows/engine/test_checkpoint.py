@@ -1,0 +1,274 @@
+"""Checkpoints are refused, or fallen back from, in one sentence; one run has one driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.data import lock, storage
+from flows.data.lock import RunBusy, claim
+from flows.engine.checkpoint import CheckpointError, Checkpoints, identity
+from flows.engine.executor import InProcess
+from flows.engine.fit import run_fit
+from tests.contract.toy import Groups, Toy
+from tests.flows.engine.jobs import Killed, kill_at, toy_job
+from vbmodels.core.state import same_bits, to_bytes
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def interrupted(job, at=8):
+    with pytest.raises(Killed):
+        run_fit(job, InProcess(job), on_step=kill_at(at))
+
+
+def resumed(job):
+    return run_fit(job, InProcess(job), resume=True)
+
+
+def expected(job):
+    job = replace(job, store=job.store + "-whole")
+    return run_fit(job, InProcess(job))
+
+
+def folder(job, number):
+    return Path(job.store) / "checkpoints" / f"{number:08d}"
+
+
+def test_the_last_two_checkpoints_are_kept(tmp_path):
+    job = toy_job(tmp_path, checkpoint_every=1)
+    interrupted(job, at=6)
+    kept = sorted(p.name for p in (Path(job.store) / "checkpoints").iterdir())
+    assert kept == ["00000004", "00000005"]
+    Checkpoints(job).discard()
+    assert not (Path(job.store) / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"model": Toy(a0=2.5)}, r"model\.a0 is 2\.5, the checkpoint has 2\.0"),
+        ({"seed": 1}, "seed is 1, the checkpoint has 0"),
+        ({"tol": 1e-3}, "tol is 0.001, the checkpoint has 1e-12"),
+        ({"loop": "squarem"}, "loop is 'squarem', the checkpoint has 'cavi'"),
+        ({"settings": (("window", "3"),)}, "settings.window is 3, the checkpoint has none"),
+    ],
+)
+def test_a_checkpoint_of_another_job_is_refused(tmp_path, change, difference):
+    job = toy_job(tmp_path)
+    interrupted(job)
+    with pytest.raises(CheckpointError, match=difference):
+        resumed(replace(job, **change))
+    assert same_bits(resumed(job).q, expected(job).q)
+
+
+class Other(Toy):
+    pass
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    job = toy_job(tmp_path)
+    interrupted(job)
+    with pytest.raises(CheckpointError, match="model is Other, the checkpoint has Toy"):
+        resumed(replace(job, model=Other()))
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    job = toy_job(tmp_path)
+    interrupted(job)
+    before = storage.read_bytes(job.partitions[4])
+    storage.write_bytes(job.partitions[4], to_bytes(Groups(np.ones((3, 5)))))
+    with pytest.raises(
+        CheckpointError, match=r"1 of 11 partitions .* first is partition 4 .*00004"
+    ):
+        resumed(job)
+    storage.write_bytes(job.partitions[4], before)
+    with pytest.raises(CheckpointError, match="in 10 partitions, the checkpoint's were in 11"):
+        resumed(replace(job, partitions=job.partitions[:10]))
+    assert same_bits(resumed(job).q, expected(job).q)
+
+
+def corrupt(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def swap(path):
+    path.write_bytes(path.with_name("local-000001.npz").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        (corrupt, "manifest.json"),
+        (cut, "cursor.npz"),
+        (corrupt, "trace.npz"),
+        (corrupt, "local-000004.npz"),
+        (cut, "local-000010.npz"),
+        (swap, "local-000003.npz"),
+        (Path.unlink, "local-000003.npz"),
+        (Path.unlink, "manifest.json"),
+        (Path.unlink, "cursor.npz"),
+    ],
+)
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, damage, name, caplog):
+    job = toy_job(tmp_path)
+    interrupted(job, at=8)
+    damage(folder(job, 6) / name)
+    with caplog.at_level("INFO"):
+        result = resumed(job)
+    assert same_bits(result.q, expected(job).q)
+    assert "checkpoint 6 cannot be used" in caplog.text
+    assert "after evaluation 3" in caplog.text
+
+
+def test_without_a_whole_checkpoint_the_fit_starts_again(tmp_path, caplog):
+    job = toy_job(tmp_path)
+    interrupted(job, at=8)
+    for number in (3, 6):
+        corrupt(folder(job, number) / "cursor.npz")
+    result = resumed(job)
+    assert same_bits(result.q, expected(job).q)
+    assert "no usable checkpoint: starting from the beginning" in caplog.text
+
+
+def test_other_versions_are_said(tmp_path, caplog, monkeypatch):
+    job = toy_job(tmp_path)
+    monkeypatch.setattr("flows.engine.checkpoint.versions", lambda: {"numpy": "1.0"})
+    interrupted(job)
+    monkeypatch.undo()
+    resumed(job)
+    assert "numpy 1.0" in caplog.text
+
+
+@dataclass(frozen=True)
+class Nested:
+    table: np.ndarray
+    inner: tuple[Toy, ...]
+    names: dict[str, int]
+
+
+def test_the_identity_of_a_job_names_every_value(tmp_path):
+    model = Nested(np.arange(3.0), (Toy(),), {"b": 1})
+    named = identity(toy_job(tmp_path, model=model))
+    assert named["model.inner.0.c0"] == "3.0"
+    assert named["model.names.b"] == "1"
+    other = identity(toy_job(tmp_path, model=replace(model, table=np.arange(3.0) + 1e-12)))
+    assert {k for k in named if named[k] != other[k]} == {"model.table"}
+
+
+HOLDER = """
+import sys, time
+from flows.data.lock import claim
+with claim(sys.argv[1], "run"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    store = str(tmp_path / "run")
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, store], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout.readline() == "held\n"
+    yield store, process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_second_driver_is_refused_at_once(holder):
+    store, process = holder
+    with pytest.raises(RunBusy, match=rf"run run is being worked on by process {process.pid} on "):
+        claim(store, "run").__enter__()
+
+
+def test_a_dead_driver_on_this_machine_is_replaced_at_once(holder):
+    store, process = holder
+    process.kill()
+    process.wait()
+    began = time.monotonic()
+    with claim(store, "run"):
+        assert json.loads(storage.read_bytes(store + "/lock.json"))["pid"] == os.getpid()
+    assert time.monotonic() - began < 5
+    assert not storage.exists(store + "/lock.json")
+
+
+@pytest.fixture
+def elsewhere(holder, monkeypatch):
+    """The holder seen from another machine, whose clock is a year ahead."""
+    monkeypatch.setattr(lock, "_machine", lambda: "another")
+    monkeypatch.setattr(time, "time", lambda: 2e9)
+    return holder
+
+
+def test_a_living_driver_elsewhere_is_seen_by_its_heartbeat(elsewhere):
+    store, _ = elsewhere
+    with pytest.raises(RunBusy, match="is being worked on"):
+        claim(store, "run").__enter__()
+
+
+def test_a_dead_driver_elsewhere_is_replaced_after_watching_it(elsewhere):
+    store, process = elsewhere
+    process.kill()
+    process.wait()
+    with claim(store, "run", patience=1.0) as held:
+        held.check()
+
+
+def test_a_driver_that_was_replaced_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT", 0.05)
+    store = str(tmp_path / "run")
+    with claim(store, "run") as held:
+        storage.write_bytes(store + "/lock.json", b'{"token": "x", "pid": 7, "host": "far"}')
+        held._thread.join(10)
+        with pytest.raises(RunBusy, match="taken over by process 7 on far"):
+            held.check()
+    assert storage.exists(store + "/lock.json")
+
+
+def test_nested_claims_are_one(tmp_path):
+    job = toy_job(tmp_path)
+    with claim(job.store, job.run_id):
+        run_fit(job, InProcess(job))
+        assert storage.exists(job.store + "/lock.json")
+    assert not storage.exists(job.store + "/lock.json")
+
+
+def test_of_two_that_start_together_one_goes_on(tmp_path):
+    store = str(tmp_path / "run")
+    barrier = threading.Barrier(4)
+    claims = [lock.Claim(store, "run") for _ in range(4)]
+    taken = []
+
+    def take(candidate):
+        barrier.wait()
+        try:
+            candidate.acquire(1.0)
+        except RunBusy:
+            return
+        taken.append(candidate)
+
+    threads = [threading.Thread(target=take, args=(c,)) for c in claims]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == 1
+    taken[0].release()

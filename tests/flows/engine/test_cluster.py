@@ -1,0 +1,274 @@
+"""A job on local worker processes: the same bits, log lines brought home, faults in a sentence."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from flows.engine import worker
+from flows.engine.compute import each_of
+from flows.engine.dask import ClusterError, connect
+from flows.engine.executor import InProcess
+from flows.engine.fit import run_fit
+from tests.contract.toy import Toy
+from tests.flows.engine.jobs import Overshooting, rates, toy_job
+from vbmodels.core.state import same_bits
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with connect(workers=2) as connected:
+        yield connected
+
+
+def in_process(job):
+    job = replace(job, store=job.store + "-alone")
+    executor = InProcess(job)
+    result = run_fit(job, executor)
+    return result, executor.map(rates, result.q, result.number)
+
+
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("partitions", [1, 13, 64])
+def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
+    job = toy_job(tmp_path, partitions=partitions, loop=loop)
+    expected, local = in_process(job)
+    executor = cluster.executor(job)
+    result = run_fit(job, executor)
+    assert same_bits(result.q, expected.q)
+    assert result.trace.elbo.tolist() == expected.trace.elbo.tolist()
+    mapped = executor.map(rates, result.q, result.number)
+    assert [(i, m.tobytes()) for i, m in mapped] == [(i, m.tobytes()) for i, m in local]
+    executor.close()
+    assert not (Path(job.store) / "work").exists()
+
+
+def forget_jobs():
+    from flows.engine import worker
+
+    worker.held.jobs.clear()
+
+
+def test_a_worker_that_lost_the_job_is_given_it_again(cluster, tmp_path):
+    job = toy_job(tmp_path)
+    expected, _ = in_process(job)
+    executor = cluster.executor(job)
+    told = []
+
+    def forget(progress):
+        if progress.iteration == 4:
+            told.append(cluster.seam.client.run(forget_jobs))
+
+    assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
+    assert len(told) == 1
+    executor.close()
+
+
+def test_rejected_extrapolations_on_a_cluster(cluster, tmp_path):
+    job = toy_job(tmp_path, model=Overshooting(), loop="squarem", tol=1e-12)
+    expected, _ = in_process(job)
+    assert expected.iterations > len(expected.trace.elbo)
+    assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
+
+
+def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):
+    job = toy_job(tmp_path)
+    expected, _ = in_process(job)
+    short = replace(job, max_iter=7)
+    run_fit(short, InProcess(short))
+    assert same_bits(run_fit(job, cluster.executor(job), resume=True).q, expected.q)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "slots", "expected"),
+    [(64, 2, 2), (64, 3, 8), (64, 1, 1), (3, 8, 3), (10, 4, 10), (1000, 7, 16)],
+)
+def test_blocks_are_few_and_balanced(cluster, tmp_path, partitions, slots, expected, monkeypatch):
+    job = replace(toy_job(tmp_path, partitions=1), partitions=("x",) * partitions)
+    executor = cluster.executor(job)
+    monkeypatch.setattr(executor.placement, "slots", lambda: {str(i): 1 for i in range(slots)})
+    blocks = executor.blocks()
+    assert len(blocks) == expected
+    assert [a for a, _ in blocks] == [0, *(b for _, b in blocks[:-1])]
+    assert blocks[-1][1] == partitions
+
+
+@pytest.mark.parametrize(
+    ("partitions", "slots", "expected"),
+    [(64, 2, 64), (128, 2, 128), (129, 2, 65), (4096, 2, 128), (400, 2, 100), (3, 8, 3)],
+)
+def test_pieces_are_many_and_lie_within_blocks(
+    cluster, tmp_path, partitions, slots, expected, monkeypatch
+):
+    job = replace(toy_job(tmp_path, partitions=1), partitions=("x",) * partitions)
+    executor = cluster.executor(job)
+    monkeypatch.setattr(executor.placement, "slots", lambda: {str(i): 1 for i in range(slots)})
+    pieces, blocks = executor.pieces(), executor.blocks()
+    assert len(pieces) == expected
+    assert [i for a, b in pieces for i in range(a, b)] == list(range(partitions))
+    for start, stop in pieces:
+        assert any(a <= start and stop <= b for a, b in blocks) or len(blocks) == partitions
+
+
+def test_a_map_tells_how_much_is_done_and_ends_where_the_hearer_raises(cluster, tmp_path):
+    job = toy_job(tmp_path, partitions=9)
+    executor = cluster.executor(job)
+    q = run_fit(job, executor).q
+    heard = []
+    rates = executor.map(block_index, q, heard=lambda *done: heard.append(done))
+    assert rates == list(range(9))
+    assert heard == [(i, 9) for i in range(1, 10)]
+
+    def enough(done, total):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        executor.map(block_index, q, heard=enough)
+    assert executor.map(block_index, q) == list(range(9))
+
+
+def block_index(model, q, batch, local, index):
+    return index
+
+
+def test_local_workers_start_where_a_cluster_s_certificates_are_configured(tmp_path):
+    """As in the image: DASK_CONFIG names certificates that are not there, and asks for TLS."""
+    root = Path(__file__).parents[3]
+    code = (
+        "from flows.engine.dask import connect\n"
+        "if __name__ == '__main__':\n"
+        "    with connect(workers=1) as cluster:\n"
+        "        print(cluster.call(len, [1, 2, 3]))\n"
+    )
+    script = tmp_path / "calls.py"
+    script.write_text(code)
+    environment = {
+        **os.environ, "DASK_CONFIG": str(root / "deploy" / "dask.yaml"), "PYTHONPATH": str(root)
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "3\n", done.stderr
+
+
+def held(_):
+    """Attempts whose data or jobs this worker holds, after a pause that lets the other work."""
+    time.sleep(0.2)
+    data = {key[0] for key in worker.held.cache(None, None)._data}
+    return os.getpid(), data | set(worker.held.jobs)
+
+
+def test_workers_drop_the_data_of_a_fit_that_is_over(cluster, tmp_path):
+    job = toy_job(tmp_path)
+    executor = cluster.executor(job)
+    run_fit(job, executor)
+
+    def seen():
+        found = each_of(cluster)(held, range(6))
+        assert len({process for process, _ in found}) == 2
+        return set().union(*(attempts for _, attempts in found))
+
+    assert executor.attempt in seen()
+    other = cluster.executor(job)
+    executor.close()
+    assert executor.attempt not in seen()
+    assert same_bits(run_fit(job, other).q, in_process(job)[0].q)
+
+
+@dataclass(frozen=True)
+class Talkative(Toy):
+    def observe(self, batch):
+        logging.getLogger("vbmodels.talk").info("a line from afar")
+        warnings.warn("a warning from afar", RuntimeWarning, stacklevel=1)
+        return super().observe(batch)
+
+
+def test_log_lines_and_warnings_are_brought_home(cluster, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    job = toy_job(tmp_path, model=Talkative(), max_iter=2)
+    run_fit(job, cluster.executor(job))
+    assert "a line from afar" in caplog.text
+    assert "a warning from afar" in caplog.text
+
+
+@dataclass(frozen=True)
+class Broken(Toy):
+    def local_step(self, q, batch, local):
+        raise ArithmeticError("no way")
+
+
+def test_an_error_of_the_model_arrives_as_it_is(cluster, tmp_path):
+    job = toy_job(tmp_path, model=Broken())
+    with pytest.raises(ArithmeticError, match="no way"):
+        run_fit(job, cluster.executor(job))
+
+
+def test_a_wrong_address_is_said_within_seconds():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match=f"no scheduler answers at {address}"):
+        connect(scheduler=address).__enter__()
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("address", ["localhost:8786", "http://localhost:8786", ""])
+def test_an_address_without_a_protocol_is_refused(address):
+    with pytest.raises(ClusterError, match="expected a scheduler's address such as tcp://"):
+        connect(scheduler=address).__enter__()
+
+
+def test_tls_without_certificates_says_so():
+    with pytest.raises(ClusterError, match="certificates"):
+        connect(scheduler="tls://127.0.0.1:9").__enter__()
+
+
+def test_no_worker_is_not_a_cluster():
+    with pytest.raises(ClusterError, match="at least one worker"):
+        connect(workers=0).__enter__()
+
+
+ALLOCATE = """
+import resource
+import numpy as np
+from flows.engine.worker import _keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        np.ones(2**18)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+unkept = faults()
+_keep_freed_memory()
+faults()
+assert unkept > 20_000, unkept
+assert faults() < 2_000, faults()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
+def test_a_worker_keeps_the_memory_of_temporary_arrays():
+    """50 arrays of 512 pages, in the environment in which Dask starts workers."""
+    env = {k: v for k, v in os.environ.items() if k != "MALLOC_MMAP_THRESHOLD_"}
+    told = subprocess.run(
+        [sys.executable, "-c", ALLOCATE],
+        env=env | {"MALLOC_TRIM_THRESHOLD_": "65536"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr

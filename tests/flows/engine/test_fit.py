@@ -1,0 +1,396 @@
+"""The fit in process: the same bits as the plain loop, after any stop, in any memory."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from flows.data import storage
+from flows.engine import block
+from flows.engine.block import Job, Order, run_block
+from flows.engine.cache import Cache
+from flows.engine.executor import InProcess
+from flows.engine.fit import FitError, run_fit
+from tests.contract import vmmic
+from tests.contract.toy import Groups, Local, Toy
+from tests.flows.engine.jobs import Killed, Overshooting, kill_at, rates, toy_job
+from vbmodels.bags.batch import Bags, split
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.core.cavi import NotConverged, cavi, fit, squarem, tree_sum
+from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
+
+
+class Unready(Toy):
+    """A toy whose parameters are never a posterior."""
+
+    def unfinished(self, q):
+        return "it warms up"
+
+
+def plain(job):
+    """Fit the same job with the loop of vbmodels alone."""
+    batches = [from_bytes(storage.read_bytes(url), Groups) for url in job.partitions]
+    loop = {"cavi": cavi, "squarem": squarem}[job.loop]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        return fit(job.model, batches, seed=job.seed, tol=job.tol, max_iter=job.max_iter, loop=loop)
+
+
+def uninterrupted(job):
+    """Fit the same job elsewhere, in one go."""
+    job = replace(job, store=job.store + "-whole")
+    return run_fit(job, InProcess(job))
+
+
+def test_an_executor_of_another_job_is_refused(tmp_path):
+    job = toy_job(tmp_path)
+    with pytest.raises(ValueError, match="another job"):
+        run_fit(replace(job, store=job.store + "-other"), InProcess(job))
+
+
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+def test_the_fit_equals_the_plain_loop(tmp_path, loop):
+    job = toy_job(tmp_path, loop=loop)
+    expected = plain(job)
+    seen = []
+    result = run_fit(job, InProcess(job), on_step=seen.append)
+    assert same_bits(result.q, expected.q)
+    assert result.trace.elbo.tolist() == expected.trace
+    assert result.converged
+    assert expected.converged
+    assert result.iterations == expected.iterations
+    assert [p.elbo for p in seen] == expected.trace
+    assert seen[0].rise is None
+    assert [p.rise for p in seen[1:]] == np.diff(expected.trace).tolist()
+    assert [p.seconds for p in seen] == result.trace.seconds.tolist()
+    assert np.all(np.diff(result.trace.seconds) >= 0)
+
+
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("stop", [0, 1, 3, 4, 7])
+def test_resume_gives_the_same_bits(tmp_path, loop, stop):
+    job = toy_job(tmp_path, loop=loop)
+    expected = uninterrupted(job)
+    with pytest.raises(Killed):
+        run_fit(job, InProcess(job), on_step=kill_at(stop))
+    executor = InProcess(job)
+    result = run_fit(job, executor, resume=True)
+    assert same_bits(result.q, expected.q)
+    assert result.trace.elbo.tolist() == expected.trace.elbo.tolist()
+    assert result.trace.iteration.tolist() == expected.trace.iteration.tolist()
+    assert result.converged
+    assert result.number == expected.number
+    other = replace(job, store=job.store + "-again")
+    whole = InProcess(other)
+    final = run_fit(other, whole)
+    for (i, a), (j, b) in zip(
+        executor.map(rates, result.q, result.number),
+        whole.map(rates, final.q, final.number),
+        strict=True,
+    ):
+        assert i == j
+        assert np.array_equal(a, b)
+
+
+def test_resume_at_the_largest_iteration_adds_no_step(tmp_path, caplog):
+    job = toy_job(tmp_path, max_iter=7, checkpoint_every=3)
+    first = run_fit(job, InProcess(job))
+    assert not first.converged
+    assert first.iterations == 7
+    assert "not converged after 7 evaluations" in caplog.text
+    again = run_fit(job, InProcess(job), resume=True)
+    assert same_bits(again.q, first.q)
+    assert again.iterations == 7
+    assert again.trace.elbo.tolist() == first.trace.elbo.tolist()
+
+
+def downhill(tmp_path, **options):
+    """Return a job of a loop that may go downhill; the last average here is not the best."""
+    parts = split(vmmic.simulate(2, 60, (3,), width=12), 2)
+    urls = tuple(storage.join(str(tmp_path), f"bags-{i}.npz") for i in range(len(parts)))
+    for url, part in zip(urls, parts, strict=True):
+        storage.write_bytes(url, to_bytes(part))
+    store = storage.join(str(tmp_path), "run")
+    return Job(CollapsedVMMIC(), Bags, urls, store, "run", checkpoint_every=1, **options)
+
+
+@pytest.mark.parametrize("stop", [130, 1000])
+def test_the_best_that_was_visited_survives_a_resume(tmp_path, stop):
+    """The best parameters are those of a fit without a stop, however often there was one."""
+    job = downhill(tmp_path, max_iter=stop)
+    whole = uninterrupted(job)
+    batches = [from_bytes(storage.read_bytes(url), Bags) for url in job.partitions]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        expected = fit(job.model, batches, seed=job.seed, tol=job.tol, max_iter=stop)
+    assert same_bits(whole.q, expected.q)
+    assert whole.trace.elbo[-1] == max(whole.trace.elbo)
+    for number in whole.trace.iteration[1:-1:5]:
+        with pytest.raises(Killed):
+            run_fit(job, InProcess(job), on_step=kill_at(number))
+        again = run_fit(job, InProcess(job), resume=True)
+        assert same_bits(again.q, whole.q)
+        assert again.trace.elbo.tolist() == whole.trace.elbo.tolist()
+    # Nothing is left to do: what it leaves is the same.
+    assert same_bits(run_fit(job, InProcess(job), resume=True).q, whole.q)
+
+
+def test_a_fit_that_stops_before_its_posterior_says_when(tmp_path):
+    job = toy_job(tmp_path, max_iter=3)
+    unready = replace(job, model=Unready(**vars(job.model)))
+    with pytest.raises(FitError, match="after 3 evaluations while it warms up, so there is no"):
+        run_fit(unready, InProcess(unready))
+
+
+def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
+    job = toy_job(tmp_path)
+    expected = uninterrupted(job)
+    short = replace(job, max_iter=8)
+    run_fit(short, InProcess(short))
+    result = run_fit(job, InProcess(job), resume=True)
+    assert same_bits(result.q, expected.q)
+
+
+@pytest.mark.parametrize("memory", [0, 400, 3000])
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+def test_little_memory_changes_no_bit(tmp_path, memory, loop):
+    job = toy_job(tmp_path, loop=loop)
+    expected = uninterrupted(job)
+    executor = InProcess(job, memory=memory)
+    result = run_fit(job, executor)
+    assert same_bits(result.q, expected.q)
+    assert executor.cache.counts.peak <= memory
+    assert executor.cache.counts.data_misses > 0
+    if memory < 3000:
+        assert executor.cache.counts.spilled > 0
+
+
+def test_a_full_cache_keeps_what_it_has_in_a_circle():
+    cache = Cache(memory=80 * 10)
+    batches = [Groups(np.zeros((10, 1))) for _ in range(20)]
+    for number in range(5):
+        cache.begin_sweep("a", number, number - 1)
+        for i, batch in enumerate(batches):
+            if cache.get_data("a", i) is None:
+                cache.put_data("a", i, batch)
+    assert cache.counts.data_hits == 4 * 10
+    cache.begin_sweep("b", 0, None)
+    for i in range(10):
+        cache.put_data("b", i, batches[i])
+    assert all(cache.get_data("b", i) is not None for i in range(10))
+
+
+def test_local_states_come_before_data_and_before_those_of_another_fit():
+    cache, eighty = Cache(memory=200), Groups(np.zeros((10, 1)))
+    cache.begin_sweep("a", 0, None)
+    cache.put_data("a", 0, eighty)
+    cache.put_data("a", 1, eighty)
+    cache.put_local("a", 0, 0, eighty)
+    assert cache.counts.spilled == 0
+    assert cache.get_data("a", 0) is None
+    assert cache.get_data("a", 1) is not None
+    for number in (0, 1):
+        cache.put_local("b", number, 0, eighty)
+    assert cache.counts.spilled == 0
+    assert cache.get_local("a", 0, 0) == (False, None)
+    assert all(cache.get_local("b", number, 0)[0] for number in (0, 1))
+    cache.put_local("b", 2, 0, eighty)
+    assert cache.counts.spilled == 1
+    assert same_bits(cache.get_local("b", 2, 0)[1], eighty)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 13, 16, 21])
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 32])
+def test_sums_of_blocks_finish_to_the_same_bits(tmp_path, n, size):
+    job = toy_job(tmp_path, partitions=n)
+    whole = InProcess(job).observe()
+    parts = [
+        run_block(Order(block.observe, a, min(a + size, n), "x"), job, Cache())
+        for a in range(0, n, size)
+    ]
+    assert same_bits(tree_sum(part.stats for part in parts), whole.stats)
+    assert tuple(d for part in parts for d in part.digests) == whole.digests
+
+
+def test_a_map_tells_how_much_is_done_and_ends_where_the_hearer_raises(tmp_path):
+    job = toy_job(tmp_path, partitions=5)
+    executor = InProcess(job)
+    q = run_fit(job, executor).q
+    heard = []
+    assert len(executor.map(rates, q, heard=lambda *done: heard.append(done))) == 5
+    assert heard == [(i, 5) for i in range(1, 6)]
+
+    def enough(done, total):
+        heard.append(done)
+        if done == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        executor.map(rates, q, heard=enough)
+    assert heard[5:] == [1, 2]
+
+
+class Logged(InProcess):
+    """An executor that logs global parameters and forgets everything else between sweeps."""
+
+    def __init__(self, job, forget=()):
+        super().__init__(job)
+        self._log = storage.join(job.store, "work", "log")
+        self.forget = forget
+        self.notes = []
+
+    def __call__(self, q, *, number, warm):
+        if number in self.forget:
+            self.cache = Cache()
+        return super().__call__(q, number=number, warm=warm)
+
+
+@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("every", [3, 100])
+def test_replay_after_a_miss_gives_the_same_bits(tmp_path, loop, every, caplog):
+    caplog.set_level(logging.INFO)
+    job = toy_job(tmp_path, loop=loop, checkpoint_every=every)
+    expected = uninterrupted(job)
+    executor = Logged(job, forget=range(2, 60))
+    result = run_fit(job, executor)
+    assert same_bits(result.q, expected.q)
+    assert "replayed" in caplog.text
+    executor.cache = Cache()
+    lost = executor.map(rates, result.q, result.number)
+    other = replace(job, store=job.store + "-again")
+    kept = InProcess(other)
+    again = run_fit(other, kept)
+    for (_, a), (_, b) in zip(lost, kept.map(rates, again.q, again.number), strict=True):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("stop", [2, 4, 6])
+def test_rejected_extrapolations_are_resumed_and_replayed(tmp_path, stop):
+    job = toy_job(tmp_path, model=Overshooting(), loop="squarem", tol=1e-12)
+    expected = uninterrupted(job)
+    skipped = expected.iterations - len(expected.trace.elbo)
+    assert skipped >= 2
+    assert same_bits(expected.q, plain(job).q)
+    with pytest.raises(Killed):
+        run_fit(job, Logged(job, forget=range(2, 60, 2)), on_step=kill_at(stop))
+    result = run_fit(job, Logged(job, forget=range(1, 60, 3)), resume=True)
+    assert same_bits(result.q, expected.q)
+    assert result.trace.iteration.tolist() == expected.trace.iteration.tolist()
+
+
+def test_logged_globals_do_not_pile_up(tmp_path):
+    job = toy_job(tmp_path, checkpoint_every=2)
+    executor = Logged(job)
+    run_fit(job, executor)
+    logs = list((tmp_path / "runs" / "run" / "work" / "log").iterdir())
+    assert 0 < len(logs) <= 5
+    executor.close()
+    assert not (tmp_path / "runs" / "run" / "work").exists()
+
+
+def test_a_damaged_local_state_is_replayed_from_the_checkpoint_before(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    job = toy_job(tmp_path)
+    expected = uninterrupted(job)
+
+    class Damaging(Logged):
+        def __call__(self, q, *, number, warm):
+            if number == 8:
+                for url in (tmp_path / "runs/run/checkpoints/00000006").glob("local-*"):
+                    url.write_bytes(b"broken")
+            return super().__call__(q, number=number, warm=warm)
+
+    result = run_fit(job, Damaging(job, forget=[8]))
+    assert same_bits(result.q, expected.q)
+    assert "going back to the checkpoint before" in caplog.text
+
+
+def scale(factor, model, q, batch, local, index):
+    return factor * index
+
+
+def test_map_takes_partials_and_no_local_states(tmp_path):
+    job = toy_job(tmp_path)
+    executor = InProcess(job)
+    q = job.model.init(executor.observe().stats, np.random.default_rng(0))
+    assert executor.map(partial(scale, 3), q) == [3 * i for i in range(11)]
+    assert executor.map(rates, q) == [(i, None) for i in range(11)]
+
+
+class Stateless:
+    """A model without local states: the mean of the groups' means."""
+
+    def observe(self, batch):
+        return from_toy().observe(batch)
+
+    def init(self, observed, rng):
+        return from_toy().init(observed, rng)
+
+    def local_step(self, q, batch, local):
+        assert local is None
+
+    def suff_stats(self, q, batch, local):
+        toy = from_toy()
+        return toy.suff_stats(q, batch, toy.local_step(q, batch, None))
+
+    def global_step(self, q, stats):
+        return from_toy().global_step(q, stats)
+
+    def elbo(self, q, stats):
+        return from_toy().elbo(q, stats)
+
+
+def from_toy():
+    from tests.contract.toy import Toy
+
+    return Toy()
+
+
+def test_a_model_without_local_states_needs_no_replay(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    job = toy_job(tmp_path, model=Stateless())
+    expected = uninterrupted(job)
+    executor = Logged(job, forget=range(1, 60))
+    with pytest.raises(Killed):
+        run_fit(job, executor, on_step=kill_at(8))
+    result = run_fit(job, Logged(job, forget=range(1, 60)), resume=True)
+    assert same_bits(result.q, expected.q)
+    assert "replayed" not in caplog.text
+
+
+def test_an_empty_job_is_refused(tmp_path):
+    job = replace(toy_job(tmp_path), partitions=())
+    with pytest.raises(ValueError, match="at least one partition"):
+        InProcess(job)
+
+
+def test_an_unknown_loop_is_refused(tmp_path):
+    job = toy_job(tmp_path, loop="newton")
+    with pytest.raises(ValueError, match="cavi"):
+        run_fit(job, InProcess(job))
+
+
+class Hungry(Stateless):
+    def local_step(self, q, batch, local):
+        raise MemoryError("unable to allocate")
+
+
+def test_a_partition_that_does_not_fit_is_named(tmp_path):
+    job = toy_job(tmp_path, model=Hungry())
+    with pytest.raises(block.PartitionMemoryError, match=r"partition 0 .*part-00000.*limit \d+ MB"):
+        run_fit(job, InProcess(job))
+
+
+def test_local_states_keep_their_bits_through_a_file(tmp_path):
+    job = toy_job(tmp_path)
+    executor = InProcess(job)
+    result = run_fit(job, executor)
+    found, local = executor.cache.get_local(executor.attempt, 0, result.number)
+    assert found
+    assert isinstance(local, Local)
+    assert same_bits(from_bytes(to_bytes(local), State), local)

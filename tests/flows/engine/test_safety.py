@@ -1,0 +1,336 @@
+"""Hostile input stays text, names stay below the target, secrets stay secret."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from flows.cli import main
+from flows.data import storage
+from flows.data.lock import RunBusy
+from flows.data.runs import PublishError, RunPlace, RunRecord, open_run, versions
+from flows.data.storage import StorageError
+from flows.faults import InputError, RunError
+from flows.features.settings import FeatureSettings
+from flows.report.page import Grid, Section, render
+from flows.run import stages
+from flows.run.launch import launch
+from flows.settings import ComputeSettings, S3Access
+from tests.faults import pipelines, stores
+
+ROOT = Path(__file__).resolve().parents[3]
+CANARY = "canary-5e0c1d2b9f"
+OWNED = "document.documentElement.setAttribute('data-owned','1')"
+HOSTILE = (
+    f"<script>{OWNED}</script>",
+    f'"><img src=x onerror="{OWNED}">',
+    "term|with|pipes",
+    "=cmd|' /C calc'!A0",
+    f"</td></table><svg onload={OWNED}>",
+    f"[x](javascript:{OWNED})",
+    "{{ 7 * 7 }}{% raw %}",
+)
+
+
+@pytest.fixture(scope="module")
+def browse(tmp_path_factory):
+    """Return the document that a page becomes in headless Chromium, with scripts on."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("chromium is not installed")
+    home = tmp_path_factory.mktemp("chromium")
+
+    def dom(path):
+        done = subprocess.run(
+            [
+                *(found, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
+                *("--no-first-run", "--disable-background-networking", "--disable-extensions"),
+                *(f"--user-data-dir={home}", "--dump-dom", path.as_uri()),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.stdout, done.stderr[-500:]
+        return done.stdout
+
+    return dom
+
+
+def hostile_report():
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    record = RunRecord.model_validate(
+        {
+            "run_id": "r1", "pipeline": "keywords", "source": HOSTILE[0],
+            "settings": {name: name for name in HOSTILE}, "versions": versions(),
+            "started": now, "finished": now, "seconds": 1.0, "peak_memory_bytes": 1,
+            "inputs": [
+                {"url": name, "size": 1, "fingerprint": name, "rows": 1} for name in HOSTILE
+            ],
+            "rows_read": 1, "rows_kept": 1,
+            "dropped": [{"reason": n, "count": 1, "examples": [n]} for n in HOSTILE],
+            "partitions": 1, "iterations": 1, "converged": True, "elbo": 1.0,
+            "warnings": list(HOSTILE), "results": {name: name for name in HOSTILE},
+        }
+    )  # fmt: skip
+    grid = Grid(HOSTILE, [HOSTILE], HOSTILE[0])
+    sections = [Section(name, name, (), [grid]) for name in HOSTILE]
+    return render(record, " ".join(HOSTILE), sections)
+
+
+def harmless(html, page, browse):
+    """Look at a page without its policy, so that escaping alone keeps it harmless."""
+    policy = html.index("<meta http-equiv")
+    page.write_text(html[:policy] + html[html.index(">", policy) + 1 :], encoding="utf-8")
+    found = browse(page)
+    root = found[found.index("<html") : found.index(">", found.index("<html"))]
+    assert "data-owned" not in root
+    assert "onerror=" not in found.replace("onerror=&quot;", "").replace('onerror="document', "")
+    return found
+
+
+def test_the_browser_runs_what_is_not_escaped(browse, tmp_path):
+    page = tmp_path / "bare.html"
+    page.write_text(f"<html><body>{HOSTILE[0]}</body></html>", encoding="utf-8")
+    assert 'data-owned="1"' in browse(page)
+
+
+def test_nothing_in_a_report_runs(browse, tmp_path):
+    html = hostile_report()
+    assert "Content-Security-Policy" in html
+    assert "<script" not in html
+    found = harmless(html, tmp_path / "report.html", browse)
+    assert "&lt;script&gt;" in found
+    assert "term|with|pipes" in found
+    assert "{{ 7 * 7 }}" in found
+
+
+def hostile_features(folder):
+    """Write categories, columns and ids that mean harm."""
+    table = pa.table(
+        {
+            "id": [f"{HOSTILE[i % 7]} {i}" for i in range(60)],
+            HOSTILE[0]: [HOSTILE[i % 2] for i in range(60)],
+            HOSTILE[2]: [HOSTILE[2 + i % 3] for i in range(60)],
+            "=cmd": [HOSTILE[(i * i) % 5] for i in range(60)],
+        }
+    )
+    url = str(folder / "hostile.parquet")
+    storage.write_table(url, table)
+    return url
+
+
+class Seen(stages.Plain):
+    """Stages that keep what they are asked to show."""
+
+    def __init__(self):
+        super().__init__()
+        self.shown = []
+
+    def markdown(self, key, text):
+        self.shown.append(text)
+
+    def table(self, key, rows):
+        self.shown.append(json.dumps(list(rows)))
+
+
+def test_nothing_in_a_run_of_hostile_data_runs(browse, tmp_path):
+    url = hostile_features(tmp_path)
+    outcome = pipelines.run("features", url, str(tmp_path / "out"), n_features=2)
+    html = Path(outcome["report"]).read_text(encoding="utf-8")
+    assert "<script" not in html
+    harmless(html, tmp_path / "report.html", browse)
+
+
+def test_a_contig_named_like_a_command_does_nothing(browse, tmp_path):
+    """Whether it is taken or refused: it stays text."""
+    url = pipelines.simulate("variants", str(tmp_path / "in"))
+    table = storage.read_table(url)
+    place = table.column_names.index("chrom")
+    table = table.set_column(place, "chrom", pa.array([HOSTILE[3]] * len(table)))
+    source = str(tmp_path / "hostile.parquet")
+    storage.write_table(source, table)
+    faults, outcome = (), None
+    try:
+        outcome = pipelines.run("variants", source, str(tmp_path / "out"))
+    except InputError as error:
+        faults = error.faults
+    if outcome is None:
+        assert faults
+        assert all("<" not in str(fault) for fault in faults)
+        return
+    html = Path(outcome["report"]).read_text(encoding="utf-8")
+    assert "<script" not in html
+    harmless(html, tmp_path / "report.html", browse)
+
+
+def test_markdown_shows_what_was_written():
+    from markdown_it import MarkdownIt
+
+    for name in HOSTILE:
+        row = f"| {stages.escape(name)} | second |"
+        html = (
+            MarkdownIt("commonmark", {"html": True})
+            .enable("table")
+            .render(f"| a | b |\n|---|---|\n{row}\n")
+        )
+        assert html.count("<td>") == 2
+        assert not any(tag in html for tag in ("<script", "<img", "<svg", "<a "))
+
+
+@pytest.mark.parametrize(
+    "run_id", ["..", "../up", "/etc", "a/b", "a\\b", "a\x00", "a\n", "", ".hidden", "-x", "x" * 81]
+)
+def test_a_run_id_cannot_leave_the_target(tmp_path, run_id):
+    with pytest.raises(PublishError, match="cannot be a run id"):
+        RunPlace(str(tmp_path), run_id)
+    (tmp_path / "latest.json").write_text(json.dumps({"run_id": run_id, "pipeline": "bags"}))
+    with pytest.raises(PublishError, match="cannot be a run id"):
+        open_run(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/etc/passwd", "a\x1b[2J", "a\nb", "a\\..\\b"])
+def test_a_table_cannot_leave_the_run(tmp_path, name):
+    place = RunPlace(str(tmp_path), "r1")
+    with pytest.raises(StorageError, match="cannot be the name of an object"):
+        place.table(name, 1)
+    with pytest.raises(StorageError, match="cannot be the name of an object"):
+        place.file(name)
+
+
+def test_resume_takes_no_path(tmp_path, capsys):
+    source = hostile_features(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["features", source, str(tmp_path / "out"), "--no-record", "--resume", "../../x"])
+    assert ended.value.code == 2
+    assert "cannot be a run id" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["hostile.parquet"]
+
+
+def test_one_publisher_a_run(tmp_path):
+    """A run that another process publishes cannot be resumed meanwhile."""
+    source = hostile_features(tmp_path)
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        place = RunPlace(str(tmp_path / "out"), "r1")
+        lock = {
+            "token": "theirs", "host": "here", "pid": other.pid, "beats": 1,
+            "started": psutil.Process(other.pid).create_time(),
+        }  # fmt: skip
+        from flows.data.lock import _machine
+
+        lock["machine"] = _machine()
+        storage.write_bytes(storage.join(place.work, "lock.json"), json.dumps(lock).encode())
+        with pytest.raises(RunBusy, match="is being worked on by process"):
+            pipelines.run("features", source, place.target, resume="r1")
+        assert storage.names(place.root) == ["work"]
+    finally:
+        other.kill()
+        other.wait()
+
+
+def holding(folder, text):
+    """Return the files below a folder that hold a text."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def canary_store(tmp_path, monkeypatch):
+    """A server whose secret is the canary; the environment knows it."""
+    for bucket in ("in", "out"):
+        (tmp_path / "s3" / bucket).mkdir(parents=True)
+    monkeypatch.setattr(stores, "SECRET", CANARY)
+    server = stores.Rclone(tmp_path / "s3")
+    stores.enter(monkeypatch, server.url, secret=CANARY)
+    yield server
+    server.kill()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capfd):
+    """Runs that succeed and that fail, with every log at its most talkative."""
+    monkeypatch.setenv("VBFLOWS_DEBUG", "1")
+    monkeypatch.setattr("flows.data.storage.errors.PATIENCE", 0.5)
+    caplog.set_level("DEBUG")
+    source = "s3://in/hostile.parquet"
+    storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())
+    common = ("--no-record", "--set", "max_iter=3", "--set", "n_features=2")
+    for arguments in (
+        ("features", source, "s3://out", *common),
+        ("features", source, "s3://missing", *common),
+        ("features", "s3://in/missing.parquet", "s3://out", *common),
+        ("features", f"s3://key:{CANARY}@in/x.parquet", "s3://out", *common),
+        ("show", "s3://out"),
+    ):
+        with pytest.raises(SystemExit):
+            main(list(arguments))
+    canary_store.kill()
+    with pytest.raises(SystemExit):
+        main(["features", source, "s3://out", *common])
+    said = capfd.readouterr()
+    assert "Traceback" in said.err  # the debugging output was looked at too
+    assert "features" in said.out
+    assert CANARY not in said.out + said.err
+    assert CANARY not in caplog.text
+    assert holding(tmp_path / "s3", "hostile")
+    assert not holding(tmp_path / "s3", CANARY)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_a_prefect_block_keeps_the_canary(
+    canary_store, tmp_path, monkeypatch, prefect_server, caplog, capfd
+):
+    from prefect.blocks.system import Secret
+    from prefect.settings import PREFECT_HOME
+
+    source = "s3://in/hostile.parquet"
+    storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    keys = {"aws_access_key_id": stores.KEY, "aws_secret_access_key": CANARY}
+    Secret(value=json.dumps(keys)).save("canary-store", overwrite=True, _sync=True)
+    caplog.set_level("DEBUG")
+    settings = FeatureSettings(max_iter=3, n_features=2)
+    compute = ComputeSettings(s3=S3Access(block="canary-store"))
+    launch("features", source, "s3://out", settings, compute)
+    block = ComputeSettings(s3=S3Access(block="none"))
+    with pytest.raises(RunError, match="the Prefect Secret block 'none' cannot be read"):
+        launch("features", source, "s3://out", settings, block, recorded=True)
+    said = capfd.readouterr()
+    assert CANARY not in said.out + said.err + caplog.text
+    assert not holding(tmp_path / "s3", CANARY)
+    assert not holding(PREFECT_HOME.value(), CANARY)
+
+
+def test_dependencies_without_known_faults(tmp_path):
+    if find_spec("pip_audit") is None:
+        pytest.skip("pip-audit is not installed")
+    try:
+        socket.create_connection(("api.osv.dev", 443), timeout=5).close()
+    except OSError as error:
+        pytest.skip(f"pip-audit cannot reach its database (api.osv.dev): {error}")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip_audit", "--vulnerability-service", "osv"),
+            *("--disable-pip", "--require-hashes", "-r", str(ROOT / "requirements.lock")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    if "ConnectionError" in done.stderr or "ServiceError" in done.stderr:
+        pytest.skip(f"pip-audit cannot reach its database: {done.stderr[-200:]}")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,340 @@
+"""The features pipeline from files to tables, and what it says to bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from flows.cli import main
+from flows.features.settings import FeatureSettings
+from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.features.batch import split_rows
+from vbmodels.features.forms import make
+from vbmodels.features.simulate import matched_f1
+
+QUICK = ["--no-record", "--set", "n_features=8", "--set", "tol=1e-6"]
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out + captured.err
+
+
+def latest(target):
+    run_id = json.loads((Path(target) / "latest.json").read_text())["run_id"]
+    folder = Path(target) / "runs" / run_id
+    return folder, json.loads((folder / "run.json").read_text())
+
+
+def written(tmp_path, columns, name="in.parquet"):
+    path = tmp_path / name
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def words(rng, n, levels=("left", "right")):
+    return [str(x) for x in rng.choice(levels, n)]
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("features")
+    with pytest.raises(SystemExit) as stopped:
+        main(["simulate", "features", str(folder), "--rows", "500", "--seed", "0"])
+    assert stopped.value.code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(simulated, tmp_path_factory):
+    target = tmp_path_factory.mktemp("fitted")
+    with pytest.raises(SystemExit) as stopped:
+        main(["features", str(simulated), str(target), *QUICK, "--partitions", "3"])
+    assert stopped.value.code == 0
+    return target
+
+
+def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated):
+    folder, record = latest(fitted)
+    rows = pq.read_table(folder / "rows")
+    truth = pq.read_table(simulated / "_truth" / "features.parquet")
+    assert rows["id"].to_pylist() == truth["id"].to_pylist()
+    found = np.stack([rows[c].to_numpy() for c in rows.column_names[1:]], 1)
+    true = np.stack([truth[c].to_pylist() for c in truth.column_names[1:]], 1)
+    assert matched_f1(found > 0.5, true) > 0.75
+    results = record["results"]
+    assert results["starts"]["kinds"] == ["annealed Polya-Gamma", "plain Polya-Gamma"]
+    assert results["features"] == found.shape[1]
+    assert np.allclose(results["prevalence"], (found > 0.5).mean(0))
+    assert len(results["starts"]["bounds"]) == 2
+    assert results["columns"][0]["levels"].keys() == {"answer 0", "answer 1"}
+    weights = pq.read_table(folder / "weights")
+    assert set(weights["feature"].to_pylist()) == set(range(found.shape[1] + 1))
+    report = (folder / "report.html").read_text()
+    for words_ in ("Most frequent patterns", "Feature 1 alone", "Starts", "Columns"):
+        assert words_ in report
+
+
+def test_missing_cells_are_filled_better_than_by_frequency(fitted, simulated):
+    folder, _ = latest(fitted)
+    imputed = pq.read_table(folder / "imputed")
+    table = pq.read_table(simulated / "table.parquet")
+    holes = sum(table[c].null_count for c in table.column_names)
+    assert int(np.sum(imputed["best"].to_pylist())) == holes
+    by_cell = imputed.group_by(["id", "column"]).aggregate([("probability", "sum")])
+    assert np.allclose(by_cell["probability_sum"].to_numpy(), 1.0)
+
+
+def test_score_gives_training_rows_their_features(fitted, simulated, tmp_path, capsys):
+    folder, _ = latest(fitted)
+    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
+    assert code == 0, said
+    again = pq.read_table(latest(tmp_path)[0] / "rows")
+    before = pq.read_table(folder / "rows")
+    for name in before.column_names[1:]:
+        same = (before[name].to_numpy() > 0.5) == (again[name].to_numpy() > 0.5)
+        assert same.mean() > 0.97
+
+
+def test_columns_that_tell_nothing_of_one_another_give_no_feature_and_a_warning(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path = written(tmp_path, {f"c{i}": words(rng, 80) for i in range(4)})
+    code, _ = run(capsys, "features", path, tmp_path / "out", *QUICK)
+    assert code == 0
+    folder, record = latest(tmp_path / "out")
+    assert record["results"]["features"] == 0
+    assert any("No feature is kept" in warning for warning in record["warnings"])
+    report = (folder / "report.html").read_text()
+    assert "what the search found, not a proof that there is none" in report
+    assert "inference=gibbs" in report
+    assert pq.read_table(folder / "rows").column_names == ["id"]
+
+
+def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
+    fitted, simulated, tmp_path, capsys
+):
+    folder, _ = latest(fitted)
+    table = pq.read_table(simulated / "table.parquet").slice(0, 20)
+    strange = pa.array(["perhaps", *table["question_01"].to_pylist()[1:]])
+    new = table.set_column(table.column_names.index("question_01"), "question_01", strange)
+    pq.write_table(new, tmp_path / "new.parquet")
+    code, said = run(capsys, "score", folder, tmp_path / "new.parquet", tmp_path, "--no-record")
+    assert code == 0, said
+    assert "question_01" in said
+    assert "'perhaps' (1)" in said
+    imputed = pq.read_table(latest(tmp_path)[0] / "imputed").to_pylist()
+    assert any(r["id"] == "row-0000000" and r["column"] == "question_01" for r in imputed)
+    absent = new.drop_columns(["question_02"])
+    pq.write_table(absent, tmp_path / "absent.parquet")
+    code, said = run(capsys, "score", folder, tmp_path / "absent.parquet", tmp_path, "--no-record")
+    assert code == 2
+    assert "question_02" in said
+
+
+def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
+    options = ["--set", "inference=gibbs", "--set", "warmup=20", "--set", "draws=20",
+               "--set", "chains=2"]  # fmt: skip
+    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
+    assert code == 0, said
+    folder, record = latest(tmp_path)
+    assert record["iterations"] == 41
+    assert record["converged"]
+    seen = record["results"]["diagnostics"]
+    assert seen["log_likelihood"]["mean"] < 0
+    assert np.isclose(record["results"]["alpha"], seen["alpha"]["mean"])
+    assert np.isclose(record["results"]["sigma2"], 0.5 * seen["weight_variance"]["mean"])
+    told = pq.read_table(folder / "posterior" / "parameters.parquet").to_pylist()
+    drawn = {r["index"]: (r["mean"], r["sd"]) for r in told if r["name"] != "share"}
+    assert np.isclose(
+        record["results"]["alpha"], np.mean([drawn[f"chain {c}, alpha"][0] for c in (1, 2)])
+    )
+    assert all(sd > 0 for _, sd in drawn.values())
+    imputed = pq.read_table(folder / "imputed")
+    by_cell = imputed.group_by(["id", "column"]).aggregate([("probability", "sum")])
+    assert np.allclose(by_cell["probability_sum"].to_numpy(), 1.0)
+    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("gauge", ["pinned", "free"])
+def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge):
+    options = ["--set", "bound=text", "--set", f"gauge={gauge}", "--set", "starts=1",
+               "--set", "tol=1e-4"]  # fmt: skip
+    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
+    assert code == 0, said
+    folder, record = latest(tmp_path)
+    # The free gauge is known to be slow and loose: it may find little in its sweeps.
+    assert record["results"]["features"] >= (3 if gauge == "pinned" else 1)
+    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
+    assert code == 0, said
+    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options, "--max-iter", "20")
+    assert code == 1
+    assert "raise max_iter" in said
+
+
+def test_starts_of_both_kinds_compete_by_one_yardstick(simulated, tmp_path, capsys):
+    options = ["--set", "bound=both", "--set", "starts=1", "--set", "tol=1e-5"]
+    code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)
+    assert code == 0, said
+    folder, record = latest(tmp_path)
+    starts = record["results"]["starts"]
+    assert starts["kinds"] == ["annealed Polya-Gamma", "text's bound, polished"]
+    assert starts["chosen"] == 1 + int(np.argmax(starts["yardstick"]))
+    assert min(starts["error"]) > 0
+    assert "yardstick" in (folder / "report.html").read_text()
+
+
+def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    z = rng.random(30) < 0.5
+    columns = {f"q{i}": [str(int(x)) for x in z ^ (rng.random(30) < 0.1)] for i in range(6)}
+    source = written(tmp_path, {"id": [f"r{i}" for i in range(30)], **columns})
+    options = ["--set", "inference=laplace", "--set", "warmup=4", "--set", "draws=4",
+               "--set", "n_features=3", "--set", "least_rows=1"]  # fmt: skip
+    target = tmp_path / "out"
+    code, said = run(capsys, "features", source, target, "--no-record", *options)
+    assert code == 0, said
+    folder, record = latest(target)
+    rows = pq.read_table(folder / "rows")
+    assert record["converged"]
+    assert record["partitions"] == 1
+    found = np.stack([rows[c].to_numpy() for c in rows.column_names[1:]], 1) > 0.5
+    assert matched_f1(found, z[:, None]) > 0.8
+    code, said = run(capsys, "score", folder, source, target, "--no-record")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(("inference", "more"), [("gibbs", 1), ("laplace", 9)])
+def test_the_least_max_iter_is_what_a_sampler_needs(inference, more):
+    codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
+    asked = {"inference": inference, "warmup": 2, "draws": 4, "chains": 2, "n_features": 2}
+    settings = FeatureSettings(**asked, max_iter=6 + more)
+    data = split_rows(codes, levels, 1, grouped=False)
+    model = make(settings)
+    assert fit(model, data, max_iter=settings.max_iter).converged
+    with pytest.warns(NotConverged):
+        fit(model, data, max_iter=settings.max_iter - 1)
+    with pytest.raises(ValueError, match=f"max_iter must be at least {6 + more}"):
+        FeatureSettings(**asked, max_iter=5 + more)
+
+
+def test_the_collapsed_sampler_refuses_many_rows(tmp_path, capsys):
+    source = written(tmp_path, many(1001, {}))
+    options = ["--no-record", "--set", "inference=laplace"]
+    code, said = run(capsys, "features", source, tmp_path / "out", *options)
+    assert code == 2
+    assert "at most 1,000 rows for the collapsed sampler" in " ".join(said.split())
+
+
+def test_a_column_of_100_000_levels_is_refused_with_the_limit(tmp_path, capsys):
+    n = 100_000
+    source = written(tmp_path, {"x": pa.array(np.arange(n)), "a": pa.array(["l", "r"] * (n // 2))})
+    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record")
+    assert code == 2
+    assert "column x: expected at most 100 different categories" in " ".join(said.split())
+    assert "100,000" in said
+
+
+def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 3, 60)
+    flag = rng.random(60) < 0.4
+    text = words(rng, 60)
+    parquet = written(
+        tmp_path,
+        {
+            "id": [f"r{i}" for i in range(60)],
+            "code": pa.array([None if i == 3 else float(c) for i, c in enumerate(code)]),
+            "flag": flag,
+            "text": pa.array(text).dictionary_encode(),
+        },
+    )
+    lines = ["id,code,flag,text"]
+    for i in range(60):
+        cell = "" if i == 3 else str(code[i])
+        lines.append(f"r{i},{cell},{str(flag[i]).lower()},{text[i]}")
+    csv = tmp_path / "in.csv"
+    csv.write_text("\n".join(lines) + "\n")
+    found = []
+    for source in (parquet, csv):
+        target = tmp_path / source.suffix[1:]
+        code_, said = run(capsys, "features", source, target, *QUICK, "--set", "n_features=2")
+        assert code_ == 0, said
+        found.append(latest(target)[1]["results"])
+    assert found[0]["columns"] == found[1]["columns"]
+    assert found[0]["prevalence"] == found[1]["prevalence"]
+
+
+def many(n, columns):
+    rng = np.random.default_rng(0)
+    return {"id": [f"r{i}" for i in range(n)], "a": words(rng, n), **columns}
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "sentence"),
+    [
+        ({"x": [f"level {i}" for i in range(300)]}, (), "at most 100 different categories"),
+        ({"x": [1.0, 2.5] * 150}, (), "row 2: expected whole numbers as codes of categories"),
+        ({"x": [[1]] * 300}, (), "column x: expected categories"),
+        ({"id": ["r0"] * 300}, (), "a name used once"),
+        ({}, ("n_features=150", "missing=[left]"), "column with two categories"),
+    ],
+)
+def test_bad_tables_exit_2_with_a_sentence(columns, settings, sentence, tmp_path, capsys):
+    source = written(tmp_path, many(300, columns))
+    options = [x for s in settings for x in ("--set", s)]
+    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record", *options)
+    assert code == 2, said
+    assert sentence in " ".join(said.split())
+
+
+def test_more_features_than_rows_is_refused(tmp_path, capsys):
+    source = written(tmp_path, many(10, {}))
+    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record")
+    assert code == 2
+    assert "fewer features than the 10 rows" in " ".join(said.split())
+
+
+def test_empty_rows_and_columns_are_named_and_left_out(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    n = 40
+    a, b = words(rng, n), words(rng, n)
+    a[7] = b[7] = None
+    source = written(
+        tmp_path,
+        {
+            "id": [f"r{i}" for i in range(n)],
+            "a": a,
+            "b": b,
+            "empty": pa.nulls(n, pa.string()),
+            "same": ["x" if i != 7 else None for i in range(n)],
+        },
+    )
+    code, said = run(capsys, "features", source, tmp_path / "out", *QUICK, "--set", "n_features=2")
+    assert code == 0, said
+    folder, record = latest(tmp_path / "out")
+    assert "1 columns without any cell were left out: empty" in " ".join(said.split())
+    assert "1 columns with one category only were left out: same" in " ".join(said.split())
+    assert record["dropped"] == [{"reason": "row without any cell", "count": 1, "examples": ["r7"]}]
+    assert pq.read_table(folder / "rows").num_rows == n - 1
+
+
+def test_columns_must_agree_between_files(tmp_path, capsys):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    written(folder, many(20, {}), "1.parquet")
+    other = many(20, {"b": ["x", "y"] * 10})
+    other["id"] = [f"s{i}" for i in range(20)]
+    written(folder, other, "2.parquet")
+    code, said = run(capsys, "features", folder, tmp_path / "out", "--no-record")
+    assert code == 2
+    assert "a difference in b" in " ".join(said.split())

@@ -1,0 +1,291 @@
+"""Documents to candidate words and arrays: small made-up documents and real abstracts."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_array_equal
+
+from flows.faults import InputError
+from flows.keywords.counts import reduce_counts
+from flows.keywords.documents import MAX_NAMED, Report, Told, build, prepare
+from flows.keywords.text import OTHER, Normaliser, TextOptions, stop_words, tokenise
+from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
+from vbmodels.keywords.graph import adjacency
+
+TITLED = (
+    "Keyword extraction from graphs\n"
+    "The graphs of Bayesian networks are small graphs. They don't have many words, "
+    "but the GPU is a large network!"
+)
+
+
+def table(**columns):
+    n = len(next(iter(columns.values())))
+    columns.setdefault("doc_id", [f"d{i}" for i in range(n)])
+    columns.setdefault("keywords", pa.array([[]] * n, pa.list_(pa.string())))
+    return pa.table(columns)
+
+
+def words(prepared, what="stem"):
+    return prepared.words[what].to_pylist()
+
+
+def test_raw_text_is_split_tagged_and_titled():
+    tagged = tokenise(TITLED, TextOptions())
+    assert tagged.tokens[:5] == ["Keyword", "extraction", "from", "graphs", "The"]
+    assert tagged.sentence[:5] == [0, 0, 0, 0, 1]
+    assert max(tagged.sentence) == 2
+    groups = {t: POS_GROUPS[c] for t, c in zip(tagged.tokens, tagged.pos, strict=True) if c >= 0}
+    assert groups["graphs"] == "plural_noun"
+    assert groups["small"] == "adjective"
+    assert {"The", "of", "They", "!"}.isdisjoint(groups)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A line that is broken\nin the middle of a sentence.",
+        "word " * 41 + "\nThe first line is no title, it is too long.",
+        "One line only",
+        "\n\n",
+        "",
+    ],
+)
+def test_what_is_no_title(text):
+    sentences = tokenise(text, TextOptions()).sentence
+    assert set(sentences) <= ({0, 1} if text.startswith("word") else {0})
+
+
+def test_candidates_are_stems_of_nouns_adjectives_and_verbs():
+    p = prepare(table(text=[TITLED]), TextOptions())
+    assert words(p) == [
+        *("keyword", "extract", "graph", "bayesian", "network", "small", "word", "gpu", "larg")
+    ]
+    assert words(p, "term")[1:5] == ["extraction", "graphs", "Bayesian", "networks"]
+    assert words(p, "term")[5:] == ["small", "words", "GPU", "large"]
+
+
+@pytest.mark.parametrize(
+    ("stem", "expected"),
+    [("none", "generously"), ("auto", "gener"), ("porter", "gener"), ("snowball", "generous")],
+)
+def test_stems(stem, expected):
+    assert Normaliser(TextOptions(stem=stem))("Generously") == expected
+
+
+@pytest.mark.parametrize("token", ["is", "The", "x", "42", "--", "p(x", "a=b", "w" * 51, "%"])
+def test_what_is_no_word(token):
+    assert Normaliser(TextOptions())(token) is None
+
+
+def test_tagged_input_is_taken_as_it_is():
+    penn = prepare(table(tokens=[["Run", "the", "run"]], pos=[["NN", "DT", "MD"]]), TextOptions())
+    assert words(penn) == ["run"]
+    assert_array_equal(penn.tokens.position, [0])
+    universal = prepare(
+        table(tokens=[["Run", "the", "runs"]], pos=[["NOUN", "DET", "VERB"]]), TextOptions()
+    )
+    assert_array_equal(universal.tokens.pos, [0, 4])
+
+
+def test_tokens_without_tags_are_candidates_unless_stop_words():
+    documents = table(tokens=[["the", "quick", "fox", "x"]])
+    assert words(prepare(documents, TextOptions(stem="none"))) == ["quick", "fox"]
+    every = TextOptions(stem="none", stop_words=False)
+    assert words(prepare(documents, every)) == ["the", "quick", "fox", "x"]
+
+
+def test_minimum_count_follows_the_length_unless_it_is_set():
+    short, long = ["alpha", "beta", "alpha"], ["alpha", "beta", "alpha"] * 2 + ["gamma"] * 1000
+    documents = table(tokens=[short, long])
+    by_rule = prepare(documents, TextOptions(stem="none"))
+    assert words(by_rule) == ["alpha", "beta", "alpha", "gamma"]
+    assert words(prepare(documents, TextOptions(stem="none", min_count=2))) == [
+        *("alpha", "alpha", "beta", "gamma")
+    ]
+
+
+def test_rare_words_close_up_before_the_graph_is_made():
+    p = prepare(table(tokens=[["aa", "xx", "yy", "bb", "aa", "bb"]]), TextOptions(min_count=2))
+    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1, window=1)
+    assert_array_equal(b.adjacency(0), adjacency(np.array([0, 1, 0, 1]), 2, window=1))
+    assert_array_equal(p.tokens.position, [0, 3, 4, 5])
+
+
+def test_known_keywords_are_split_normalised_and_matched():
+    documents = table(
+        text=["Semi supervised learning of networks for client and server."],
+        keywords=[["Neural Networks", "semi-supervised learning", "client/server", "theory of X"]],
+    )
+    p = prepare(documents, TextOptions())
+    seen = [s for s, y in zip(words(p), words(p, "observed"), strict=True) if y]
+    assert seen == ["semi", "supervis", "learn", "network", "client", "server"]
+    assert p.report.absent_keywords == Told(
+        2, ("d0: Neural Networks (Neural: absent)", "d0: theory of X (theory: absent)")
+    )
+
+
+def test_a_keyword_below_the_minimum_count_is_named_as_rare():
+    documents = table(tokens=[["aa", "bb", "aa"]], keywords=[["bb"]])
+    p = prepare(documents, TextOptions(min_count=2))
+    assert p.report.absent_keywords.names == ("d0: bb (bb: too rare)",)
+    assert words(p, "observed") == [False]
+
+
+def test_documents_without_candidates_are_named_and_leave_no_trace():
+    documents = table(text=["Of the and.", "Graphs.", "", "42"], complete=[None, True, None, None])
+    p = prepare(documents, TextOptions())
+    assert p.report.documents == 4
+    assert p.report.without_words == Told(3, ("d0", "d2", "d3"))
+    assert words(p, "doc_id") == ["d1"]
+    assert_array_equal(p.tokens.complete, [True])
+    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 4)
+    assert b.n_documents == 1
+    assert np.isfinite(b.x).all()
+
+
+def test_a_partition_in_which_nothing_is_left():
+    p = prepare(table(text=["Of the."]), TextOptions())
+    b = build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1)
+    assert b.n_documents == 0
+    assert b.x.shape == (0, len(FEATURE_NAMES))
+
+
+def test_noun_phrases_end_with_the_sentence():
+    documents = table(
+        tokens=[["big", "red", "dog", "cat", "bird"]],
+        pos=[["JJ", "JJ", "NN", "NN", "NN"]],
+        sentence=[[0, 0, 0, 0, 1]],
+    )
+    assert_array_equal(prepare(documents, TextOptions()).tokens.phrase, [4, 4, 4, 4, 1])
+
+
+def test_a_document_of_20000_words_is_cut_to_its_most_frequent():
+    rng = np.random.default_rng(0)
+    rank = np.minimum(rng.zipf(1.2, 20_000), 15_000)
+    documents = table(tokens=[[f"w{r}" for r in rank]], keywords=[["w1", f"w{rank.max()}"]])
+    p = prepare(documents, TextOptions(stem="none", min_count=1, max_words=300))
+    assert p.report.shortened.count == 1
+    assert p.report.words == 300
+    counts = {w: int((rank == int(w[1:])).sum()) for w in words(p)}
+    every = np.bincount(rank)
+    left_out = [every[r] for r in np.unique(rank) if f"w{r}" not in counts]
+    rarest = f"w{rank.max()}"
+    assert rarest in counts
+    assert min(c for w, c in counts.items() if w != rarest) >= max(left_out)
+    assert np.isfinite(build(p.tokens, p.vocabulary, reduce_counts([p.counts]), 1).x).all()
+
+
+def test_other_languages_are_not_tagged():
+    options = TextOptions(language="german", stop_words=False)
+    p = prepare(table(text=["Die Netze lernen. Das Netz lernt."]), options)
+    assert words(p) == ["die", "netz", "lern", "das", "lernt"]
+    assert_array_equal(p.tokens.pos, -1)
+    assert p.tokens.sentence.max() == 1
+
+
+def test_stop_words_of_other_languages():
+    pytest.importorskip("stop_words", reason="the package stop-words is not installed")
+    p = prepare(table(text=["Les réseaux et les graphes."]), TextOptions(language="french"))
+    assert words(p) == ["réseau", "graph"]
+    with pytest.raises(InputError, match="a language with a list of stop words, found 'tamil'"):
+        stop_words("tamil")
+
+
+def test_composed_and_decomposed_letters_are_the_same():
+    documents = table(tokens=[["re\u0301seau", "ﬁne"]], keywords=[["r\u00e9seau fine"]])
+    assert words(prepare(documents, TextOptions(stem="none")), "observed") == [True, True]
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(InputError, match=r"column language: expected one of arabic, .*'klingon'"):
+        TextOptions(language="klingon")
+
+
+def test_reports_add_and_name_only_the_first():
+    one = Report(documents=1, without_words=Told(70, tuple("x" * 70)))
+    both = one + one
+    assert both.documents == 2
+    assert both.without_words.count == 140
+    assert len(both.without_words.names) == MAX_NAMED
+
+
+def test_partitions_travel_between_processes():
+    p = prepare(table(text=[TITLED]), TextOptions())
+    again = pickle.loads(pickle.dumps(p))
+    assert again.words == p.words
+    assert pickle.loads(pickle.dumps(TextOptions(min_count=2))) == TextOptions(min_count=2)
+
+
+@pytest.fixture(scope="module")
+def abstracts(shared_data):
+    return pq.read_table(shared_data / "keywords" / "hulth.parquet").slice(0, 300)
+
+
+def test_the_tagger_agrees_with_the_tags_of_real_abstracts(abstracts):
+    """Of candidate or not, over the tokens of sentences that both split in the same way."""
+    same = total = 0
+    for row in abstracts.to_pylist():
+        given = prepare(
+            pa.Table.from_pylist([row]).append_column("keywords", pa.array([[""]])),
+            TextOptions(stem="none"),
+        )
+        ours = prepare(table(text=[row["text"]]), TextOptions(stem="none"))
+        a, b = set(words(given)), set(words(ours))
+        same += len(a & b)
+        total += len(a | b)
+    assert same / total > 0.93
+
+
+def test_titles_of_real_abstracts_are_found(abstracts):
+    def letters(tokens, sentences, title):
+        text = "".join(t for t, s in zip(tokens, sentences, strict=True) if s == title)
+        return "".join(c for c in text.replace("SB-", "").replace("RB-", "") if c.islower())
+
+    hits = 0
+    for row in abstracts.to_pylist():
+        ours = tokenise(row["text"], TextOptions())
+        title = letters(row["tokens"], row["sentence"], 1)
+        hits += letters(ours.tokens, ours.sentence, 0) == title
+    assert hits / len(abstracts) > 0.98
+
+
+def test_the_evaluation_sets_are_read_as_they_are(shared_data):
+    """Their tokens are the candidates of the papers: mean 57.6 (abstracts), 308 (papers)."""
+    for name, rows, mean in (("hulth_eval", 1463, 57.6), ("semeval_eval", 60, 308)):
+        documents = pq.read_table(shared_data / "keywords" / f"{name}.parquet").slice(0, rows)
+        documents = documents.rename_columns({"gold": "keywords"})
+        options = TextOptions(stem="none", stop_words=False, min_count=1)
+        p = prepare(documents, options)
+        tokens = pc.list_flatten(documents["tokens"]).to_pylist()
+        assert p.report.tokens == len(tokens)
+        assert len(p.tokens.word) == sum(not t.isdigit() for t in tokens)
+        assert p.report.words / len(documents) == pytest.approx(mean, rel=0.05)
+        assert p.report.absent_keywords.count == 0
+        gold = [len(set(k)) for k in documents["keywords"].to_pylist()]
+        assert p.report.observed == sum(gold)
+
+
+def test_the_partitioning_changes_no_feature_of_real_abstracts(abstracts):
+    documents = abstracts.select(["doc_id", "text"]).append_column(
+        "keywords", pa.array([g[:3] for g in abstracts["gold_phrases"].to_pylist()])
+    )
+    whole = prepare(documents, TextOptions())
+    parts = [prepare(documents.slice(i, 70), TextOptions()) for i in range(0, 300, 70)]
+    counts = reduce_counts([whole.counts])
+    again = reduce_counts([p.counts for p in reversed(parts)])
+    assert counts.terms == again.terms
+    x = build(whole.tokens, whole.vocabulary, counts, 300).x
+    assert_array_equal(
+        x, np.concatenate([build(p.tokens, p.vocabulary, again, 300).x for p in parts])
+    )
+    assert np.isfinite(x).all()
+    assert (x[:, 1:].std(axis=0) > 0).all()
+
+
+def test_other_is_no_group():
+    assert OTHER not in range(len(POS_GROUPS))

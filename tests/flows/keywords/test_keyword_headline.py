@@ -1,0 +1,57 @@
+"""What a reader takes the false discovery rate to be is what the run controls and says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flows.catalogue import pipeline_named
+from flows.data import storage
+from flows.data.runs import open_run
+from flows.keywords.settings import KeywordSettings
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    return pipeline_named("keywords").simulate(str(tmp_path_factory.mktemp("documents")), 200, 2)[0]
+
+
+@pytest.fixture(scope="module", params=["default", "all"])
+def done(request, simulated, tmp_path_factory):
+    scope = {} if request.param == "default" else {"fdr_scope": request.param}
+    settings = KeywordSettings(keyword_rate=0.35, fdr=0.2, partitions=2, **scope)
+    target = str(tmp_path_factory.mktemp("target"))
+    outcome = launch("keywords", simulated, target, settings, ComputeSettings(), None, False)
+    place, record = open_run(target)
+    table = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(2))
+    documents = storage.read_table(simulated)
+    gold = dict(zip(documents["doc_id"].to_pylist(), documents["gold"].to_pylist(), strict=True))
+    return request.param, outcome["lines"][0], record.results, table.to_pandas(), gold
+
+
+def test_the_headline_gives_the_share_that_is_expected_to_be_false(done):
+    scope, headline, results, words, _ = done
+    new = words[words.selected & ~words.observed]
+    share = float(np.mean(1.0 - new.probability))
+    assert results["found"] == len(new) > 100
+    assert results["expected_false_share"] == pytest.approx(share)
+    assert f"{len(new):,} new keywords" in headline
+    assert f"the model expects {share:.1%} to be false" in headline
+    if scope == "default":
+        assert share <= 0.2
+        assert "together" not in headline
+    else:  # known words paid for false ones
+        assert share > 0.2
+        assert "(fdr 0.2 is over known and new ones together)" in headline
+
+
+def test_known_keywords_prove_no_precision(done):
+    _, _, results, words, gold = done
+    new = words[~words.observed]
+    true = np.array([t in set(gold[d]) for d, t in zip(new.doc_id, new.term, strict=True)])
+    chosen = new.selected.to_numpy()
+    assert results["precision"] == pytest.approx(true[chosen].mean())
+    assert results["recall"] == pytest.approx(chosen[true].mean())

@@ -1,0 +1,259 @@
+"""What vbflows wrote and reads again may be damaged: one sentence, and no run is lost by it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from flows.cli import main
+from flows.data import json_files, lock, storage
+from flows.data.runs import Latest, RunRecord, open_run
+from flows.faults import InputError, RunError
+from flows.run.launch import launch_score
+from flows.settings import ComputeSettings
+from tests.faults import pipelines
+
+DEEP = b'{"a":' * 100_000
+DAMAGES = {
+    "nothing": b"",
+    "no text": b"\xff\xfe\x00",
+    "no JSON": b"{",
+    "a list": b"[1, 2]",
+    "a number": b"7",
+    "null": b"null",
+    "deep": DEEP,
+    "deep list": b"[" * 100_000,
+    "many digits": b'{"pid": 1' + b"0" * 10_000 + b"}",
+}
+KEPT = {
+    "bags": ("bags.json", "q.npz"),
+    "experts": ("design.npz", "rival.npz", "q.npz"),
+    "features": ("columns.json", "q.npz"),
+    "keywords": ("corpus/about.json", "corpus/terms.parquet", "q.npz"),
+    "variants": ("q.npz",),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Return the source and the folder of a finished run of a pipeline, made once."""
+    known = {}
+
+    def of(name):
+        if name not in known:
+            folder = tmp_path_factory.mktemp(name)
+            source = pipelines.simulate(name, str(folder / "in"))
+            outcome = pipelines.run(name, source, str(folder / "out"))
+            known[name] = source, folder / "out" / "runs" / outcome["run_id"]
+        return known[name]
+
+    return of
+
+
+@pytest.fixture
+def damaged():
+    """Change a file for the test."""
+    before = {}
+
+    def change(path, content):
+        before.setdefault(path, path.read_bytes())
+        path.write_bytes(content)
+
+    yield change
+    for path, content in before.items():
+        path.write_bytes(content)
+
+
+def mutants(content, number, seed):
+    """Yield the content cut short, with changed bytes, and emptied."""
+    rng = random.Random(seed)
+    for turn in range(number):
+        if turn % 4 == 0:
+            yield content[: rng.randrange(len(content))]
+            continue
+        changed = bytearray(content)
+        for _ in range(rng.choice((1, 1, 5))):
+            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+        yield bytes(changed)
+
+
+def score(run, source, target):
+    return launch_score(str(run), source, str(target), ComputeSettings(), False)
+
+
+@pytest.mark.parametrize(("name", "file"), [(n, f) for n, files in KEPT.items() for f in files])
+def test_a_damaged_posterior_is_told_and_scores_nothing(fitted, damaged, tmp_path, name, file):
+    source, run = fitted(name)
+    path = run / "posterior" / file
+    if not path.exists():
+        pytest.fail(f"the run keeps no {file}: {sorted(p.name for p in path.parent.iterdir())}")
+    for content in mutants(path.read_bytes(), 6, f"{name} {file}"):
+        damaged(path, content)
+        with pytest.raises((InputError, RunError)) as caught:
+            score(run, source, tmp_path / "out")
+        assert file.rpartition("/")[2] in str(caught.value)
+        assert len(str(caught.value)) < 2000
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_record_is_wrong_input(fitted, damaged, tmp_path, damage, capsys):
+    source, run = fitted("keywords")
+    for folder, file in ((run, "run.json"), (run.parents[1], "latest.json")):
+        path = folder / file
+        damaged(path, DAMAGES[damage])
+        for command in (("show", folder), ("score", folder, source, tmp_path, "--no-record")):
+            with pytest.raises(SystemExit) as ended:
+                main([str(word) for word in command])
+            said = capsys.readouterr().err
+            assert ended.value.code == 2, said
+            assert path.name in said
+            assert "Traceback" not in said
+            assert len(said) < 2000
+
+
+def test_a_changed_byte_in_a_record_is_found(fitted, damaged):
+    _, run = fitted("keywords")
+    path = run / "run.json"
+    text = path.read_text()
+    record = open_run(str(run))[1]
+    damaged(path, text.replace('"rows_kept": ', '"rows_kept": 1').encode())
+    with pytest.raises(InputError, match=r"run\.json is damaged.*its checksum does not match"):
+        open_run(str(run))
+    damaged(path, json.dumps(json.loads(text)).encode())  # the same in another layout
+    assert open_run(str(run))[1] == record
+
+
+def test_records_of_earlier_versions_are_read_without_their_checksum(fitted, damaged, tmp_path):
+    for name in ("bags", "features", "keywords"):
+        source, run = fitted(name)
+        expected = pipelines.published(score(run, source, tmp_path / name / "new"))
+        for path in (
+            run / "run.json",
+            run.parents[1] / "latest.json",
+            *run.rglob("posterior/**/*.json"),
+        ):
+            content = json.loads(path.read_bytes())
+            del content[json_files.CHECKSUM]
+            if path.name == "columns.json":
+                content = content["columns"]
+            damaged(path, json.dumps(content).encode())
+        found = pipelines.published(score(run.parents[1], source, tmp_path / name / "old"))
+        assert found == expected
+
+
+def test_what_is_written_is_read(tmp_path):
+    url = str(tmp_path / "x.json")
+    told = Latest(run_id="ä\u2028\U0001f600", pipeline='"\\')
+    json_files.write(url, told)
+    assert json_files.read(url, Latest) == told
+    with pytest.raises(storage.DamagedError, match="Field required"):
+        json_files.read(url, RunRecord)
+    with pytest.raises(storage.DamagedError, match="expected at most 10"):
+        json_files.read(url, Latest, most=10)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_lock_does_not_keep_a_run_from_being_resumed(tmp_path, damage, monkeypatch):
+    monkeypatch.setattr(lock, "SETTLE", 0.01)
+    store = str(tmp_path / "run")
+    storage.write_bytes(storage.join(store, lock.LOCK), DAMAGES[damage])
+    with lock.claim(store, "run") as held:
+        held.confirm()
+    assert not (Path(store) / lock.LOCK).exists()
+
+
+@pytest.mark.parametrize("changes", [{"pid": -1}, {"pid": 10**30}, {"pid": [1]}, {"started": "x"}])
+def test_a_lock_with_odd_values_is_damaged(tmp_path, changes, monkeypatch):
+    monkeypatch.setattr(lock, "SETTLE", 0.01)
+    store = str(tmp_path / "run")
+    told = {"token": "t", "host": "h", "machine": lock._machine(), "pid": 1, "started": 0.0}
+    told |= {"beats": 1, **changes}
+    storage.write_bytes(storage.join(store, lock.LOCK), json.dumps(told).encode())
+    with lock.claim(store, "run") as held:
+        held.confirm()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_of_a_stopped_run_do_not_keep_it_from_being_resumed(
+    fitted, tmp_path, damage, monkeypatch
+):
+    monkeypatch.setattr(lock, "SETTLE", 0.01)
+    source, run = fitted("keywords")
+    expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
+    monkeypatch.setattr("flows.run.pipeline._scored", away)
+    with pytest.raises(RunError, match="--resume") as caught:
+        pipelines.run("keywords", source, str(tmp_path / "out"), checkpoint_every=2)
+    monkeypatch.undo()
+    run_id = str(caught.value).rpartition(" ")[2]
+    work = tmp_path / "out" / "runs" / run_id / "work"
+    for path in [*work.rglob("*.json"), work / "lock.json"]:
+        if path.parent.name not in ("about", "corpus"):
+            path.write_bytes(DAMAGES[damage])
+    outcome = pipelines.run(
+        "keywords", source, str(tmp_path / "out"), resume=run_id, checkpoint_every=2
+    )
+    assert pipelines.published(outcome) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("bags", "read"), ("features", "cells"), ("keywords", "tokens"), ("variants", "slices")],
+)
+def test_what_a_stage_left_and_is_damaged_is_made_again_by_the_next_resume(
+    fitted, tmp_path, name, folder, monkeypatch
+):
+    source, run = fitted(name)
+    expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
+    monkeypatch.setattr("flows.run.pipeline._scored", away)
+    with pytest.raises(RunError, match="--resume") as caught:
+        pipelines.run(name, source, str(tmp_path / "out"))
+    monkeypatch.undo()
+    run_id = str(caught.value).rpartition(" ")[2]
+    work = tmp_path / "out" / "runs" / run_id / "work"
+    left = sorted(path for path in work.rglob("*") if path.is_file() and folder in path.parts)
+    for path in left:
+        path.write_bytes(path.read_bytes()[:-9])
+    assert left
+    with pytest.raises(RunError, match=f"damaged.*--resume {run_id}"):
+        pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
+    outcome = pipelines.run(name, source, str(tmp_path / "out"), resume=run_id)
+    assert pipelines.published(outcome) == expected
+
+
+def away(*_):
+    raise storage.StorageError("the store went away")
+
+
+def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
+    fitted, tmp_path, capsys, monkeypatch
+):
+    """It is asked for once: what the bytes say does not change by waiting."""
+    source, _ = fitted("keywords")
+    path = tmp_path / "in.parquet"
+    asked = []
+    monkeypatch.setattr("flows.run.stages.Plain._persist", persist(asked))
+    whole, refused = Path(source).read_bytes(), 0
+    for content in mutants(whole, 60, 6):
+        path.write_bytes(content)
+        with pytest.raises(SystemExit) as ended:
+            main(["check", "keywords", str(path)])
+        said = capsys.readouterr().err
+        assert ended.value.code in (0, 2), said
+        assert "should not have happened" not in said
+        refused += ended.value.code == 2
+    assert refused > 30
+    assert len(asked) == 60
+
+
+def persist(asked):
+    """Return what a mapped stage does with an item, noting how often it does it."""
+
+    def once(self, one, stopped, item, *args):
+        asked.append(item)
+        return one(item, *args)
+
+    return once

@@ -1,0 +1,343 @@
+"""Runs recorded by real Prefect servers, read back through their API."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prefect import get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterName,
+    LogFilter,
+    LogFilterFlowRunId,
+)
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+from flows.data import storage
+from flows.faults import Fault, InputError
+from flows.keywords.settings import KeywordSettings
+from flows.run.prefect.flow import drain, pipeline_flow
+from flows.run.prefect.record import record
+from flows.run.prefect.recorded import Recorded
+from flows.settings import ComputeSettings
+
+ROOT = Path(__file__).parents[3]
+JOB = Path(__file__).with_name("recorded_job.py")
+PNG = bytes.fromhex("89504e470d0a1a0a")
+
+
+def run(body, **settings):
+    """Record a body as the command line does; return what it returns and what was said."""
+    said: list[str] = []
+    request = ("in", "out", KeywordSettings(**settings), ComputeSettings(workers=2), None)
+    return record("keywords", body, *request, say=said.append), said
+
+
+def eventually(read, wanted, seconds=20.0):
+    """Read until it is as wanted: the server writes task runs a moment after they end."""
+    deadline = time.monotonic() + seconds
+    while (found := read()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert found == wanted
+
+
+def flow_run(name):
+    with get_client(sync_client=True) as client:
+        chosen = FlowRunFilter(name=FlowRunFilterName(any_=[name]))
+        (found,) = client.read_flow_runs(flow_run_filter=chosen)
+        return found
+
+
+def task_states(name):
+    with get_client(sync_client=True) as client:
+        chosen = FlowRunFilter(name=FlowRunFilterName(any_=[name]))
+        found = client.read_task_runs(flow_run_filter=chosen)
+        return sorted((task.name, task.state_name) for task in found)
+
+
+def environment(home, url=None):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    own = {"PREFECT_HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
+    return {**kept, **own, **({"PREFECT_API_URL": url} if url else {})}
+
+
+def job(what, folder, home, url=None, **more):
+    return subprocess.Popen(
+        [sys.executable, str(JOB), what, str(folder)],
+        env={**environment(home, url), **more},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition, process, seconds=120.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def states_in(home):
+    with sqlite3.connect(home / "prefect.db") as database:
+        flows = database.execute("select name, state_name from flow_run").fetchall()
+        tasks = database.execute("select name, state_name from task_run order by name").fetchall()
+    database.close()
+    return flows, tasks
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=2):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def test_a_run_is_on_its_page(prefect_server):
+    def body(stages, source, target, settings, compute, resume, since):
+        assert stages.recorded
+        stages.begin("page", target)
+        files = [storage.InputFile(f"s3://bucket/{name}.parquet", 1, "x") for name in "ab"]
+        stages.map("ingest", lambda file: file.size, files)
+        stages.progress(0.25, "sweep 1 <of> 4")
+        stages.progress(0.5, "not shown: less than a second later")
+        stages.log("worker 3 has a line")
+        stages.markdown("summary", "# Done <script>x</script>")
+        stages.table("top", [{"term": "a|b [x](javascript:y)", "probability": 0.5}])
+        stages.link("report", "s3://bucket/a b/report.html", "The [report]")
+        stages.image("trace", PNG)
+        return settings.fdr, compute.workers
+
+    assert run(body, fdr=0.2) == ((0.2, 2), [])
+    found = flow_run("page")
+    assert found.state_name == "Completed"
+    assert found.parameters["settings"]["fdr"] == 0.2
+    assert found.parameters["source"] == "in"
+    wanted = [("ingest a.parquet", "Completed"), ("ingest b.parquet", "Completed")]
+    eventually(lambda: task_states("page"), wanted)
+    with get_client(sync_client=True) as client:
+        chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[found.id]))
+        artifacts = {a.key: a for a in client.read_artifacts(artifact_filter=chosen)}
+        logs = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[found.id])))
+    assert "worker 3 has a line" in [line.message for line in logs]
+    assert {key: artifact.type for key, artifact in artifacts.items()} == {
+        "progress": "progress",
+        "summary": "markdown",
+        "top": "table",
+        "report": "markdown",
+        "trace": "image",
+    }
+    assert artifacts["progress"].data == 25
+    assert artifacts["progress"].description == r"sweep 1 &lt;of\> 4"
+    assert artifacts["summary"].data == "# Done &lt;script>x&lt;/script>"
+    assert r"a\\|b \\[x\\](javascript:y)" in artifacts["top"].data
+    assert artifacts["report"].data == "[The report](s3://bucket/a%20b/report.html)"
+    assert artifacts["trace"].data == "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):
+    def read(item: int) -> int:
+        return item
+
+    def twice(name):
+        def inner(*_):
+            stages = Recorded()
+            stages.begin(name, str(tmp_path))
+            return stages.map("ingest", read, [7, 8], cache_key=str)
+
+        return pipeline_flow("keywords", KeywordSettings, inner)("in", "out")
+
+    assert twice("first") == twice("again") == [7, 8]
+
+    def fails(item: int) -> int:
+        time.sleep(0.2)
+        if item == 1:
+            raise ValueError("damaged")
+        return item
+
+    def many(*_):
+        stages = Recorded()
+        stages.begin("fails", str(tmp_path))
+        return stages.map("score", fails, range(12))
+
+    with pytest.raises(ValueError, match="damaged"):
+        pipeline_flow("keywords", KeywordSettings, many)("in", "out")
+    drain()
+    eventually(lambda: task_states("again"), [("ingest 0", "Cached"), ("ingest 1", "Cached")])
+    assert flow_run("fails").state_name == "Failed"
+    eventually(lambda: len(task_states("fails")), 12)
+    states = dict(task_states("fails"))
+    assert (states["score 1"], states["score 11"]) == ("Failed", "Cancelled")
+
+
+def test_cancel_on_the_page_stops_a_run_by_hand(prefect_server):
+    from prefect.context import FlowRunContext
+    from prefect.states import Cancelling
+
+    def body(stages, *_):
+        stages.begin("cancelled-by-hand", "out")
+        run_id = FlowRunContext.get().flow_run.id
+        stages.progress(0.0, "sweep 1")
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(run_id, Cancelling())
+        for sweep in range(200):
+            time.sleep(0.1)
+            stages.progress(0.1, f"sweep {sweep}")
+        raise AssertionError("it went on")
+
+    with pytest.raises(KeyboardInterrupt, match="cancelled on Prefect's page"):
+        run(body)
+    eventually(lambda: flow_run("cancelled-by-hand").state_name, "Cancelled")
+
+
+def test_wrong_input_arrives_unchanged(prefect_server):
+    error = InputError([Fault("a.parquet", "a name", "null", "doc_id", 3)])
+
+    def body(stages, *_):
+        stages.begin("wrong", "out")
+
+        def check() -> None:
+            raise error
+
+        stages.call("check", check)
+
+    with pytest.raises(InputError) as raised:
+        run(body)
+    assert raised.value is error
+    assert flow_run("wrong").state_name == "Failed"
+    eventually(lambda: task_states("wrong"), [("check", "Failed")])
+
+
+def test_a_server_that_does_not_answer_costs_one_line():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/api"
+        with temporary_settings({PREFECT_API_URL: url}):
+            outcome, (line,) = run(lambda stages, *_: stages.recorded)
+    assert outcome is False
+    assert line.startswith(f"This run is not recorded: the Prefect server at {url}")
+
+
+def test_a_server_that_cannot_start_costs_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    settings = {PREFECT_HOME: tmp_path / "file" / "home"}
+    with temporary_settings(settings, restore_defaults={PREFECT_API_URL}):
+        outcome, (line,) = run(lambda stages, *_: stages.recorded)
+    assert outcome is False
+    assert line.startswith("This run is not recorded: a Prefect server cannot be started")
+    assert "unable to open database file" in line
+
+
+def test_by_hand_nothing_of_prefect_reaches_the_terminal(tmp_path, prefect_home):
+    process = job("quick", tmp_path, prefect_home)
+    assert process.communicate(timeout=150) == ("10\n", "")
+    assert process.returncode == 0
+    tasks = [(name, "Completed") for name in ("fit", "ingest 0", "ingest 1", "ingest 2")]
+    assert states_in(prefect_home) == ([("run-quick", "Completed")], tasks)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_home, prefect_server):
+    by_hand = number == signal.SIGINT  # Ctrl-C reaches the server of the run as well
+    process = job("waits", tmp_path, prefect_home, None if by_hand else prefect_server)
+    wait_for((tmp_path / "waiting").exists, process)
+    os.killpg(process.pid, number)
+    assert process.communicate(timeout=60) == ("interrupted\n", "")
+    assert process.returncode == 130
+    if by_hand:
+        states = ([("run-waits", "Crashed")], [("fit", "Crashed")])
+        assert states_in(prefect_home) == states
+    else:
+        assert flow_run("run-waits").state_name == "Crashed"
+
+
+def test_the_server_of_a_run_ends_with_it(tmp_path, prefect_home):
+    process = job("serve", tmp_path, prefect_home)
+    wait_for((tmp_path / "url").exists, process)
+    url = (tmp_path / "url").read_text()
+    assert answers(url)
+    process.kill()
+    process.communicate()
+    eventually(lambda: answers(url), False)
+
+
+@pytest.fixture
+def started_server(tmp_path, prefect_home):
+    """Start a server as a user does; yield its address and process id."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command, "--analytics-off"],
+            env=environment(prefect_home),
+            stdout=log,
+            stderr=log,
+        )
+    url = f"http://127.0.0.1:{port}/api"
+    try:
+        wait_for(lambda: answers(url), process)
+        yield url, process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_running_server_is_used(tmp_path, prefect_home, started_server):
+    url, _ = started_server
+    process = job("quick", tmp_path, tmp_path / "unused", url)
+    assert process.communicate(timeout=60) == ("10\n", "")
+    eventually(lambda: states_in(prefect_home)[0], [("run-quick", "Completed")])
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_does_not_end_the_run(tmp_path, started_server):
+    url, pid = started_server
+    process = job("loses_server", tmp_path, tmp_path / "unused", url, SERVER_PID=str(pid))
+    out, err = process.communicate(timeout=200)
+    assert (out.splitlines()[-1], err, process.returncode) == ("[2, 3, 4, 5]", "", 0)
+    assert out.startswith("The end of this run is not recorded: ")
+
+
+def test_the_form_of_a_deployment(prefect_server):
+    made = pipeline_flow("keywords", KeywordSettings, lambda *given: given[3:])
+    deployment = made.to_deployment("by-form", entrypoint_type=None)
+    with get_client(sync_client=True) as client:
+        schema = client.read_deployment(deployment.apply()).parameter_openapi_schema
+    assert schema["required"] == ["source", "target"]
+    titles = {name: field["title"] for name, field in schema["properties"].items()}
+    assert list(titles.values()) == [
+        "Source",
+        "Target",
+        "Settings",
+        "Where it is computed",
+        "Resume",
+        "Since",
+    ]
+    settings = schema["definitions"]["KeywordSettings"]
+    fields = settings["properties"]
+    assert set(fields) == set(KeywordSettings.model_fields)
+    assert all(field["description"] for field in fields.values())
+    assert "pooled" in fields["model"]["enum"]
+    assert (fields["window"]["minimum"], fields["window"]["maximum"]) == (1, 50)
+    assert min(fields, key=lambda name: fields[name]["position"]) == "model"
+    choices = [choice["title"] for choice in fields["keyword_rate"]["anyOf"]]
+    assert choices == ["number", "default"]
+    given = made("in", "out", settings={"fdr": 0.3}, compute={"workers": 2})
+    assert given == (KeywordSettings(fdr=0.3), ComputeSettings(workers=2), None, None)

@@ -1,0 +1,448 @@
+"""What a resumed run may differ in, and what it does with what it left before."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from flows.catalogue import pipeline_named
+from flows.data import lock, storage
+from flows.data.lock import RunBusy
+from flows.data.runs import open_run
+from flows.data.storage import StorageError
+from flows.experts import baseline as expert_rival
+from flows.faults import Fault, InputError, RunError
+from flows.keywords.family import Keywords
+from flows.run import outcome as outcome_module
+from flows.run import pipeline as run_module
+from flows.run.launch import launch, launch_score
+from flows.settings import ComputeSettings
+from tests.faults import pipelines
+from vbmodels.core.state import to_bytes
+from vbmodels.experts.batch import Rows
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A table of 60 simulated documents."""
+    (url,) = pipeline_named("keywords").simulate(str(tmp_path_factory.mktemp("simulated")), 60, 1)
+    return pq.read_table(url)
+
+
+@pytest.fixture
+def source(corpus, tmp_path):
+    """Three files of 20 documents."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i, name in enumerate("abc"):
+        pq.write_table(corpus.slice(20 * i, 20), folder / f"{name}.parquet")
+    return folder
+
+
+def go(source, target, resume=None, since=None, name="keywords", **changes):
+    asked = {"keyword_rate": 0.2, "rows_per_partition": 20, "max_iter": 3}
+    asked = {**asked, **changes} if name == "keywords" else changes
+    settings = pipeline_named(name).settings(**asked)
+    return launch(name, str(source), str(target), settings, ComputeSettings(), resume, False, since)
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Begin a run that fails at a stage; return its name."""
+
+    def begin(source, target, stage="run_fit", **changes):
+        def fails(*args, **kwargs):
+            raise StorageError("the store went away")
+
+        before = set(os.listdir(target / "runs")) if target.exists() else set()
+        with monkeypatch.context() as patch:
+            patch.setattr(run_module, stage, fails)
+            with pytest.raises(RunError, match=r"the store went away.*--resume"):
+                go(source, target, **changes)
+        (run_id,) = set(os.listdir(target / "runs")) - before
+        return run_id
+
+    return begin
+
+
+def result(target, outcome):
+    return pq.read_table(Path(target) / "runs" / outcome["run_id"] / "keywords")
+
+
+def test_a_resumed_run_with_a_file_less_or_more_is_refused(source, stopped, tmp_path, corpus):
+    run_id = stopped(source, tmp_path / "out")
+    a = source / "a.parquet"
+    kept = tmp_path / "kept.parquet"
+    os.rename(a, kept)
+    with pytest.raises(InputError, match=r"expected the file .*a\.parquet, which the run began"):
+        go(source, tmp_path / "out", run_id)
+    os.rename(kept, source / "zz.parquet")
+    with pytest.raises(InputError) as caught:
+        go(source, tmp_path / "out", run_id)
+    assert len(caught.value.faults) == 2
+    assert "zz.parquet as well" in str(caught.value)
+    os.rename(source / "zz.parquet", a)
+    outcome = go(source, tmp_path / "out", run_id)
+    assert set(result(tmp_path / "out", outcome)["doc_id"].to_pylist()) == set(
+        corpus["doc_id"].to_pylist()
+    )
+
+
+def test_a_resumed_run_with_a_changed_file_is_refused(source, stopped, tmp_path, corpus):
+    run_id = stopped(source, tmp_path / "out")
+    pq.write_table(corpus.slice(20, 15), source / "b.parquet")
+    with pytest.raises(InputError, match=r"b\.parquet as it was when the run began, found another"):
+        go(source, tmp_path / "out", run_id)
+
+
+def test_partitions_that_moved_are_read_again(source, stopped, tmp_path, corpus):
+    """Where a run does not say what it was asked for, no part is taken for another."""
+    run_id = stopped(source, tmp_path / "out")
+    (tmp_path / "out" / "runs" / run_id / "work" / "asked.json").unlink()
+    (source / "a.parquet").unlink()
+    outcome = go(source, tmp_path / "out", run_id)
+    assert set(result(tmp_path / "out", outcome)["doc_id"].to_pylist()) == set(
+        corpus["doc_id"].to_pylist()[20:]
+    )
+
+
+def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path):
+    options = {"model": "textrank", "partitions": 6}
+    run_id = stopped(source, tmp_path / "out", "publish", **options)
+    with pytest.raises(InputError) as caught:
+        go(source, tmp_path / "out", run_id, model="ss", partitions=2)
+    said = str(caught.value)
+    assert 'column model: expected "textrank", with which the run began, found "ss"' in said
+    assert "column partitions: expected 6, with which the run began, found 2" in said
+    assert len(caught.value.faults) == 2
+    assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
+
+
+@pytest.mark.parametrize("since", [None, "latest"])
+@pytest.mark.parametrize("name", sorted(pipelines.SETTINGS))
+def test_a_run_that_stopped_after_its_partitions_were_made_is_resumed(
+    stopped, tmp_path, name, since
+):
+    """No stage removes what the kept result of one before it stands for."""
+    url = pipelines.simulate(name, str(tmp_path / "in"), 60)
+    options = {"name": name, "partitions": 2, **pipelines.SETTINGS[name], "since": since}
+    whole = pipelines.published(go(url, tmp_path / "whole", **options))
+    run_id = stopped(url, tmp_path / "out", **options)
+    outcome = go(url, tmp_path / "out", run_id, **options)
+    assert outcome["run_id"] == run_id
+    assert pipelines.published(outcome) == whole
+
+
+def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
+    run_id = stopped(source, tmp_path / "out")
+    pipeline_named("features").simulate(str(tmp_path / "table"), 60, 1)
+    with pytest.raises(InputError, match=r"expected the pipeline keywords .* found features"):
+        go(tmp_path / "table", tmp_path / "out", run_id, name="features")
+
+
+def test_a_resumed_run_may_have_more_sweeps(source, stopped, tmp_path):
+    """Also where it has a checkpoint, which compares the settings as well."""
+    run_id = stopped(source, tmp_path / "out", "_scored", checkpoint_every=1)
+    assert list((tmp_path / "out" / "runs" / run_id / "work" / "checkpoints").iterdir())
+    outcome = go(source, tmp_path / "out", run_id, checkpoint_every=2, max_iter=5)
+    assert outcome["iterations"] == 5
+
+
+def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, tmp_path):
+    run_id = stopped(source, tmp_path / "out", "publish", model="textrank", partitions=2)
+    root = tmp_path / "out" / "runs" / run_id
+    stale = root / "keywords" / "part-00005.parquet"
+    stale.write_bytes((root / "keywords" / "part-00000.parquet").read_bytes())
+    go(source, tmp_path / "out", run_id, model="textrank", partitions=2)
+    assert sorted(path.name for path in (root / "keywords").iterdir()) == [
+        "part-00000.parquet",
+        "part-00001.parquet",
+    ]
+
+
+def test_a_resumed_run_goes_on_from_the_run_it_began_with(source, stopped, tmp_path):
+    first = go(source, tmp_path / "out", since="latest")
+    run_id = stopped(source, tmp_path / "out", since="latest")
+    second = go(source, tmp_path / "out", since="latest")
+    with pytest.raises(InputError) as caught:
+        go(source, tmp_path / "out", run_id, since=second["run_id"])
+    assert f"expected a run since {first['run_id']}, as it began" in str(caught.value)
+    with pytest.raises(InputError, match="found without since"):
+        go(source, tmp_path / "out", run_id)
+    go(source, tmp_path / "out", run_id, since="latest")
+    record = json.loads((tmp_path / "out" / "runs" / run_id / "run.json").read_text())
+    assert record["since"] == first["run_id"]
+
+
+def test_a_resumed_first_run_stays_the_first(source, stopped, tmp_path):
+    run_id = stopped(source, tmp_path / "out", since="latest")
+    go(source, tmp_path / "out")
+    go(source, tmp_path / "out", run_id, since="latest")
+    record = json.loads((tmp_path / "out" / "runs" / run_id / "run.json").read_text())
+    assert record["since"] is None
+
+
+def test_what_a_run_was_asked_for_may_be_damaged(source, stopped, tmp_path):
+    run_id = stopped(source, tmp_path / "out")
+    asked = tmp_path / "out" / "runs" / run_id / "work" / "asked.json"
+    asked.write_text('{"pipeline": ')
+    assert go(source, tmp_path / "out", run_id)["run_id"] == run_id
+
+
+def test_a_process_that_meets_a_run_again_reads_its_counts_anew(source, stopped, tmp_path, corpus):
+    os.remove(source / "b.parquet")
+    os.remove(source / "c.parquet")
+    run_id = stopped(source, tmp_path / "out")
+    root = tmp_path / "out" / "runs" / run_id
+    (root / "work" / "asked.json").unlink()  # else other files are refused
+    pq.write_table(corpus.slice(20, 40), source / "b.parquet")
+    go(source, tmp_path / "out", run_id)
+    about = json.loads((root / "posterior" / "corpus" / "about.json").read_text())
+    assert about["n_documents"] == 60
+
+
+def test_a_process_that_meets_rows_again_reads_them_anew(tmp_path):
+    url = str(tmp_path / "part.npz")
+    for label in (1.0, -1.0):
+        rows = Rows.of(np.ones((3, 2)), np.full(3, label), np.arange(3))
+        storage.write_bytes(url, to_bytes(rows))
+        assert expert_rival._batch(url).t.tolist() == [label] * 3
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_that_stops_before_it_is_the_latest_is_published_on_resume(
+    source, tmp_path, monkeypatch, after
+):
+    target = tmp_path / "out"
+    first = go(source, target)
+    before = (target / "latest.json").read_text()
+    original = storage.write_bytes
+
+    def write(url, *args, **kwargs):
+        if url.endswith("/latest.json"):
+            raise KeyboardInterrupt
+        original(url, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write_bytes", write)
+        with pytest.raises(RunError, match=r"interrupted; latest\.json is as it was; .*--resume"):
+            go(source, target)
+    assert (target / "latest.json").read_text() == before
+    (run_id,) = set(os.listdir(target / "runs")) - {first["run_id"]}
+    if after:  # the input is of no more use
+        (source / "a.parquet").unlink()
+    outcome = go(source, target, run_id)
+    record = json.loads((target / "runs" / run_id / "run.json").read_text())
+    assert outcome["elbo"] == record["elbo"]
+    assert outcome["lines"][0].endswith("it is published now.")
+    assert json.loads((target / "latest.json").read_text())["run_id"] == run_id
+    assert not (target / "runs" / run_id / "work").exists()
+    with pytest.raises(InputError, match="there is nothing to resume"):
+        go(source, target, run_id)
+
+
+def test_a_finished_run_is_not_made_the_latest_again(source, tmp_path):
+    target = tmp_path / "out"
+    first, second = go(source, target), go(source, target)
+    with pytest.raises(InputError, match="there is nothing to resume"):
+        go(source, target, first["run_id"])
+    assert json.loads((target / "latest.json").read_text())["run_id"] == second["run_id"]
+
+
+def test_working_files_that_were_left_do_not_bring_an_old_run_back(source, tmp_path):
+    """The very last call of a published run may fail: its folder of work then stays."""
+    target = tmp_path / "out"
+    first = go(source, target)["run_id"]
+    time.sleep(1.1)  # ids tell seconds
+    second = go(source, target)["run_id"]
+    (target / "runs" / first / "work").mkdir()
+    lines = go(source, target, first)["lines"]
+    assert f"run {second}, which is later, stays latest" in lines[0]
+    assert json.loads((target / "latest.json").read_text())["run_id"] == second
+    assert not (target / "runs" / first / "work").exists()
+    # Without a later one it is named again.
+    (target / "runs" / second / "work").mkdir()
+    assert "it is published now" in go(source, target, second)["lines"][0]
+
+
+def test_a_run_that_was_stopped_after_it_was_published_says_so(source, tmp_path, monkeypatch):
+    def interrupts(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outcome_module, "_tell_page", interrupts)
+    with pytest.raises(RunError, match=r"interrupted; run .* is published"):
+        go(source, tmp_path / "out")
+    assert (tmp_path / "out" / "latest.json").exists()
+
+
+def taken(place):
+    theirs = {"token": "theirs", "host": "B", "machine": "B", "pid": 1, "started": 0, "beats": 3}
+    storage.write_bytes(storage.join(place.work, "lock.json"), json.dumps(theirs).encode())
+
+
+@pytest.mark.parametrize("beat", [0.05, 60.0])
+def test_a_driver_that_was_taken_over_publishes_nothing(source, tmp_path, monkeypatch, beat):
+    """Whether its heartbeat has noticed or it goes on before the next one."""
+    monkeypatch.setattr(lock, "BEAT", beat)
+    original = run_module.publish
+
+    def publish(run, *args):
+        taken(run.place)
+        time.sleep(0.3)
+        return original(run, *args)
+
+    monkeypatch.setattr(run_module, "publish", publish)
+    with pytest.raises(RunBusy, match="was taken over by process 1 on B"):
+        go(source, tmp_path / "out", model="textrank")
+    assert not (tmp_path / "out" / "latest.json").exists()
+    (run_id,) = os.listdir(tmp_path / "out" / "runs")
+    assert not (tmp_path / "out" / "runs" / run_id / "run.json").exists()
+
+
+def test_a_driver_that_was_taken_over_stops_scoring(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT", 0.05)
+    original, scored = run_module._score, []
+
+    def score(run, *args):
+        taken(run.place)
+        time.sleep(0.3)
+        return original(run, *args)
+
+    def one(self, model, q, batch, local, index, **kwargs):
+        scored.append(index)
+
+    monkeypatch.setattr(run_module, "_score", score)
+    monkeypatch.setattr(Keywords, "score", one)
+    with pytest.raises(RunBusy, match="was taken over"):
+        go(source, tmp_path / "out", model="textrank")
+    assert scored == [0]
+
+
+def test_a_run_that_another_driver_published_is_left_alone(source, tmp_path, monkeypatch):
+    """Its lock is gone with the working files."""
+    original = run_module.publish
+
+    def publish(run, *args):
+        storage.write_bytes(run.place.file("run.json"), b"theirs")
+        storage.delete(run.place.work + "/lock.json")
+        return original(run, *args)
+
+    monkeypatch.setattr(run_module, "publish", publish)
+    with pytest.raises(RunBusy, match="was published by another process"):
+        go(source, tmp_path / "out")
+    assert not (tmp_path / "out" / "latest.json").exists()
+
+
+@pytest.mark.parametrize("stage", ["_score", "publish"])
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (KeyboardInterrupt(), r"^interrupted; latest\.json is as it was; run it again$"),
+        (StorageError("the store went away"), "the store went away"),
+    ],
+)
+def test_scores_that_are_stopped_leave_nothing(
+    source, tmp_path, monkeypatch, stage, error, sentence
+):
+    go(source, tmp_path / "fit")
+    score = partial(
+        launch_score, str(tmp_path / "fit"), str(source), str(tmp_path / "out"), ComputeSettings(),
+        recorded=False,
+    )  # fmt: skip
+    first = score()
+
+    def fails(*args):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, stage, fails)
+        with pytest.raises(RunError, match=sentence):
+            score()
+    assert os.listdir(tmp_path / "out" / "runs") == [first["run_id"]]
+    assert json.loads((tmp_path / "out" / "latest.json").read_text())["run_id"] == first["run_id"]
+
+
+def test_scores_that_are_published_stay(source, tmp_path, monkeypatch):
+    go(source, tmp_path / "fit")
+
+    def interrupts(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outcome_module, "_tell_page", interrupts)
+    with pytest.raises(RunError, match=r"interrupted; run .* is published"):
+        launch_score(
+            str(tmp_path / "fit"), str(source), str(tmp_path / "out"), ComputeSettings(), False
+        )
+    assert len(os.listdir(tmp_path / "out" / "runs")) == 1
+
+
+def test_a_run_that_is_refused_leaves_nothing(source, stopped, tmp_path, monkeypatch):
+    """Unless it had begun before: then it can be resumed again."""
+    run_id = stopped(source, tmp_path / "out")
+
+    def refuses(*args):
+        raise InputError([Fault("settings", "something else", "this")])
+
+    monkeypatch.setattr(Keywords, "prepare", refuses)
+    with pytest.raises(InputError):
+        go(source, tmp_path / "out")
+    assert os.listdir(tmp_path / "out" / "runs") == [run_id]
+    with pytest.raises(InputError):
+        go(source, tmp_path / "out", run_id)
+    assert (tmp_path / "out" / "runs" / run_id / "work").exists()
+
+
+def test_an_unknown_language_is_found_by_the_check(source, tmp_path):
+    family = pipeline_named("keywords")
+    with pytest.raises(InputError) as caught:
+        run_module.check_source(family, str(source), family.settings(language="klingon"))
+    (fault,) = caught.value.faults
+    assert (fault.column, fault.found) == ("language", "'klingon'")
+    with pytest.raises(InputError):
+        go(source, tmp_path / "out", language="klingon")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fit_with_settings_of_another_version_is_not_scored(source, tmp_path):
+    fitted = go(source, tmp_path / "fit")
+    path = tmp_path / "fit" / "runs" / fitted["run_id"] / "run.json"
+    record = json.loads(path.read_text())
+    record["settings"]["of_old"] = 1
+    del record["sha256"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"settings that this version .* knows, found of_old"):
+        launch_score(
+            str(tmp_path / "fit"), str(source), str(tmp_path / "out"), ComputeSettings(), False
+        )
+
+
+DAMAGED_LATEST = r"latest\.json is damaged|latest\.json: it has|a run id of"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "x", "[]", "7", "[" * 100_000, '{"run_id": "../x", "pipeline": "keywords"}', b"\xff"],
+)
+def test_a_damaged_latest_json_is_told(source, tmp_path, text):
+    latest = tmp_path / "out" / "latest.json"
+    latest.parent.mkdir()
+    latest.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError, match=DAMAGED_LATEST):
+        launch_score(str(latest.parent), str(source), str(tmp_path), ComputeSettings(), False)
+    with pytest.raises(InputError, match=DAMAGED_LATEST):
+        go(source, latest.parent, since="latest")
+
+
+@pytest.mark.parametrize("text", ["{}", "x", '{"run_id": "r1", "of_later": 1}'])
+def test_a_damaged_record_is_told(tmp_path, text):
+    (tmp_path / "runs" / "r1").mkdir(parents=True)
+    (tmp_path / "runs" / "r1" / "run.json").write_text(text)
+    with pytest.raises(InputError, match=r"run\.json: expected the record of a run"):
+        open_run(str(tmp_path / "runs" / "r1"))

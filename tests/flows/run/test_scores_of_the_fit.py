@@ -1,0 +1,133 @@
+"""Every family: a score of the training source gives the tables that the fit published.
+
+Where they may differ the row says by how much, and why; so does the family's page of the docs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.data.runs import open_run
+from tests.flows.bags.bag_files import quietly
+
+SOURCES = {
+    "keywords": (120, ""),
+    "variants": (90, "counts.parquet"),
+    "bags": (60, "bags.parquet"),
+    "experts": (200, "table.parquet"),
+    "features": (200, "table.parquet"),
+}
+KEYS = {
+    "keywords": ["doc_id", "term"],
+    "loci": ["chrom", "pos"],
+    "bags": ["bag_id"],
+    "instances": ["bag_id", "modality", "instance_id"],
+    "rows": ["id"],
+    "imputed": ["id", "column", "category"],
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sources")
+    for family, (rows, _) in SOURCES.items():
+        quietly("simulate", family, folder / family, "--rows", rows, "--seed", 3)
+    return folder
+
+
+def tables_of(sources, target, family, names, *options):
+    """Fit and score one source; return each table of both, sorted by its rows' names."""
+    source = sources / family / SOURCES[family][1]
+    settings = [part for option in options for part in ("--set", option)]
+    quietly(family, source, target / "fit", "--no-record", "--partitions", 3, *settings)
+    quietly("score", target / "fit", source, target / "again", "--no-record")
+    roots = [Path(open_run(str(target / name))[0].root) for name in ("fit", "again")]
+    return [
+        [pq.read_table(root / name).sort_by([(key, "ascending") for key in KEYS[name]])
+         for root in roots]
+        for name in names
+    ]  # fmt: skip
+
+
+def differences(fit, again, leave=()):
+    """Check that all but numbers are equal; return the largest difference of each row."""
+    assert fit.column_names == again.column_names
+    worst = np.zeros(len(fit))
+    for name in set(fit.column_names) - set(leave):
+        one, other = fit[name].combine_chunks(), again[name].combine_chunks()
+        if not pa.types.is_floating(one.type):
+            assert one.equals(other), f"{name} differs"
+            continue
+        a, b = (x.to_numpy(zero_copy_only=False).astype(float) for x in (one, other))
+        assert np.array_equal(np.isnan(a), np.isnan(b)), f"{name}: not the same are missing"
+        np.maximum(worst, np.nan_to_num(np.abs(a - b)), out=worst)
+    return worst
+
+
+@pytest.mark.parametrize(
+    ("family", "names", "options", "atol"),
+    [
+        ("keywords", ["keywords"], ("model=full", "tol=1e-9"), 1e-6),
+        ("variants", ["loci"], (), 1e-9),
+        pytest.param(
+            "variants",
+            ["loci"],
+            ("test=posterior_difference", "tau=0.01"),
+            1e-6,
+            marks=pytest.mark.slow,
+        ),
+        ("bags", ["bags", "instances"], ("held_out=0.2",), 1e-9),
+        pytest.param(
+            "bags",
+            ["bags", "instances"],
+            ("inference=gibbs", "burn_in=5", "draws=20"),
+            1e-9,
+            marks=pytest.mark.slow,
+        ),
+        ("experts", ["rows"], ("n_experts=2", "restarts=1"), 1e-9),
+    ],
+)
+def test_a_score_of_the_training_source_is_what_was_published(
+    sources, tmp_path, family, names, options, atol
+):
+    # A score has seen none of the labels, so none is held out.
+    for fit, again in tables_of(sources, tmp_path, family, names, *options):
+        assert len(fit) > 50
+        found = differences(fit, again, leave=("held_out",))
+        assert found.max() <= atol, f"{int((found > atol).sum())} of {len(found)} rows differ"
+
+
+def test_pooled_keywords_differ_by_what_the_coefficients_have_seen(sources, tmp_path):
+    """A score integrates the coefficients out; the fit's have its own labels in them already."""
+    ((fit, again),) = tables_of(
+        sources, tmp_path, "keywords", ["keywords"], "keyword_rate=0.3", "tol=1e-9"
+    )
+    known = fit["observed"].to_numpy(zero_copy_only=False)
+    found = differences(fit, again, leave=("selected", "rank"))
+    assert np.all(found[known] == 0.0)
+    assert 0.0 < found.max() <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("options", "astray"),
+    [
+        (("n_features=6",), 0.05),
+        pytest.param(("n_features=6", "bound=text", "starts=1"), 0.15, marks=pytest.mark.slow),
+    ],
+)
+def test_features_differ_in_rows_with_several_optima(sources, tmp_path, options, astray):
+    """A score finds the optimum beside a cold start, a fit that which its sweeps led to."""
+    rows, imputed = tables_of(
+        sources, tmp_path, "features", ["rows", "imputed"], "tol=1e-8", *options
+    )
+    off = differences(*rows) > 1e-3
+    assert len(rows[0].column_names) > 2, "no feature was found: the test would prove nothing"
+    assert off.mean() <= astray
+    names = set(np.array(rows[0]["id"].to_pylist())[off])
+    same = [name not in names for name in imputed[0]["id"].to_pylist()]
+    assert differences(*imputed, leave=("best",))[same].max() <= 1e-3

@@ -1,0 +1,103 @@
+"""Schedules on one machine: a plan is checked, fires, and publishes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from flows.catalogue import pipeline_named
+from flows.cli import main
+from flows.run.prefect.serve import read_plan
+
+PLAN = """
+deployments:
+  - name: often
+    pipeline: keywords
+    source: {source}
+    target: {target}
+    every: 5
+    settings: {{keyword_rate: 0.3, max_iter: 50}}
+"""
+
+
+def refused(plan, tmp_path, capsys):
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan)
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", str(path)])
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    return told
+
+
+def test_a_wrong_plan_is_refused(tmp_path, capsys):
+    right = PLAN.format(source="in", target="out")
+    assert "either cron or every" in refused(right.replace("    every: 5\n", ""), tmp_path, capsys)
+    assert (
+        "a pipeline out of bags, experts, features, keywords, variants, found 'words'"
+        in refused(right.replace("pipeline: keywords", "pipeline: words"), tmp_path, capsys)
+    )
+    assert "keyword_rate" in refused(right.replace("0.3", "3.0"), tmp_path, capsys)
+    assert "deployments" in refused("runs: []", tmp_path, capsys)
+    told = refused(right.replace("every: 5", "cron: often"), tmp_path, capsys)
+    assert "a cron expression such as 30 2 * * *, found 'often'" in told
+    twice = right + right.split("deployments:")[1]
+    assert "found keywords/often twice" in refused(twice, tmp_path, capsys)
+    url = "https://store/a?X-Amz-Signature=canary"
+    told = refused(right.replace("source: in", f"source: {url}"), tmp_path, capsys)
+    assert "an address without secrets" in told
+    assert "canary" not in told
+
+
+@pytest.mark.slow
+def test_a_schedule_fires(tmp_path):
+    (url,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 40, 1)
+    target = tmp_path / "out"
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN.format(source=url, target=target))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT")}
+    env = {**kept, "PREFECT_HOME": str(tmp_path / "home"), "PYTHONPATH": os.getcwd()}
+    command = "import sys; from flows.cli import main; main(sys.argv[1:])"
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", command, "serve", str(plan), "--port", str(port)],
+            env=env, stdout=out, stderr=out, start_new_session=True,
+        )  # fmt: skip
+    try:
+        latest = target / "latest.json"
+        deadline = time.monotonic() + 240
+        while not latest.exists() and time.monotonic() < deadline:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.5)
+        assert latest.exists(), log.read_text()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ui-settings") as answer:
+            assert json.loads(answer.read())["api_url"] == "/api"  # not at the usual port
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+    assert len(list(Path(target / "runs").iterdir())) >= 1
+
+
+def test_the_example_is_a_plan():
+    root = Path(__file__).resolve().parents[3]
+    plan = read_plan(str(root / "deploy" / "nightly.yaml"))
+    assert [one.pipeline for one in plan.deployments] == ["keywords", "variants"]

@@ -1,0 +1,279 @@
+"""Runs since an earlier one: only what is new is read, and few local steps are needed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.bags import check as bags_check
+from flows.catalogue import pipeline_named
+from flows.data import json_files, storage
+from flows.faults import InputError
+from flows.run import watch
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.variants.two_groups import TwoGroups
+
+FILES, NEW = 52, 2
+CASES = {
+    "keywords": ("doc_id", 520, {"keyword_rate": 0.3}, PooledVBSS, "local_step"),
+    "bags": ("bag_id", 520, {}, CollapsedVMMIC, "suff_stats"),
+    "variants": ("pos", 1040, {"tol": 1e-9}, TwoGroups, "suff_stats"),
+}
+RESULTS = {"keywords": "probability", "bags": "probability", "variants": "p_variant"}
+
+
+@dataclass
+class Counted(watch.Silent):
+    """Notes the bound and how many local steps it took to get there."""
+
+    steps: int = 0
+    trace: list[tuple[float, int]] = field(default_factory=list)
+
+    def sweep(self, iteration, elbo, rise, left):
+        self.trace.append((elbo, self.steps))
+
+    def until(self, goal):
+        return next(steps for elbo, steps in self.trace if elbo >= goal)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Run a pipeline; return its outcome and the local steps that it took."""
+
+    def run(family, source, target, since="latest", **options):
+        told = Counted()
+        model, method = CASES[family][3:]
+        original = getattr(model, method)
+
+        def one(self, *args):
+            told.steps += 1
+            return original(self, *args)
+
+        settings = pipeline_named(family).settings(**CASES[family][2], **options)
+        token = watch.current.set(told)
+        with monkeypatch.context() as patch:
+            patch.setattr(model, method, one)
+            outcome = launch(
+                family, str(source), str(target), settings, ComputeSettings(),
+                recorded=False, since=since,
+            )  # fmt: skip
+        watch.current.reset(token)
+        return outcome, told
+
+    return run
+
+
+def abstracts(shared_data):
+    """Return real documents with five known keywords each, drawn at random."""
+    table = pq.read_table(shared_data / "keywords" / "hulth_eval.parquet")
+    rng = np.random.default_rng(0)
+    known = [list(rng.permutation(sorted(set(g)))[:5]) for g in table["gold"].to_pylist()]
+    return table.append_column("keywords", pa.array(known, pa.list_(pa.string())))
+
+
+def files_of(family, folder, shared_data):
+    """Write data as many files, each with units of its own; return their folder."""
+    key, rows, *_ = CASES[family]
+    if family == "keywords":
+        table = abstracts(shared_data)
+    else:
+        urls = pipeline_named(family).simulate(str(folder / "simulated"), rows, 1)
+        table = pq.read_table(next(url for url in urls if "truth" not in url))
+    units: dict = {}
+    ids = [units.setdefault(unit, len(units)) for unit in table[key].to_pylist()]
+    group = np.array(ids) * FILES // len(units)
+    source = folder / "in"
+    source.mkdir()
+    for k in range(FILES):
+        pq.write_table(table.filter(pa.array(group == k)), source / f"f{k:02d}.parquet")
+    return source
+
+
+def probabilities(family, outcome):
+    """Return every probability that a run has published, by its key."""
+    name = {"variants": "loci"}.get(family, family)
+    folder = Path(outcome["target"]) / "runs" / outcome["run_id"] / name
+    table = pq.read_table(folder)
+    column = next(c for c in table.column_names if c.startswith("p") and table[c].type == "double")
+    keys = [c for c in ("doc_id", "term", "bag_id", "chrom", "pos") if c in table.column_names]
+    return table.sort_by([(k, "ascending") for k in keys])[column].to_numpy()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", list(CASES))
+def test_two_files_more_cost_few_local_steps(family, tmp_path, counted, shared_data):
+    source = files_of(family, tmp_path, shared_data)
+    later = tmp_path / "later"
+    later.mkdir()
+    for k in range(FILES - NEW, FILES):
+        shutil.move(source / f"f{k}.parquet", later)
+    first, _ = counted(family, source, tmp_path / "out")
+    for path in list(later.iterdir()):
+        shutil.move(path, source)
+    full, cold = counted(family, source, tmp_path / "full")
+    again, warm = counted(family, source, tmp_path / "out")
+    goal = full["elbo"] - 1e-6 * abs(full["elbo"])
+    told = f"{family}: {warm.until(goal)} local steps, {cold.until(goal)} from the start"
+    # EM on the hyperparameters needs five sweeps of all data where the others need one or two.
+    most = 0.21 if family == "variants" else 0.15
+    assert warm.until(goal) <= most * cold.until(goal), told
+    record = json.loads((tmp_path / "out" / "runs" / again["run_id"] / "run.json").read_text())
+    assert record["since"] == first["run_id"]
+    report = Path(again["report"]).read_text()
+    assert "2 files are new (f50.parquet, f51.parquet); 0 files are changed" in report
+    assert "Of 52 partitions 50 were taken up as they were and 2 were read." in report
+    tolerance = {"keywords": 2e-3, "bags": 0.1, "variants": 2e-3}[family]
+    np.testing.assert_allclose(
+        probabilities(family, again), probabilities(family, full), atol=tolerance
+    )
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory):
+    """Eight files of simulated documents."""
+    folder = tmp_path_factory.mktemp("documents")
+    simulated = tmp_path_factory.mktemp("simulated")
+    (url,) = pipeline_named("keywords").simulate(str(simulated), 120, 1)
+    table = pq.read_table(url)
+    for k in range(8):
+        pq.write_table(table.slice(15 * k, 15), folder / f"f{k}.parquet")
+    return folder
+
+
+def test_what_is_new_changed_and_gone(documents, tmp_path, counted):
+    source = tmp_path / "in"
+    shutil.copytree(documents, source, ignore=shutil.ignore_patterns("f7*"))
+    target = tmp_path / "out"
+    first, cold = counted("keywords", source, target, tol=1e-6)
+    assert "All of it: the target had no run to go on from." in Path(first["report"]).read_text()
+    (source / "f0.parquet").unlink()
+    shutil.copy(documents / "f7.parquet", source)
+    pq.write_table(pq.read_table(documents / "f3.parquet").slice(0, 9), source / "f3.parquet")
+    again, warm = counted("keywords", source, target, tol=1e-6)
+    report = Path(again["report"]).read_text()
+    for said in (
+        f"Since run {first['run_id']}: 1 file is new (f7.parquet); 1 file is changed (f3.parquet); "
+        "1 file is gone (f0.parquet).",
+        "Of 7 partitions 5 were taken up as they were and 2 were read.",
+        "The fit started from its posterior.",
+    ):
+        assert said in report
+    assert warm.steps < cold.steps
+    fresh, _ = counted("keywords", source, tmp_path / "fresh", since=None, tol=1e-9)
+    found = probabilities("keywords", again)
+    np.testing.assert_allclose(found, probabilities("keywords", fresh), atol=5e-3)
+
+
+def test_what_was_removed_is_made_again(documents, tmp_path, counted):
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    shutil.rmtree(tmp_path / "out" / "runs" / first["run_id"] / "kept" / "part-00002")
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert "7 were taken up as they were and 1 were read" in Path(again["report"]).read_text()
+
+
+def test_other_settings_start_anew(documents, tmp_path, counted):
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5, window=3)
+    said = f"Nothing of run {first['run_id']} could be used: it had other settings (window)."
+    assert said in again["warnings"]
+
+
+def test_a_run_of_another_kind_is_refused(documents, tmp_path, counted):
+    counted("keywords", documents, tmp_path / "out", max_iter=3)
+    settings = pipeline_named("features").settings()
+    with pytest.raises(InputError) as caught:
+        launch(
+            "features", str(documents), str(tmp_path / "out"), settings, ComputeSettings(),
+            recorded=False, since="latest",
+        )  # fmt: skip
+    assert caught.value.faults
+    for name in ("nightly", "../out"):
+        with pytest.raises(InputError, match="an earlier run that finished"):
+            counted("keywords", documents, tmp_path / "out", since=name)
+
+
+def test_a_damaged_posterior_is_not_started_from(documents, tmp_path, counted, caplog):
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    root = tmp_path / "out" / "runs" / first["run_id"]
+    (root / "posterior" / "q.npz").write_bytes(b"damaged")
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert again["elbo"] == pytest.approx(first["elbo"], rel=1e-9)
+    assert "the fit starts anew, not from the earlier posterior" in caplog.text
+
+
+def test_damaged_local_states_start_anew(documents, tmp_path, counted):
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    kept = tmp_path / "out" / "runs" / first["run_id"] / "kept" / "local"
+    found = sorted(kept.iterdir())
+    assert len(found) == 8
+    found[2].write_bytes(found[2].read_bytes()[:-9])
+    found[5].write_bytes(b"")
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=50)
+    (said,) = (w for w in again["warnings"] if "damaged" in w)
+    assert f"What run {first['run_id']} kept of 2 partitions is damaged" in said
+    assert str(found[2]) in said
+    assert said.endswith("they started anew.")
+    assert said in Path(again["report"]).read_text()
+    whole, _ = counted("keywords", documents, tmp_path / "whole", max_iter=50)
+    assert again["elbo"] == pytest.approx(whole["elbo"], rel=1e-4)
+
+
+def test_bags_in_two_files_are_cut_together():
+    def runs(*names):
+        return bags_check.Runs(names, np.arange(len(names) + 1), np.zeros(len(names)), {}, 0)
+
+    assert bags_check.sharing_bags([runs("a", "b"), runs("c"), runs("d", "b")]) == [[0, 2], [1]]
+
+
+def test_damaged_kept_files_are_made_again(documents, tmp_path, counted):
+    """And every run after that has them whole."""
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    kept = tmp_path / "out" / "runs" / first["run_id"] / "kept"
+    for path in (kept / "part-00002").iterdir():
+        path.write_bytes(path.read_bytes()[:-9])
+    vocabulary = kept / "part-00005" / "vocabulary.parquet"
+    shutil.copy(kept / "part-00006" / "vocabulary.parquet", vocabulary)  # sound, but another's
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert "6 were taken up as they were and 2 were read" in Path(again["report"]).read_text()
+    third, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert "8 were taken up as they were and 0 were read" in Path(third["report"]).read_text()
+    assert again["rows_kept"] == third["rows_kept"] == first["rows_kept"]
+
+
+def test_what_an_earlier_version_kept_is_read_again(documents, tmp_path, counted):
+    first, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    manifest = tmp_path / "out" / "runs" / first["run_id"] / "kept" / "manifest.json"
+    written = json.loads(manifest.read_text())
+    for part in written["parts"]:
+        part["files"] = list(part["files"])
+    manifest.write_text(json.dumps(written))
+    again, _ = counted("keywords", documents, tmp_path / "out", max_iter=5)
+    assert any("kept no partitions that this one can take up" in w for w in again["warnings"])
+    assert "0 were taken up as they were and 8 were read" in Path(again["report"]).read_text()
+
+
+def test_kept_files_outlive_a_loss_of_power(documents, tmp_path, counted, monkeypatch):
+    """The manifest, which vouches for them, is written after they are."""
+    synced, original = [], storage.write_bytes
+
+    def write(url, data, durable=True, aside=None):
+        original(url, data, durable, aside)
+        parts = url.split("/")
+        if durable and "kept" in parts and "work" not in parts[parts.index("runs") :]:
+            synced.append(url.rpartition("/kept/")[2])
+
+    monkeypatch.setattr(storage, "write_bytes", write)
+    monkeypatch.setattr(json_files, "write_bytes", write)
+    counted("keywords", documents, tmp_path / "out", max_iter=2)
+    assert synced[-1] == "manifest.json"
+    assert sum(name.startswith("part-") for name in synced) == 8 * 4

@@ -1,0 +1,262 @@
+"""What a pipeline may rely on when it calls a stage, with Prefect and without it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from flows.data import storage
+from flows.faults import Fault, InputError
+from flows.run import stages as stages_module
+from flows.run.stages import Pace, Plain, Retry, escape, transient
+
+FAST = Retry(times=3, first_delay=0.01)
+
+
+@dataclass(frozen=True)
+class Read:
+    rows: int
+    names: tuple[str, ...]
+    share: float | None = None
+
+
+class Counted:
+    """Fails as often as it is told to, then works; counts its calls."""
+
+    def __init__(self, failures: int, error: Exception) -> None:
+        self.failures, self.error, self.calls = failures, error, 0
+        self._lock = threading.Lock()
+
+    def __call__(self, item: int) -> int:
+        with self._lock:
+            self.calls += 1
+            if self.calls <= self.failures:
+                raise self.error
+        return 10 * item
+
+
+@pytest.fixture(params=["plain", "recorded"])
+def inside(request):
+    """Run a body with stages: plain ones, or those of a Prefect flow run on a real server."""
+    if request.param == "plain":
+        return lambda body: body(Plain(retry=FAST, max_workers=2))
+    request.getfixturevalue("prefect_server")
+    from flows.keywords.settings import KeywordSettings
+    from flows.run.prefect.flow import pipeline_flow
+    from flows.run.prefect.recorded import Recorded
+
+    def run(body):
+        made = pipeline_flow("keywords", KeywordSettings, lambda *_: body(Recorded(retry=FAST)))
+        return made("source", "target")
+
+    return run
+
+
+def test_results_arrive_in_the_order_of_the_items(inside):
+    def slow_first(item: int, plus: int) -> int:
+        time.sleep(0.05 / (item + 1))
+        return item + plus
+
+    assert inside(lambda stages: stages.map("read", slow_first, range(6), 100)) == [
+        100,
+        101,
+        102,
+        103,
+        104,
+        105,
+    ]
+    assert inside(lambda stages: stages.map("read", slow_first, [], 100)) == []
+
+
+def test_one_stage_returns_what_its_function_returns(inside):
+    marker = object()
+    assert inside(lambda stages: stages.call("fit", lambda given: given, marker)) is marker
+
+
+def test_storage_that_does_not_answer_is_asked_again(inside):
+    counted = Counted(2, storage.TransientStorageError("no answer"))
+    assert inside(lambda stages: stages.map("read", counted, [4])) == [40]
+    assert counted.calls == 3
+
+
+def test_patience_with_storage_ends(inside):
+    error = storage.TransientStorageError("no answer")
+    counted = Counted(100, error)
+    with pytest.raises(storage.TransientStorageError) as raised:
+        inside(lambda stages: stages.map("read", counted, [4]))
+    assert raised.value is error
+    assert counted.calls == 1 + FAST.times
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError([Fault("a.parquet", "a name", "null", "doc_id", 3)]),
+        storage.StorageError("permission denied"),
+        ValueError("a bug"),
+    ],
+)
+def test_other_failures_arrive_unchanged_and_at_once(inside, error):
+    counted = Counted(1, error)
+    with pytest.raises(type(error)) as raised:
+        inside(lambda stages: stages.map("check", counted, [1]))
+    assert raised.value is error
+    assert counted.calls == 1
+    counted = Counted(1, error)
+    with pytest.raises(type(error)) as raised:
+        inside(lambda stages: stages.call("check", counted, 1))
+    assert raised.value is error
+
+
+def test_the_first_failure_stops_what_has_not_begun(inside):
+    begun = []
+
+    def fail_first(item: int) -> int:
+        begun.append(item)
+        if item == 0:
+            raise ValueError("first")
+        time.sleep(0.02)
+        return item
+
+    with pytest.raises(ValueError, match="first"):
+        inside(lambda stages: stages.map("score", fail_first, range(60)))
+    assert len(begun) < 20
+
+
+def test_finished_items_are_kept_by_key(inside, tmp_path):
+    calls = []
+
+    def read(item: str) -> Read:
+        calls.append(item)
+        if item == "c" and len(calls) < 4:
+            raise ValueError("not yet")
+        return Read(len(item), (item, item), None)
+
+    def body(stages):
+        stages.begin("run", str(tmp_path))
+        return stages.map("ingest", read, ["a", "b", "c"], cache_key=lambda item: f"{item}:v1")
+
+    with pytest.raises(ValueError, match="not yet"):
+        inside(body)
+    expected = [Read(1, (name, name)) for name in "abc"]
+    calls.extend(["again"] * 3)
+    assert inside(body) == expected
+    assert calls.count("a") == calls.count("b") == 1
+    assert calls.count("c") == 2
+    assert inside(body) == expected
+    assert calls.count("c") == 2
+
+
+def test_another_key_or_a_damaged_file_is_computed_again(inside, tmp_path):
+    counted = Counted(0, ValueError())
+
+    def read(item: int) -> int:
+        return counted(item)
+
+    def body(version):
+        def inner(stages):
+            stages.begin("run", str(tmp_path))
+            return stages.map("ingest", read, [1], cache_key=lambda item: f"{item}:{version}")
+
+        return inner
+
+    assert [inside(body(version)) for version in "aab"] == [[10]] * 3
+    assert counted.calls == 2
+    for path in tmp_path.iterdir():
+        path.write_text(path.read_text()[:-5])
+    assert inside(body("a")) == [10]
+    assert counted.calls == 3
+
+
+def test_what_is_kept_is_json(tmp_path):
+    def read(item: str) -> Read:
+        return Read(1, ("x", "y"), 0.5)
+
+    stages = Plain()
+    stages.begin("run", str(tmp_path))
+    stages.map("ingest", read, ["a"], cache_key=str)
+    (path,) = tmp_path.iterdir()
+    kept = json.loads(path.read_text())
+    assert kept["key"] == "a"
+    assert kept["result"] == {"rows": 1, "names": ["x", "y"], "share": 0.5}
+
+
+def test_keeping_needs_a_stated_type(inside):
+    with pytest.raises(TypeError, match="must state in its annotation"):
+        inside(lambda stages: stages.map("ingest", lambda item: item, ["a"], cache_key=str))
+
+
+def test_storage_tells_passing_faults_from_lasting_ones(tmp_path):
+    with pytest.raises(storage.StorageError) as missing:
+        storage.read_bytes(str(tmp_path / "none"))
+    with pytest.raises(storage.StorageError) as folder:
+        storage.read_bytes(str(tmp_path))
+    assert not transient(missing.value)
+    assert not transient(folder.value)
+    assert transient(storage.TransientStorageError("no answer"))
+
+
+def test_progress_has_a_pace():
+    pace = Pace(0.2)
+    begun = time.monotonic()
+    count = 0
+    while time.monotonic() - begun < 0.5:
+        count += pace.due()
+        time.sleep(0.005)
+    assert count == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a|b", r"a\|b"),
+        ("<script>", r"&lt;script\>"),
+        ("[x](y)\n# z", r"\[x\](y) \# z"),
+        ("&lt;", "&amp;lt;"),
+    ],
+)
+def test_text_of_unknown_origin_is_escaped(text, shown):
+    assert escape(text) == shown
+
+
+def test_prefect_is_not_imported_before_it_is_needed():
+    code = (
+        "import sys, flows.run.prefect.record, flows.run.stages, flows.run.prefect.server;"
+        "sys.exit('prefect' in sys.modules)"
+    )
+    root = Path(__file__).parents[3]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_an_interrupt_waits_only_for_what_writes(tmp_path, monkeypatch, writes):
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    def slow(item: int) -> int:
+        begun.set()
+        go_on.wait(5)
+        ended.append(item)
+        return item
+
+    def interrupted(futures):
+        begun.wait(5)
+        if writes:
+            threading.Timer(0.2, go_on.set).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages_module, "as_completed", interrupted)
+    stages = Plain(retry=FAST, max_workers=1)
+    stages.begin("run", str(tmp_path))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stages.map("check", slow, range(4), cache_key=str if writes else None)
+        assert ended == ([0] if writes else [])
+    finally:
+        go_on.set()

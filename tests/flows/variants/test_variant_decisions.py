@@ -1,0 +1,145 @@
+"""From evidence to calls: the decision over all partitions, and what the VCF says of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pysam
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from flows.data.runs import open_run
+from flows.faults import ComputeError
+from flows.variants import calls as variant_calls
+from flows.variants.calls import Evidence, decide, summarise
+from flows.variants.family import FAMILY
+from flows.variants.report import Mixing, PartCalls, report
+from flows.variants.settings import VariantSettings
+from tests.flows.variants.variant_files import run
+from vbmodels.core.state import State, from_bytes, to_bytes
+from vbmodels.variants.calls import local_fdr, q_values
+
+FAST = ("--no-record", "--set", "tol=1e-4")
+
+
+def loci(target):
+    return pq.read_table(open_run(str(target))[0].table("loci")).sort_by("pos")
+
+
+def scores(size=300_000, variants=3000):
+    rng = np.random.default_rng(0)
+    score = rng.normal(-3.0, 1.6, size)
+    score[:variants] = rng.normal(9.0, 4.0, variants)
+    return score
+
+
+def test_a_thinned_decision_calls_the_same_and_never_understates_a_q_value(monkeypatch):
+    parts = [summarise(Evidence(part)) for part in np.array_split(scores(), 7)]
+    whole = decide(parts, 0.01, VariantSettings(), refit=True)
+    monkeypatch.setattr(variant_calls, "MOST_SCORES", 100)
+    thin = decide(parts, 0.01, VariantSettings(), refit=True)
+    assert len(thin.score) < 0.8 * len(whole.score)
+    assert (thin.least, thin.calls, thin.pi) == (whole.least, whole.calls, whole.pi)
+    at = np.concatenate([np.linspace(-35.0, 30.0, 5001), scores(3000)])
+    ratio = thin.q_of(at) / whole.q_of(at)
+    assert ratio.min() >= 1.0
+    assert ratio.max() < 1.0002
+    again = from_bytes(to_bytes(thin), variant_calls.Decision, "there")
+    assert_array_equal(again.q_of(at), thin.q_of(at))
+
+
+@pytest.mark.parametrize("pi", [0.001, 0.9])
+def test_calls_of_the_decision_are_those_of_all_scores_at_once(pi):
+    """Also where P(H1) is above 1/2, so that scores below 0 are called."""
+    score = scores() if pi < 0.5 else np.random.default_rng(1).uniform(-8.0, 8.0, 3000)
+    parts = [summarise(Evidence(part)) for part in np.array_split(score, 3)]
+    found = decide(parts, pi, VariantSettings(), refit=False)
+    lfdr = local_fdr(score, pi)
+    exact = (q_values(lfdr) <= 0.05) & (lfdr <= 0.5)
+    called = score >= found.least
+    assert called.sum() == found.calls
+    assert abs(called.sum() - exact.sum()) <= 0.01 * exact.sum() + 1
+    assert np.all(found.q_of(score[called]) <= 0.05)
+
+
+def test_evidence_that_is_no_number_ends_the_run():
+    with pytest.raises(ComputeError, match="the evidence of 1 of 3 alleles"):
+        summarise(Evidence(np.array([0.0, np.nan, 2.0])))
+    assert summarise(Evidence(np.array([-np.inf]))).low.sum() == 1
+
+
+def test_chains_that_never_moved_or_stand_apart_are_told():
+    """R-hat has no value where nothing varies, and none that is finite where chains stand apart."""
+    found = Mixing.of(np.array([[np.nan, 400.0], [1.01, 300.0]]))
+    assert found == Mixing(1.01, 300.0, 0)
+    assert Mixing.of(np.array([[np.nan, 400.0]])).largest_r_hat == 1.0
+    apart = Mixing.of(np.array([[np.inf, np.nan], [1.2, 90.0]]))
+    assert (apart.largest_r_hat, apart.smallest_effective_draws, apart.above) == (np.inf, 0.0, 2)
+    settings = VariantSettings(test="posterior_difference", inference="gibbs", tau=0.01)
+    part = PartCalls(2, 2, ("c",), (), np.ones(40, int), (("c", 1, 9.0, 9.0),), apart)
+    findings = report([part], [], [], settings)
+    assert any("disagree at 2 of 2 locations" in warning for warning in findings.warnings)
+
+
+def two_alleles(folder, lost=700):
+    """Counts of 60 locations; at position 8 the control has ``lost`` of 1000 T, the case none."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for pos in range(1, 61):
+        for sample in ("case", "control"):
+            for replicate in ("1", "2"):
+                c, g, t = rng.binomial(1000, 3e-4, 3)
+                t = lost if (pos, sample) == (8, "control") else t
+                c, g, t = (0, 0, 0) if (pos, sample) == (8, "case") else (c, g, t)
+                rows.append(("chr1", pos, "A", sample, replicate, 1000 - c - g - t, c, g, t))
+    names = ("chrom", "pos", "ref", "sample", "replicate", "A", "C", "G", "T")
+    pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))),
+                   folder / "counts.parquet")  # fmt: skip
+    return folder / "counts.parquet"
+
+
+@pytest.mark.parametrize("test", ["two_groups", "posterior_difference"])
+def test_a_loss_names_the_lost_allele_and_no_genotype_that_nobody_has(capsys, tmp_path, test):
+    source = two_alleles(tmp_path)
+    sets = ("--set", f"test={test}", "--set", "two_sided=true", "--set", "tau=0.01")
+    assert run(capsys, "variants", source, tmp_path / "out", *FAST, *sets)[0] == 0
+    vcf = open_run(str(tmp_path / "out"))[0].file("variants.vcf.gz")
+    with pysam.VariantFile(vcf) as file:
+        (call,) = (r for r in file if r.pos == 8)
+        assert (call.ref, call.alts) == ("A", ("T",))
+        assert call.samples["case"]["GT"] == (0, 0)
+        assert call.samples["case"]["AD"] == (2000, 0)
+        assert call.samples["control"]["GT"] == (0, 1)
+    assert run(capsys, "variants", source, tmp_path / "gain", *FAST)[0] == 0
+    assert not any(loci(tmp_path / "gain")["called"].to_pylist())
+
+
+def test_without_a_control_the_papers_rule_needs_a_rate_to_exceed(capsys, tmp_path):
+    source = two_alleles(tmp_path)
+    papers = ("--set", "test=posterior_difference", "--set", "control=")
+    code, _, err = run(capsys, "variants", source, tmp_path / "out", *papers)
+    assert code == 2
+    assert "without a control asks for tau above 0" in err
+    code, _, _ = run(
+        capsys, "variants", source, tmp_path / "out", *FAST, *papers, "--set", "tau=0.05"
+    )
+    assert code == 0
+    assert not any(loci(tmp_path / "out")["called"].to_pylist())
+
+
+def test_a_scored_run_takes_the_share_of_variants_of_all_units(capsys, tmp_path):
+    """Not that of the sample which the other hyperparameters were fitted on."""
+    FAMILY.simulate(str(tmp_path), 240, 3)
+    source = tmp_path / "counts.parquet"
+    code, *_ = run(capsys, "variants", source, tmp_path / "fit", *FAST, "--set", "fit_units=300")
+    assert code == 0
+    assert run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--no-record")[0] == 0
+    one, other = loci(tmp_path / "fit"), loci(tmp_path / "new")
+    assert_allclose(one["prob"].to_numpy(), other["prob"].to_numpy(), rtol=1e-9, atol=1e-300)
+    place = open_run(str(tmp_path / "fit"))[0]
+    with open(place.file("posterior/q.npz"), "rb") as file:
+        q = from_bytes(file.read(), State, "q.npz")
+    expected = one["prob"].to_numpy().sum() / (3 * len(one))
+    assert q.pi == pytest.approx(expected, rel=0.2)
+    assert f"{q.pi:.3g}"[:4] in Path(place.file("report.html")).read_text()

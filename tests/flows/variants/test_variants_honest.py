@@ -1,0 +1,210 @@
+"""What variants refuses, what it says of filters that did not run, and what it leaves alone."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pysam
+import pytest
+
+from flows.data.runs import open_run
+from flows.variants.alignment_index import damage_of
+from tests.flows.variants.variant_files import (
+    CONTIGS,
+    LENGTH,
+    QUICK,
+    check,
+    options,
+    run,
+    write_bam,
+    write_counts,
+    write_fasta,
+    write_reads,
+    write_sheet,
+)
+
+
+@pytest.fixture
+def reads(tmp_path, monkeypatch):
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "staging"))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return write_reads(folder)
+
+
+@pytest.mark.parametrize("column", ["A", "pos", "depth"])
+@pytest.mark.parametrize("rows", [slice(None), slice(3, 4)])
+def test_an_unsigned_value_beyond_2_to_63_is_a_fault(capsys, tmp_path, column, rows):
+    path = write_counts(tmp_path / "counts.parquet")
+    table = pq.read_table(path)
+    values = np.full(len(table), 30, np.uint64)
+    values[rows] = 2**63 + 5
+    if column == "depth":
+        table = table.append_column(column, pa.array(values))
+    else:
+        table = table.set_column(table.column_names.index(column), column, pa.array(values))
+    pq.write_table(table, path)
+    code, _, err = check(capsys, path)
+    assert code == 2
+    row = (rows.start or 0) + 1
+    assert f"column {column}, row {row}: expected" in err
+    assert f"found {2**63 + 5}" in err
+
+
+def test_what_was_simulated_is_input_as_it_stands(capsys, tmp_path):
+    assert run(capsys, "simulate", "variants", tmp_path / "d", "--rows", 60)[0] == 0
+    code, out, err = run(capsys, "variants", tmp_path / "d", tmp_path / "out", *QUICK)
+    assert code == 0, err
+    assert "in 60 locations" in out
+
+
+def test_reads_of_another_sequence_are_refused(capsys, reads, tmp_path):
+    right = tmp_path / "data" / "ref.fa"
+    assert check(capsys, reads, fasta=right)[0] == 0
+    rng = np.random.default_rng(5)
+    other = tmp_path / "other.fa"
+    other.write_text(
+        "".join(f">{c}\n{''.join(rng.choice(list('ACGT'), LENGTH))}\n" for c in CONTIGS)
+    )
+    code, _, err = run(capsys, "variants", reads, tmp_path / "out", *QUICK, *options(fasta=other))
+    assert code == 2
+    for name in ("a.bam", "b.bam"):
+        assert f"{name}: expected reads of {other}, of whose bases at most 25% differ" in err
+    assert "give the FASTA that the reads were aligned to" in err
+    assert not (tmp_path / "out" / "runs").exists()
+    assert check(capsys, reads, fasta=other, max_mismatch=0.99)[0] == 0
+
+
+def test_reads_with_indels_and_clips_are_compared_where_they_are_aligned(capsys, reads, tmp_path):
+    """A shift by one base after an insertion would make three of four bases differ."""
+    folder = tmp_path / "data"
+    text = (folder / "ref.fa").read_text().split("\n")
+    bases = dict(zip((line[1:] for line in text[::2]), text[1::2], strict=False))[CONTIGS[0]]
+    header = pysam.AlignmentHeader.from_dict(
+        {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": c, "LN": LENGTH} for c in CONTIGS]}
+    )
+    with pysam.AlignmentFile(str(folder / "b.bam"), "wb", header=header) as file:
+        for i in range(30):
+            read = pysam.AlignedSegment(header)
+            read.query_name, read.flag, read.mapping_quality = f"r{i}", 0, 60
+            read.query_sequence = "TT" + bases[10:30] + "G" + bases[30:50] + bases[55:70]
+            read.reference_id, read.reference_start = 0, 10
+            read.cigartuples = [(4, 2), (0, 20), (1, 1), (0, 20), (2, 5), (0, 15)]
+            read.query_qualities = pysam.qualitystring_to_array("?" * 58)
+            file.write(read)
+    pysam.index(str(folder / "b.bam"))
+    # Apart from the clip and the insertion every base is the FASTA's.
+    code, _, err = check(capsys, reads, fasta=folder / "ref.fa", max_mismatch=0.001)
+    assert code == 0, err
+
+
+def test_no_index_is_written_beside_the_users_files(capsys, reads, tmp_path):
+    folder = tmp_path / "data"
+    for name in ("a.bam.bai", "b.bam.bai"):
+        (folder / name).unlink()
+    before = sorted(os.listdir(folder))
+    code, _, err = run(
+        capsys, "variants", reads, tmp_path / "out", *QUICK, *options(fasta=folder / "ref.fa")
+    )
+    assert code == 0, err
+    assert run(capsys, "count", reads, tmp_path / "c", *options(fasta=folder / "ref.fa"))[0] == 0
+    assert sorted(os.listdir(folder)) == before == ["a.bam", "b.bam", "ref.fa", "sheet.csv"]
+    kept = sorted(p.name for p in (tmp_path / "staging").rglob("*.?ai"))
+    assert kept == ["a.bam.bai", "b.bam.bai", "ref.fa.fai"]
+    # Other reads under the same name get another index.
+    write_bam(folder / "a.bam", [(0, 0, 50, 0, -1, "r", 30)], index=False)
+    (folder / "a.bam.bai").unlink(missing_ok=True)
+    assert check(capsys, reads, fasta=folder / "ref.fa")[0] == 0
+    assert len(list((tmp_path / "staging").rglob("a.bam.bai"))) == 2
+
+
+def test_an_unsorted_file_is_told_to_be_sorted(capsys, reads, tmp_path):
+    folder = tmp_path / "data"
+    with pysam.AlignmentFile(str(folder / "a.bam")) as file:
+        header, lines = file.header, list(file)
+    (folder / "a.bam.bai").unlink()
+    with pysam.AlignmentFile(str(folder / "a.bam"), "wb", header=header) as file:
+        for read in reversed(lines):
+            file.write(read)
+    code, _, err = check(capsys, reads, fasta=folder / "ref.fa")
+    assert code == 2
+    assert "row 2: expected reads in order of their positions" in err
+    assert "samtools sort" in err
+    assert "samtools index" not in err
+
+
+def test_a_fasta_in_plain_gzip_is_told_of_bgzip(capsys, reads, tmp_path):
+    folder = tmp_path / "data"
+    packed = tmp_path / "ref.fa.gz"
+    packed.write_bytes(gzip.compress((folder / "ref.fa").read_bytes()))
+    code, _, err = check(capsys, reads, fasta=packed)
+    assert code == 2
+    assert "expected a plain FASTA or one packed with bgzip, found one packed with gzip" in err
+    assert "faidx" not in err
+    pysam.tabix_compress(str(folder / "ref.fa"), str(packed), force=True)
+    assert check(capsys, reads, fasta=packed)[0] == 0
+    assert not list(tmp_path.glob("*.?zi"))
+
+
+def test_a_filter_that_did_not_run_is_named(capsys, tmp_path):
+    """Counts in Parquet have no strands: the header, the report and a warning say so."""
+    sheet = write_sheet(tmp_path)
+    fasta = write_fasta(tmp_path / "ref.fa")
+    for name in ("a", "b"):
+        write_bam(tmp_path / f"{name}.bam")
+    said = "strand_bias: counts in Parquet do not tell on which strand a read lies"
+    for source, told in (
+        (sheet, False), (write_counts(tmp_path / "counts.parquet"), True),
+    ):  # fmt: skip
+        target = tmp_path / f"out-{told}"
+        code, out, err = run(capsys, "variants", source, target, *QUICK, *options(fasta=fasta))
+        assert code == 0, err
+        assert ("warning: The filter strand_bias did not run" in out) is told
+        place, record = open_run(str(target))
+        assert any("strand_bias did not run" in w for w in record.warnings) is told
+        with open(place.file("report.html")) as report:
+            assert ("strand_bias did not run" in report.read()) is told
+        with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
+            assert (said in str(vcf.header)) is told
+
+
+def test_counting_one_strand_says_that_the_filter_did_not_run(capsys, reads, tmp_path):
+    how = options(fasta=tmp_path / "data" / "ref.fa", strand="forward")
+    assert run(capsys, "variants", reads, tmp_path / "out", *QUICK, *how)[0] == 0
+    place, record = open_run(str(tmp_path / "out"))
+    with pysam.VariantFile(place.file("variants.vcf.gz")) as vcf:
+        assert "strand_bias: reads of the forward strand alone were counted" in str(vcf.header)
+    assert not any("strand_bias" in w for w in record.warnings)  # it was asked for
+
+
+@pytest.mark.parametrize("kind", [".bai", ".csi"])
+def test_a_damaged_index_is_told_before_htslib_reads_it(capsys, reads, tmp_path, kind):
+    """One odd byte of an index can end htslib or keep it busy for ever."""
+    folder = tmp_path / "data"
+    bam, index = folder / "a.bam", folder / f"a.bam{kind}"
+    if kind == ".csi":
+        (folder / "a.bam.bai").unlink()
+        pysam.index("-c", str(bam))
+    whole = index.read_bytes()
+    assert damage_of(str(index), str(bam), len(CONTIGS)) is None
+    assert check(capsys, reads, fasta=folder / "ref.fa")[0] == 0
+    plain = whole if kind == ".bai" else gzip.decompress(whole)
+    rng = np.random.default_rng(0)
+    damaged = [plain[:20], plain[:-1], b"", plain + b"x", plain.replace(plain[:4], b"ABCD")]
+    for at in rng.integers(4, len(plain) - 8, 40):
+        damaged.append(plain[:at] + b"\xff\xff\xff\x7f" + plain[at + 4 :])
+    found = []
+    for content in damaged:
+        index.write_bytes(content if kind == ".bai" else gzip.compress(content))
+        found.append(damage_of(str(index), str(bam), len(CONTIGS)))
+    assert all(found[:5])
+    assert sum(f is not None for f in found) > 35
+    index.write_bytes(b"BAI\x01\xff\xff\xff\x7f")
+    code, _, err = check(capsys, reads, fasta=folder / "ref.fa")
+    assert code == 2
+    assert f"a.bam{kind}: expected a whole index of" in err
+    assert "samtools index" in err

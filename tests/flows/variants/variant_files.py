@@ -1,0 +1,116 @@
+"""Small files that variants are called from, and commands on them."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pysam
+import pytest
+
+from flows.cli import main
+from flows.data.runs import open_run
+from flows.variants.counts import to_table
+
+QUICK = ("--no-record", "--set", "max_iter=4")
+CONTIGS = ("chr1", "chr2", "chr10")  # in no alphabetical order
+BASES = np.array(list("ACGT"))
+LENGTH = 120
+
+
+def run(capsys, *arguments):
+    """Return (exit code, stdout, stderr in one line) of a command."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out, " ".join(captured.err.split())
+
+
+def options(**settings):
+    return [x for name, value in settings.items() for x in ("--set", f"{name}={value}")]
+
+
+def sequence(contig, length=LENGTH):
+    return "".join(np.random.default_rng(len(contig)).choice(BASES, length))
+
+
+def write_fasta(path, contigs=CONTIGS, length=LENGTH):
+    path.write_text("".join(f">{name}\n{sequence(name, length)}\n" for name in contigs))
+    return path
+
+
+def write_bam(path, reads=None, contigs=CONTIGS, length=LENGTH, index=True):
+    """Write reads (contig, start, length, flag, mate, name, quality), 12 a contig by default."""
+    if reads is None:
+        reads = [
+            (c, 5 * i, 50, 0, -1, f"r{c}-{i}", 30) for c in range(len(contigs)) for i in range(12)
+        ]
+    header = pysam.AlignmentHeader.from_dict(
+        {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": c, "LN": length} for c in contigs]}
+    )
+    with pysam.AlignmentFile(str(path), "wb", header=header) as file:
+        for contig, start, n, flag, mate, name, quality in sorted(reads, key=lambda r: r[:2]):
+            read = pysam.AlignedSegment(header)
+            read.query_name, read.flag, read.mapping_quality = name, flag, 60
+            read.query_sequence = sequence(contigs[contig], length)[start : start + n]
+            read.reference_id, read.reference_start, read.cigartuples = contig, start, [(0, n)]
+            read.query_qualities = pysam.qualitystring_to_array(chr(33 + quality) * n)
+            if mate >= 0:
+                read.next_reference_id, read.next_reference_start = contig, mate
+                read.template_length = n if mate >= start else -n
+            file.write(read)
+    if index:
+        pysam.index(str(path))
+    return path
+
+
+def write_sheet(folder, rows=None, name="sheet.csv"):
+    rows = rows or [("case", "1", "a.bam"), ("control", "1", "b.bam")]
+    path = folder / name
+    path.write_text("sample,replicate,path\n" + "".join(f"{','.join(r)}\n" for r in rows))
+    return path
+
+
+def write_reads(folder):
+    """Write a FASTA of three contigs, two BAM files and their sheet; return the sheet."""
+    write_fasta(folder / "ref.fa")
+    write_bam(folder / "a.bam")
+    write_bam(folder / "b.bam")
+    return write_sheet(folder)
+
+
+def write_counts(path, contigs=CONTIGS, samples=("case", "control"), length=40, change=None):
+    """Write counts of every contig with 30 reads of the reference base."""
+    tables = []
+    for contig in contigs:
+        ref = np.array(["ACGT".index(b) for b in sequence(contig)[:length]], np.int8)
+        reads = np.zeros((length, len(samples), 4), int)
+        reads[np.arange(length), :, ref] = 30
+        if change:
+            change(contig, reads, ref)
+        tables.append(to_table(reads, ref, contig, 0, [(s, "1") for s in samples]))
+    pq.write_table(pa.concat_tables(tables), path)
+    return path
+
+
+def edit_bed(path, text):
+    """Write a BED whose time differs from the one before."""
+    path.write_text(text)
+    later = time.time_ns() + 10_000_000
+    os.utime(path, ns=(later, later))
+
+
+def loci(target):
+    return pq.read_table(open_run(str(target))[0].table("loci"))
+
+
+def positions(target):
+    return set(loci(target)["pos"].to_pylist())
+
+
+def check(capsys, source, **settings):
+    return run(capsys, "check", "variants", source, *options(**settings))

@@ -1,0 +1,275 @@
+"""The probit GP for bags: features, likelihood, searches, predictions, sampler, bad inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from vbmodels.bags.batch import Instances, bags, split
+from vbmodels.bags.gp_data import BLOCK, MultiLabelBags, Observed, Sample, Spread, blocks_of
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_features import feature_map
+from vbmodels.bags.gp_kernel import KERNELS, KernelOptions, correlation
+from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block, evaluate
+from vbmodels.bags.gp_points import sobol_normals
+from vbmodels.bags.gp_predict import negative_bags, predict
+from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP
+from vbmodels.bags.gp_simulate import simulate_gp
+from vbmodels.bags.published.gp_gibbs import GibbsGP
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import same_bits
+
+ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
+
+
+def simulated(seed=0, n_bags=40, **options):
+    return simulate_gp(np.random.default_rng(seed), n_bags, 6, **options)
+
+
+def one_bag(rows, labels, sizes):
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    return bags([Instances.from_rows(bag, np.asarray(rows, float), len(sizes))], labels)
+
+
+# What is summed before a fit.
+
+
+def test_the_sample_does_not_depend_on_how_the_data_are_cut():
+    rows = np.random.default_rng(0).standard_normal((5000, 3))
+    rows[100] = rows[7]
+    whole = Sample.of(rows, 50, seed=1)
+    cut = (
+        Sample.of(rows[:9], 50, 1) + Sample.of(rows[9:4000], 50, 1) + Sample.of(rows[4000:], 50, 1)
+    )
+    assert_array_equal(whole.rows, cut.rows)
+    assert len(whole.rows) == 50
+    assert not np.array_equal(whole.rows, Sample.of(rows, 50, seed=2).rows)
+
+
+def test_the_sample_is_uniform_over_rows():
+    rows = np.arange(20_000, dtype=float)[:, None]
+    drawn = np.concatenate([Sample.of(rows, 200, seed).rows[:, 0] for seed in range(20)])
+    assert stats.kstest(drawn, "uniform", (0, 20_000)).pvalue > 1e-3
+
+
+def test_equal_rows_are_drawn_once():
+    rows = np.tile([[1.0, -0.0], [1.0, 0.0], [2.0, 5.0]], (30, 1))
+    assert len(Sample.of(rows, 10, 0).rows) == 2
+
+
+def test_spread_of_parts_is_that_of_the_whole_far_from_zero():
+    rows = 1e8 + np.random.default_rng(0).standard_normal((300, 2))
+    total = Spread.of(rows[:10]) + Spread.of(rows[10:10]) + Spread.of(rows[10:])
+    assert_allclose(total.mean, rows.mean(0), rtol=1e-15)
+    assert_allclose(total.deviation / 300, rows.var(0), rtol=1e-6)
+
+
+def test_blocks_hold_whole_bags_and_cover_all():
+    sizes = [5, 0, BLOCK + 3, 7, BLOCK - 6, 1, 0]
+    data = one_bag(np.zeros((sum(sizes), 1)), [0] * len(sizes), sizes)
+    cuts = list(blocks_of(data))
+    assert [i for cut in cuts for i in range(cut.start, cut.stop)] == list(range(len(sizes)))
+    assert max(sum(sizes[cut]) for cut in cuts) == BLOCK + 3
+
+
+# Features.
+
+
+@pytest.mark.parametrize("kind", [k for k in KERNELS if k != "linear"])
+def test_kernels_are_those_of_the_literature(kind):
+    """By their spectral definition: Matern with nu = 1/2, 3/2, 5/2 through Bessel functions."""
+    from scipy.special import gamma, kv
+
+    r = np.linspace(1e-3, 4, 50)
+    nu = {"exponential": 0.5, "matern32": 1.5, "matern52": 2.5}.get(kind)
+    if nu is None:
+        expected = np.exp(-(r**2) / 2)
+    else:
+        a = np.sqrt(2 * nu) * r
+        expected = 2 ** (1 - nu) / gamma(nu) * a**nu * kv(nu, a)
+    assert_allclose(correlation(kind, r), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "linear+exponential+matern52"])
+def test_features_give_the_kernel_back(kernel):
+    data, _ = simulated()
+    options = replace(ONE, kernel=kernel, n_inducing=10)
+    f = feature_map(options, Observed.of(data, 1000, 0), np.random.default_rng(0))
+    rows = data.modalities[0].features
+    (columns,), (residual,) = f.base(rows)
+    phi = columns * f.weights[0]
+    x = f.scaled(rows)
+    variance = options.constant_variance + 3.0 * len(f.kinds)
+    variance += 4.0 * (x**2).sum(1) if "linear" in kernel else 0.0
+    assert_allclose((phi**2).sum(1) + 3.0 * residual, variance, rtol=1e-9)
+    if f.kinds:
+        at_points = f.base(f.points * f.divisor * f.scale + f.mean)[1][0]
+        assert at_points.max() < 1e-4
+
+
+def test_wild_scales_do_not_matter():
+    data, _ = simulated()
+    scales = np.array([1e-7, 1.0, 1e9])
+    wild = bags([Instances(data.modalities[0].features * scales + 5 * scales,
+                           data.modalities[0].offsets)], data.label)  # fmt: skip
+    options = replace(ONE, kernel="linear")
+    p, q = (
+        predict(DirectGP(options).posterior(fit(DirectGP(options), [d]).q), d)[0].probability
+        for d in (data, wild)
+    )
+    assert_allclose(p, q, atol=1e-5)
+
+
+def test_text_is_seen_by_its_unit_rows():
+    rows = np.abs(np.random.default_rng(0).standard_normal((40, 6)))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[3] = 0.0
+    data = one_bag(rows, [0, 1] * 5, [4] * 10)
+    f = feature_map(KernelOptions(), Observed.of(data, 100, 0), np.random.default_rng(0))
+    assert f.linear
+    assert not f.kinds
+    assert f.clip == np.inf
+    assert_allclose(f.weights[0, 0], [2.0] * 6 + [2.0])
+
+
+def test_unknown_kernels_and_grids_are_refused():
+    with pytest.raises(ValueError, match="expected a kernel out of linear, rbf"):
+        KernelOptions(kernel="linear+cubic")
+    with pytest.raises(ValueError, match="positive"):
+        KernelOptions(amplitudes=(1.0, 0.0))
+    with pytest.raises(ValueError, match="inducing"):
+        KernelOptions(n_inducing=0)
+    with pytest.raises(ValueError, match="one length scale"):
+        GibbsGP(KernelOptions())
+
+
+# The likelihood.
+
+
+def test_gradient_is_the_derivative_and_curvature_that_of_negative_bags():
+    data, _ = simulated()
+    f = feature_map(ONE, Observed.of(data, 1000, 0), np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal((1, 1, f.n_columns))
+
+    def at(w, d=data, wanted="gradient"):
+        return evaluate(f, w, d, wanted=wanted, collapsed=True, keep=False)
+
+    step = rng.standard_normal(w.shape)
+    rise = (at(w + 1e-5 * step).value - at(w - 1e-5 * step).value) / 2e-5
+    assert_allclose(rise[0, 0], (at(w).gradient * step).sum(), rtol=1e-7)
+    negative = bags(data.modalities, np.zeros(data.n_bags))
+    found = at(w, negative, "curvature").matrix[0, 0]
+    change = at(w - 1e-5 * step, negative).gradient - at(w + 1e-5 * step, negative).gradient
+    from vbmodels.core.linalg import unpack
+
+    assert_allclose(unpack(found) @ step[0, 0], change[0, 0] / 2e-5, rtol=1e-5)
+
+
+def test_a_positive_bag_far_from_zero_does_not_underflow():
+    """The text's normaliser is exactly 0 for 2000 instances at -9, and for any at -40."""
+    for t in (-9.0, -36.0, -40.0, -200.0):
+        at = np.full((2000, 1), t)
+        terms = BagTerms.at(at, np.array([0, 2000]), np.ones((1, 1), np.int8))
+        expected = np.log(2000) + stats.norm.logsf(-t)
+        assert_allclose(terms.value, expected, rtol=1e-12)
+        assert_allclose(terms.slope.sum(), np.exp(stats.norm.logpdf(t) - stats.norm.logcdf(t)))
+    terms = BagTerms.at(np.full((2000, 1), 60.0), np.array([0, 2000]), np.zeros((1, 1), np.int8))
+    assert_allclose(terms.value, 2000 * stats.norm.logsf(60.0))
+
+
+@pytest.mark.parametrize("form", ["laplace", "gaussian"])
+def test_a_positive_bag_of_thousands_has_a_finite_curvature(form):
+    """There w is 0 and (1 + w) / w beyond all numbers, at some points of the fit."""
+    rng = np.random.default_rng(0)
+    sizes = np.r_[6000, rng.integers(3, 8, 11)]
+    bag = np.repeat(np.arange(12), sizes)
+    rows = Instances.from_rows(bag, rng.standard_normal((len(bag), 2)), 12)
+    data = bags([rows], (np.arange(12) % 2 == 0).astype(int))
+    options = KernelOptions(length_scales=(1.0,), amplitudes=(10.0,), n_inducing=10)
+    found = fit(DirectGP(options, posterior_form=form), [data], max_iter=300)
+    assert np.isfinite(found.q.precision).all()
+    assert np.isfinite(found.q.evidence).all()
+    terms = BagTerms.at(np.full((6000, 1), 3.0), np.array([0, 6000]), np.ones((1, 1), np.int8))
+    assert_array_equal(terms.slope * terms.root_odds[0], 0.0)
+
+
+def test_bags_without_instances_or_label_say_nothing():
+    t = np.array([[0.3], [-1.0], [0.5]])
+    labels = np.array([[1], [0], [-1], [0]], np.int8)
+    terms = BagTerms.at(t, np.array([0, 0, 2, 3, 3]), labels)
+    assert_array_equal(terms.value[[0, 2, 3]], 0.0)
+    assert_array_equal(terms.slope[2], 0.0)
+    assert_allclose(terms.value[1], stats.norm.logsf(t[:2]).sum())
+
+
+def test_memory_of_columns_changes_no_bit_and_goes_with_the_batch():
+    data, _ = simulated()
+    before = len(CACHE.kept)
+    kept, fresh = (fit(DirectGP(ONE, keep_columns=k), [data]).q for k in (True, False))
+    assert same_bits(kept, fresh)
+    assert len(CACHE.kept) == before + 1
+    del data
+    assert len(CACHE.kept) == before
+
+
+# Fits.
+
+
+def test_direct_fit_and_coordinate_ascent_reach_one_point():
+    data, _ = simulated()
+    direct = fit(DirectGP(ONE, tolerance=1e-12), split(data, 3))
+    ascent = fit(CollapsedGP(ONE), split(data, 3), tol=1e-13, max_iter=5000)
+    assert_allclose(direct.trace[-1], ascent.trace[-1], rtol=1e-9)
+    assert_allclose(direct.q.points, ascent.q.points, atol=1e-4)
+    assert direct.iterations < ascent.iterations
+
+
+def test_the_texts_25_sweeps_stop_short():
+    data, _ = simulated()
+    stopped = fit(PrintedGP(), [data])
+    assert stopped.iterations == 26
+    assert stopped.converged
+    further = fit(PrintedGP(sweeps=None), [data], max_iter=5000)
+    assert further.trace[-1] > stopped.trace[-1] + 1e-3
+
+
+def test_classes_fitted_together_are_those_fitted_alone():
+    data, _ = simulated()
+    other = (np.arange(40) % 4 == 0).astype(np.int8)
+    both = MultiLabelBags(data, np.stack([data.label, other], 1))
+    options = replace(ONE, length_scales=(0.5, 1.0), amplitudes=(1.0, 3.0), sample=10_000)
+    model = DirectGP(options, tolerance=1e-12)
+    together = fit(model, [both]).q
+    observed = model.observe(both)
+    f = feature_map(options, observed, np.random.default_rng(0))
+    for c, labels in enumerate((data.label, other)):
+        alone = bags(data.modalities, labels)
+
+        class Same(DirectGP):
+            def init(self, observed, rng):
+                return replace(super().init(observed, rng), features=f)
+
+        q = fit(Same(options, tolerance=1e-12), [alone]).q
+        assert q.kernel[0] == together.kernel[c]
+        assert_allclose(q.evidence[:, 0], together.evidence[:, c], atol=1e-6)
+    found = predict(model.posterior(together), both)
+    assert len(found) == 2
+    assert found[1].bag_probability.shape == (40,)
+
+
+def test_evidence_by_curvature_is_near_the_truth():
+    data, _ = simulate_gp(np.random.default_rng(3), 12, 2, n_features=2, offset=-0.5)
+    options = replace(ONE, n_inducing=3)
+    q = fit(DirectGP(options), [data]).q
+    w = sobol_normals(2**15, q.features.n_columns, 0)
+    block = Block.of(data, slice(0, 12), q.features)
+    none = negative_bags(q.features, 0, block, w)
+    with np.errstate(divide="ignore"):
+        each = np.where(data.label[:, None] == 1, np.log(-np.expm1(none)), none).sum(0)
+    exact = np.log(np.mean(np.exp(each - each.max()))) + each.max()
+    assert abs(q.evidence[0, 0] - exact) < 0.5

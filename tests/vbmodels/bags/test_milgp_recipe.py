@@ -1,0 +1,285 @@
+"""The recipe of the probit GP beyond its mode: words, the nearest Gaussian, the baseline."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from vbmodels.bags.batch import Instances, bags, split
+from vbmodels.bags.gp_baseline import RIDGE, fold_sums, regressions
+from vbmodels.bags.gp_data import FOLDS, MultiLabelBags, Observed, folds_of
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_features import feature_map, scores
+from vbmodels.bags.gp_gaussian import averages
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_likelihood import evaluate
+from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.gp_probit import CollapsedGP
+from vbmodels.bags.gp_simulate import simulate_gp
+from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
+from vbmodels.bags.published.gp_logistic import LogisticGP
+from vbmodels.core.cavi import fit
+from vbmodels.core.linalg import unpack
+
+ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
+
+
+def simulated(seed=0, n_bags=40):
+    return simulate_gp(np.random.default_rng(seed), n_bags, 6)[0]
+
+
+def text(seed=0, n_bags=60, size=8, words=12):
+    """Documents of two words of one of four topics; those of topic 0 make a bag positive."""
+    rng = np.random.default_rng(seed)
+    topic = rng.choice(4, n_bags * size, p=[0.08, 0.32, 0.3, 0.3])
+    rows = np.zeros((topic.size, words))
+    for i, t in enumerate(topic):
+        rows[i, 3 * t + rng.choice(3, 2, replace=False)] = rng.uniform(0.5, 1.5, 2)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    bag = np.repeat(np.arange(n_bags), size)
+    label = np.bincount(bag, weights=topic == 0) > 0
+    return bags([Instances.from_rows(bag, rows, n_bags)], label.astype(np.int8)), topic == 0
+
+
+def observed_of(data, options):
+    return Observed.of(data, 1000, 0, options.wants_products)
+
+
+# Words.
+
+
+def test_words_that_stand_together_share_their_weights():
+    data, _ = text()
+    rows = data.modalities[0].features.copy()
+    rows[:, 11] = 0.0  # a word that no row has keeps its own variance
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    data = bags([Instances(rows, data.modalities[0].offsets)], data.label)
+    options = KernelOptions()
+    f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
+    length = np.linalg.norm(rows, axis=0)
+    length[11] = 1.0
+    cosines = (rows.T @ rows) / np.outer(length, length)
+    np.fill_diagonal(cosines, 1.0)
+    x = np.vstack([np.eye(12), rows[:5]])
+    phi = f.base(x)[0][0] * f.weights[0]
+    assert_allclose(phi @ phi.T, 4.0 * x @ cosines @ x.T + 4.0, atol=1e-5)
+
+
+def test_words_do_not_depend_on_how_the_data_are_cut():
+    data, _ = text()
+    options = KernelOptions()
+    whole = observed_of(data, options)
+    parts = [observed_of(part, options) for part in split(data, 3)]
+    assert_allclose(sum(parts[1:], parts[0]).products.total, whole.products.total, rtol=1e-12)
+    other = observed_of(simulated(), options)
+    assert other.products.total.size == 0
+
+
+def test_a_prior_of_words_needs_words():
+    with pytest.raises(ValueError, match="rows of unit length"):
+        fit(DirectGP(replace(ONE, kernel="linear", linear_prior="correlated")), [simulated()])
+
+
+def test_independent_words_are_the_plain_linear_kernel():
+    data, _ = text()
+    options = KernelOptions(linear_prior="independent")
+    f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
+    rows = data.modalities[0].features[:7]
+    phi = f.base(rows)[0][0] * f.weights[0]
+    assert_allclose(phi @ phi.T, 4.0 * rows @ rows.T + 4.0)
+
+
+# The nearest Gaussian.
+
+
+def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags():
+    """At a very narrow q(w), by differences of the likelihood's gradient."""
+    data = simulated()
+    f = feature_map(ONE, observed_of(data, ONE), np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    mean, step = rng.standard_normal((2, 1, f.n_columns))
+    narrow = 1e7 * np.eye(f.n_columns)[None]
+    kernel = np.zeros(1, np.int64)
+    found = averages(f, kernel, mean, narrow, data, keep=False)
+
+    def gradient(w):
+        return evaluate(f, w[None], data, wanted="gradient", collapsed=True, keep=False).gradient
+
+    change = (gradient(mean - 1e-5 * step) - gradient(mean + 1e-5 * step))[0, 0] / 2e-5
+    assert_allclose(unpack(found.curvature)[0] @ step[0], change, rtol=1e-5, atol=1e-6)
+    assert_allclose(found.gradient, gradient(mean)[0], rtol=1e-6)
+
+
+def gaussian_fit(**options):
+    data, true = text()
+    model = DirectGP(**options)
+    return data, true, model, fit(model, split(data, 3))
+
+
+def test_the_nearest_gaussian_rises_above_the_collapsed_bound():
+    _, _, _, done = gaussian_fit()
+    assert done.q.wanted == "averages"
+    mode = fit(DirectGP(posterior_form="laplace"), split(text()[0], 3))
+    assert done.trace[-1] > mode.trace[-1] + 0.1
+    assert np.all(np.diff(done.trace[-5:]) >= 0)
+
+
+def test_the_nearest_gaussian_is_stationary_under_its_own_draws():
+    """E[log p] - KL falls along any change of mean or scale; 2^11 fresh draws, scipy's terms."""
+    data, _, model, done = gaussian_fit(rise=1e-9)
+    q = model.posterior(done.q)
+    f, offsets = q.features, data.modalities[0].offsets
+    phi = f.base(data.modalities[0].features)[0][0] * f.weights[0]
+    cov = np.linalg.inv(q.factor[0] @ q.factor[0].T)
+    z = stats.qmc.MultivariateNormalQMC(np.zeros(len(cov)), rng=np.random.default_rng(9))
+    z = z.random(2**11)
+
+    def bound(mean, cov):
+        w = mean + z @ np.linalg.cholesky(cov).T
+        none = np.add.reduceat(stats.norm.logsf(f.offset + phi @ w.T), offsets[:-1], axis=0)
+        with np.errstate(divide="ignore"):
+            each = np.where(data.label[:, None] == 1, np.log(-np.expm1(none)), none)
+        divergence = np.trace(cov) + mean @ mean - len(mean) - np.linalg.slogdet(cov)[1]
+        return each.sum(0).mean() - 0.5 * divergence
+
+    best = bound(q.mean[0], cov)
+    assert best < done.trace[-1] < best + 1.0  # its own draws flatter it
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        away = rng.standard_normal(len(cov))
+        assert bound(q.mean[0] + 0.4 * away / np.linalg.norm(away), cov) < best + 0.05
+    for factor in (0.8, 1.25):
+        assert bound(q.mean[0], factor * cov) < best
+
+
+@pytest.mark.slow
+def test_the_nearest_gaussian_is_near_long_chains():
+    data, true, model, done = gaussian_fit()
+    found = predict(model.posterior(done.q), data)[0]
+    chains = GibbsGP(KernelOptions(length_scales=(1.0,), amplitudes=(3.0,)), warmup=300, draws=700)
+    q = fit(chains, [data], max_iter=5000).q
+    exact = predict_from_draws(q, data)[0]
+    assert np.abs(found.probability - exact.probability).mean() < 0.02
+    assert np.abs(found.bag_probability - exact.bag_probability).mean() < 0.03
+    assert found.score[true].mean() > found.score[~true].mean() + 1.0
+
+
+# The baseline.
+
+
+def test_regressions_are_ridge_regressions_of_the_other_folds():
+    data = simulated()
+    other = (np.arange(40) % 3 == 0).astype(np.int8)
+    labels = np.stack([data.label, other], 1)
+    labels[3, 1] = -1
+    both = MultiLabelBags(data, labels)
+    options = replace(ONE, baseline_variance=4.0)
+    f = feature_map(options, observed_of(both, options), np.random.default_rng(0), folds=FOLDS)
+    found = regressions(f, fold_sums(f, both))
+    x, offsets = f.scaled(data.modalities[0].features), data.modalities[0].offsets
+    folds = folds_of(data.modalities[0].features, offsets)
+    bag = np.repeat(np.arange(40), np.diff(offsets))
+    known = bag != 3
+    plain = np.empty((len(x), 2))
+    for j in range(FOLDS):
+        rows = known & (folds != j)
+        for c in range(2):
+            y, penalty = labels[bag[rows], c].astype(float), np.sqrt(RIDGE) / f.divisor
+            z = np.hstack([x[rows], np.ones((rows.sum(), 1))])
+            ridge = np.hstack([penalty * np.eye(3), np.zeros((3, 1))])
+            beta = np.linalg.lstsq(np.vstack([z, ridge]), np.append(y, np.zeros(3)))[0]
+            own = folds == j
+            plain[own, c] = x[own] @ beta[:3] + beta[3]
+    plain = (plain - plain[known].mean(0)) / plain[known].std(0)
+    assert_allclose(scores(found, x, folds), np.clip(plain, -3, 3), atol=1e-5)
+
+
+def test_folds_follow_the_bag_wherever_it_stands():
+    rows = np.random.default_rng(0).standard_normal((12, 2))
+    offsets = np.array([0, 5, 5, 12])
+    whole = folds_of(rows, offsets)
+    assert len(set(whole[:5])) == len(set(whole[5:])) == 1
+    assert_array_equal(folds_of(rows[5:][::-1], np.array([0, 7])), whole[5:])
+    many = folds_of(np.arange(4000.0)[:, None], np.arange(4001))
+    assert stats.chisquare(np.bincount(many)).pvalue > 1e-3
+
+
+def test_classes_with_their_baselines_are_those_fitted_alone():
+    data = simulated(1)
+    labels = np.stack([data.label, (np.arange(40) % 4 == 0).astype(np.int8)], 1)
+    options = replace(ONE, baseline_variance=4.0, sample=10_000, amplitudes=(1.0, 3.0))
+    model = DirectGP(options, tolerance=1e-12)
+    together = fit(model, split_labels(data, labels, 3)).q
+    for c in range(2):
+
+        class Same(DirectGP):
+            def init(self, observed, rng):
+                q = super().init(observed, rng)
+                points = together.features.points
+                f = replace(q.features, points=points, factors=together.features.factors)
+                return replace(q, features=f)
+
+        alone = fit(Same(options, tolerance=1e-12), [bags(data.modalities, labels[:, c])]).q
+        one, many = DirectGP(options).posterior(alone), DirectGP(options).posterior(together)
+        size = one.mean.shape[1] - 2
+        assert_allclose(one.mean[0, :size], many.mean[c, :size], atol=1e-4)
+        assert_allclose(one.mean[0, size], many.mean[c, size + c], atol=1e-4)
+    one = predict(model.posterior(together), MultiLabelBags(data, labels))
+    assert len(one) == 2
+
+
+def split_labels(data, labels, parts):
+    at, out = 0, []
+    for part in split(data, parts):
+        out.append(MultiLabelBags(part, labels[at : at + part.n_bags]))
+        at += part.n_bags
+    return out
+
+
+def test_the_baseline_helps_where_the_instances_of_a_bag_are_alike():
+    rng = np.random.default_rng(3)
+    label = (np.arange(80) % 2).astype(np.int8)
+    rows = rng.standard_normal((400, 6)) + 0.8 * np.repeat(label, 5)[:, None]
+    data = bags([Instances.from_rows(np.repeat(np.arange(80), 5), rows, 80)], label)
+    model = DirectGP(replace(ONE, baseline_variance=4.0))
+    q = fit(model, [data]).q
+    weight = model.posterior(q).mean[0, -2]
+    assert weight > 0.2
+
+
+def test_the_kernel_is_chosen_without_the_baseline():
+    """As without it, class by class; then the fit is that of the chosen value alone."""
+    data = simulated(1)
+    steep = np.maximum.reduceat(data.modalities[0].features[:, 0], data.modalities[0].offsets[:-1])
+    labels = np.stack([steep > 1.2, np.arange(40) % 4 == 0], 1).astype(np.int8)
+    both = split_labels(data, labels, 2)
+    grid = replace(ONE, length_scales=(0.5, 3.0), amplitudes=(0.1, 30.0))
+    with_it = replace(grid, baseline_variance=4.0)
+    plain = fit(DirectGP(grid, tolerance=1e-12), both).q
+    done = fit(DirectGP(with_it, tolerance=1e-12), both)
+    q = DirectGP(with_it).posterior(done.q)
+    chosen = plain.kernel.tolist()
+    assert len(set(chosen)) == 2
+    lengths = q.features.lengths[q.features.which[q.kernel]]
+    assert_allclose(lengths, plain.features.lengths[plain.features.which[plain.kernel]])
+    for c in range(2):
+        value = replace(
+            with_it,
+            length_scales=(float(lengths[c]),),
+            amplitudes=(float(q.features.amplitude[q.kernel[c]]),),
+        )
+        alone = DirectGP(value, tolerance=1e-12)
+        found = alone.posterior(fit(alone, both).q)
+        assert_allclose(q.mean[c], found.mean[c], atol=1e-4)
+        assert_allclose(q.factor[c], found.factor[c], rtol=1e-3, atol=1e-3)
+        assert abs(found.mean[c, -3 + c]) > 1e-3
+
+
+@pytest.mark.parametrize("model", [CollapsedGP, GibbsGP, LogisticGP])
+def test_other_forms_refuse_the_baseline(model):
+    with pytest.raises(ValueError, match="'direct' only"):
+        fit(model(replace(ONE, baseline_variance=4.0)), [simulated()])
+    with pytest.raises(ValueError, match="variance of the baseline"):
+        replace(ONE, baseline_variance=-1.0)

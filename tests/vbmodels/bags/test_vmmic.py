@@ -1,0 +1,446 @@
+"""vMMIC beyond the contract: kernels, the collapsed likelihood, loops, predictions, refusals."""
+
+import dataclasses
+import itertools
+import warnings
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.special import log_ndtr
+
+from tests.contract import vmmic
+from vbmodels.bags import mode
+from vbmodels.bags.batch import Instances, bags, split
+from vbmodels.bags.choice import ChosenVMMIC
+from vbmodels.bags.collapsed import CollapsedVMMIC
+from vbmodels.bags.layout import Observed, Scaling
+from vbmodels.bags.likelihood import Likelihood
+from vbmodels.bags.mode import FewBags, ModeSearch
+from vbmodels.bags.posterior import predict
+from vbmodels.bags.priors import Priors
+from vbmodels.bags.published.fused import Piece
+from vbmodels.bags.published.gibbs import GibbsVMMIC
+from vbmodels.bags.published.local import Globals, Tails
+from vbmodels.bags.published.printed import PrintedVMMIC
+from vbmodels.bags.published.rows import Rows
+from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.cavi import Cursor, InProcess, UntilConverged, fit, start
+from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.special import inverse_mills
+from vbmodels.core.state import from_bytes, leaves, same_bits, to_bytes
+
+
+def three_kinds(seed=0, n=60):
+    """Three modalities of different widths, two features of the bags' own, some bags empty."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for width in (3, 1, 2):
+        bag = np.repeat(np.arange(n), rng.integers(0, 4, n))
+        parts.append(Instances.from_rows(bag, 2.0 + 5.0 * rng.normal(size=(bag.size, width)), n))
+    label = rng.integers(-1, 2, n)
+    return bags(parts, label, rng.normal(size=(n, 2)))
+
+
+@pytest.fixture(scope="module")
+def setting():
+    data = three_kinds()
+    scaling = Observed.of(data).scaling(standardise=True)
+    t = 0.7 * np.random.default_rng(1).normal(size=scaling.layout.dim)
+    return data.labelled(), scaling, t
+
+
+def test_scaling_is_over_labelled_bags_and_leaves_constants_alone():
+    data = three_kinds()
+    features = data.modalities[1].features
+    features[:] = 7.0
+    scaling = Observed.of(data).scaling(standardise=True)
+    known = data.labelled().modalities[0].features
+    assert_allclose(scaling.means[0], known.mean(0))
+    assert_allclose(scaling.scales[0], known.std(0))
+    assert scaling.scales[1].tolist() == [1.0]
+    assert_allclose(features @ np.diag(1 / scaling.scales[1]) - scaling.means[1], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e6 / 3, 123456789.123, 1.7e9])
+@pytest.mark.parametrize("standardise", [True, False])
+def test_products_of_scaled_features_are_exact_beside_a_large_constant(value, standardise):
+    data = three_kinds(n=60)
+    rows = data.modalities[0].features
+    rows[:, 0] = value
+    parts = split(data, 3)
+    observed = sum((Observed.of(p) for p in parts[1:]), Observed.of(parts[0]))
+    scaling = observed.scaling(standardise)
+    known = data.labelled().modalities[0].features
+    scaled = np.column_stack([np.ones(len(known)), (known - scaling.means[0]) / scaling.scales[0]])
+    (gram, *_) = observed.grams(scaling)
+    assert_allclose(gram, scaled.T @ scaled, rtol=1e-9, atol=1e-6)
+    if standardise:
+        assert abs(gram[1, 1]) < 1e-9
+        assert scaling.scales[0][0] == 1.0
+        assert np.linalg.eigvalsh(gram).min() > -1e-6
+        for model in (GibbsVMMIC(chains=2, burn_in=2, kept=4), MeanFieldVMMIC()):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit(model, [data], max_iter=12)
+
+
+def test_compiled_likelihood_is_the_numpy_form(setting):
+    data, scaling, t = setting
+    plain, fast = (Likelihood(scaling, flag).evaluate(t, data) for flag in (False, True))
+    assert_allclose(fast.value, plain.value, rtol=1e-13)
+    assert_allclose(fast.gradient, plain.gradient, rtol=1e-11, atol=1e-12)
+    assert_allclose(fast.information, plain.information, rtol=1e-11, atol=1e-12)
+
+
+def test_single_precision_features_give_nearly_the_same(setting):
+    data, scaling, t = setting
+    halves = [Instances(m.features.astype(np.float32), m.offsets) for m in data.modalities]
+    single = bags(halves, data.label, data.bag_features)
+    plain, rough = (Likelihood(scaling).evaluate(t, x) for x in (data, single))
+    assert_allclose(rough.gradient, plain.gradient, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6])
+def test_sums_over_single_precision_features_are_double(setting, far):
+    """A constant column and one far from zero, whose share the folded intercept takes off."""
+    halves = []
+    for m in setting[0].modalities:
+        columns = [m.features, np.full(len(m.features), far), far + m.features[:, 0]]
+        halves.append(Instances(np.column_stack(columns).astype(np.float32), m.offsets))
+    single = bags(halves, setting[0].label, setting[0].bag_features)
+    scaling = Observed.of(single).scaling(standardise=True)
+    t = 0.3 * np.random.default_rng(1).standard_normal(scaling.layout.dim)
+    plain, fast = (Likelihood(scaling, flag) for flag in (False, True))
+    assert_allclose(fast.predictor(t, single), plain.predictor(t, single), atol=1e-14 * far)
+    plain, fast = plain.evaluate(t, single), fast.evaluate(t, single)
+    assert_allclose(fast.gradient, plain.gradient, atol=1e-12 * far)
+    assert_allclose(fast.information, plain.information, atol=1e-12 * far)
+
+
+def test_gradient_is_that_of_the_value(setting):
+    data, scaling, t = setting
+    model = Likelihood(scaling)
+    slope = model.evaluate(t, data).gradient
+    for i, d in enumerate(np.eye(t.size)):
+        near = [model.value(t + h * d, data) for h in (-1e-5, 1e-5)]
+        assert_allclose((near[1] - near[0]) / 2e-5, slope[i], rtol=1e-6, atol=1e-6)
+
+
+def test_information_is_the_expected_square_of_the_score(setting):
+    """With labels drawn from the model E[g g'] over labels is H: sum over both labels, a bag."""
+    data, scaling, t = setting
+    likelihood = Likelihood(scaling)
+    total = np.zeros((t.size, t.size))
+    for i in range(data.n_bags):
+        one = data.take(np.array([i]))
+        for label in (0, 1):
+            e = likelihood.evaluate(t, bags(one.modalities, [label], one.bag_features))
+            total += np.exp(e.value) * np.outer(e.gradient, e.gradient)
+    assert_allclose(likelihood.evaluate(t, data).information, total, rtol=1e-9, atol=1e-12)
+
+
+def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
+    rng = np.random.default_rng(0)
+    data = vmmic.simulate(3, 30, (4,))
+    scaling = Observed.of(data).scaling(standardise=True)
+    off = []
+    for _ in range(20):
+        t = rng.normal(size=4)
+        exact = np.concatenate(vmmic.bag_log_likelihoods(t[None], [data]))
+        z = Likelihood(scaling).predictor(t, data)
+        off.append(np.abs(stats.norm.cdf(data.sign * z) - np.exp(exact)))
+    assert np.mean(off) < 0.012
+    assert np.max(off) < 0.1
+    sure = np.array([0.3, 1.1, 40.0, 0.0])
+    (score,), (bag,), _ = vmmic.whole([data])
+    expected = 0.3 + np.bincount(bag, 1.1 * score[:, 0], minlength=data.n_bags)
+    assert_allclose(Likelihood(scaling).predictor(sure, data), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("model", [MeanFieldVMMIC(start="zero"), PrintedVMMIC(), GibbsVMMIC()])
+def test_compiled_sweep_is_the_numpy_form(model, setting):
+    data = setting[0]
+    other = type(model)(**{**vars(model), "use_compiled": False})
+    ends = []
+    for each in (model, other):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewBags)
+            reduce = InProcess(each, split(data, 2))
+            q = each.init(reduce.observe(), np.random.default_rng(0))
+        cursor = start(each, q, reduce)
+        for number in range(1, 4):
+            q = each.global_step(q, cursor.stats)
+            stats_ = reduce(q, number=number, warm=number - 1)
+            cursor = Cursor(q, stats_, number, each.elbo(q, stats_))
+        ends.append(cursor)
+    for (name, one), (_, two) in zip(*map(leaves, ends), strict=True):
+        if one is not None:
+            assert_allclose(two, one, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("model", [MeanFieldVMMIC(start="zero"), PrintedVMMIC()])
+def test_sums_of_the_pass_are_those_of_its_factors(model, setting):
+    """A local state that has lost its sums (another's, say) gives the same ones again."""
+    data = setting[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewBags)
+        q = model.init(model.observe(data), np.random.default_rng(0))
+    local = model.local_step(q, data, model.local_step(q, data, None))
+    known = model.suff_stats(q, data, local)
+    again = model.suff_stats(q, data, dataclasses.replace(local, sums=None))
+    assert local.sums is known
+    for (name, one), (_, two) in zip(leaves(known), leaves(again), strict=True):
+        assert_allclose(two, one, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_far_tails_stay_finite_and_agree():
+    rng = np.random.default_rng(2)
+    data = vmmic.simulate(1, 20, (3, 2))
+    parts = [
+        Instances(400.0 * rng.normal(size=m.features.shape), m.offsets) for m in data.modalities
+    ]
+    wide = bags(parts, data.label)
+    bounds = []
+    for flag in (False, True):
+        model = MeanFieldVMMIC(standardise=False, start="zero", start_sd=1.0, use_compiled=flag)
+        reduce = InProcess(model, [wide])
+        q = model.init(reduce.observe(), np.random.default_rng(0))
+        bounds.append(start(model, q, reduce).elbo)
+        assert np.isfinite(bounds[-1])
+    assert_allclose(bounds[0], bounds[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CollapsedVMMIC(both_starts_below=5.0, tolerance=0.0),
+        MeanFieldVMMIC(),
+        PrintedVMMIC(tolerance=0.0),
+        GibbsVMMIC(chains=2, burn_in=2, kept=50),
+    ],
+    ids=["collapsed", "mean_field", "as_printed", "gibbs"],
+)
+def test_own_loop_resumes_to_the_bit(model):
+    data = split(simulate(np.random.default_rng(0), 80)[0], 3)
+    reduce = InProcess(model, data)
+    q = model.init(reduce.observe(), np.random.default_rng(3))
+    saved = []
+    for step in itertools.islice(model.steps(reduce, start(model, q, reduce)), 5):
+        locals_ = reduce.local_states(step.cursor.number)
+        saved.append((step, [None if x is None else to_bytes(x) for x in locals_]))
+    first, states = saved[1]
+    again = InProcess(model, data)
+    cursor = from_bytes(to_bytes(first.cursor), Cursor)
+    again.restore(cursor.number, [None if x is None else from_bytes(x, object) for x in states])
+    for expected, step in zip(saved[1:], model.steps(again, cursor), strict=False):
+        assert same_bits(expected[0].cursor, step.cursor)
+        assert expected[0].converged == step.converged
+
+
+def test_mode_is_a_stationary_point(monkeypatch):
+    monkeypatch.setattr(mode, "MOST_TRIALS", 400)
+    data, _ = simulate(np.random.default_rng(0), 1000)
+    model = CollapsedVMMIC(priors=Priors(learn=False, slope_variance=0.1), both_starts_below=0.0)
+    reduce = InProcess(model, [data])
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    found = q
+    while isinstance(q, ModeSearch):
+        found = q
+        q = model.global_step(q, reduce(q, number=0, warm=None))
+    t = q.components[0].mean
+    here = model.likelihood(found).evaluate(t, data)
+    prior = model.priors.precision(found.scaling.layout)
+    slope = here.gradient - prior * t
+    step = np.linalg.solve(here.information + np.diag(prior), slope)
+
+    def value(x):
+        return model.likelihood(found).value(x, data) - 0.5 * x @ (prior * x)
+
+    gains = [value(t + h * step) - value(t) for h in (0.05, 0.1, 0.2, 0.5, 1.0)]
+    assert max(gains) < 0.1
+    assert value(t) > value(0.0 * t) + 100.0
+
+
+def wide(seed):
+    return split(vmmic.simulate(seed, 60, (3,), width=12), 2)
+
+
+def same_value(model, q, batches):
+    """Return the objective at ``q``, evaluated anew."""
+    reduce = InProcess(model, batches)
+    return model.elbo(q, reduce(q, number=0, warm=None))
+
+
+@pytest.mark.parametrize("model", [CollapsedVMMIC(), ChosenVMMIC(lengths=(0.5, 2.0))])
+def test_what_a_fit_leaves_is_the_best_average_that_it_judged(model):
+    fell = 0
+    for seed in (1, 2):
+        batches = wide(seed)
+        reduce = InProcess(model, batches)
+        q = model.init(reduce.observe(), np.random.default_rng(0))
+        steps = UntilConverged(model.steps(reduce, start(model, q, reduce)), 1e-8, 1000)
+        judged = []
+        for step in steps:
+            judged.append(step.cursor.elbo)
+            # Wherever the fit stops, at max_iter too.
+            assert step.elbo == max(judged)
+            assert same_value(model, step.q, batches) == step.elbo
+        assert steps.converged
+        fell += judged[-1] < max(judged) - 1e-3
+    assert fell, "no fit went downhill: the test would prove nothing"
+
+
+@pytest.mark.slow
+def test_elephants_best_average_is_left(shared_data):
+    """The last average may lie twelve nats below the best, at sweep 144; it was published."""
+    table = pq.read_table(shared_data / "bags" / "elephant.parquet")
+    names, bag = np.unique(table["bag_id"].to_pylist(), return_inverse=True)
+    label = np.zeros(len(names), np.int8)
+    label[bag] = table["label"].to_numpy()
+    rows = np.stack(table["features"].to_numpy())
+    data = [bags([Instances.from_rows(bag, rows, len(names))], label)]
+    with pytest.warns(FewBags):
+        done = fit(CollapsedVMMIC(), data)
+    assert done.trace[-1] == max(done.trace) == same_value(CollapsedVMMIC(), done.q, data)
+
+
+def test_objective_is_its_definition_by_many_draws():
+    data, _ = simulate(np.random.default_rng(4), 150)
+    model = CollapsedVMMIC(priors=Priors(learn=False), both_starts_below=0.0)
+    done = fit(model, [data], max_iter=3000)
+    (q,) = model.posterior(done.q).components
+    rng = np.random.default_rng(0)
+    t = rng.multivariate_normal(q.mean, q.covariance, 2000)
+    layout = done.q.scaling.layout
+    sd = 1.0 / np.sqrt(model.priors.precision(layout))
+    likelihood = model.likelihood(done.q)
+    weights = np.array([likelihood.value(x, data) for x in t])
+    weights += stats.norm.logpdf(t, 0.0, sd).sum(1)
+    weights -= stats.multivariate_normal.logpdf(t, q.mean, q.covariance)
+    assert abs(done.trace[-1] - weights.mean()) < 4 * weights.std() / np.sqrt(2000) + 0.3
+
+
+def test_gibbs_has_the_moments_of_the_posterior():
+    data = [vmmic.simulate(0, 6, (2,))]
+    points, weights = vmmic.quadrature(4, 16)
+    weight = np.exp(weights + vmmic.log_likelihood(points, data) - vmmic.log_evidence(data))
+    mean = weight @ points
+    sd = np.sqrt(weight @ points**2 - mean**2)
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, burn_in=100, kept=2500)
+    found = diagnose(fit(model, data, max_iter=10_000).q.kept)
+    assert found.r_hat.max() < 1.04
+    assert np.all(np.abs(found.mean - mean) < 4.5 * found.mcse)
+    assert_allclose(found.sd, sd, rtol=0.08)
+
+
+def test_printed_update_freezes_the_indicators():
+    """The log odds of B.1.10 add up over iterations: nearly every p ends within 1e-6 of 0 or 1."""
+    data, _ = simulate(np.random.default_rng(0), 200)
+    frozen = {}
+    for model in (PrintedVMMIC(start="mode", tolerance=0.0), MeanFieldVMMIC()):
+        reduce = InProcess(model, [data])
+        q = model.init(reduce.observe(), np.random.default_rng(0))
+        *_, last = itertools.islice(model.steps(reduce, start(model, q, reduce)), 100)
+        p = np.concatenate(reduce.local_states(last.cursor.number)[0].primary)
+        frozen[type(model)] = np.mean(np.minimum(p, 1.0 - p) < 1e-6)
+    assert frozen[PrintedVMMIC] > 0.97
+    assert frozen[MeanFieldVMMIC] < 0.6
+
+
+def test_bags_without_label_change_nothing_and_are_scored():
+    data, _ = simulate(np.random.default_rng(0), 120)
+    label = data.label.copy()
+    label[::3] = -1
+    some = bags(data.modalities, label, data.bag_features)
+    model = CollapsedVMMIC(both_starts_below=0.0)
+    q = fit(model, [some]).q
+    assert same_bits(q, fit(model, [some.labelled()]).q)
+    posterior = model.posterior(q)
+    found = predict(posterior.draws(), posterior.scaling, some)
+    assert found.bag.shape == (120,)
+    assert np.all((found.bag > 0) & (found.bag < 1))
+
+
+def test_an_empty_bag_is_scored_by_the_intercept():
+    data, _ = simulate(np.random.default_rng(0), 150)
+    model = CollapsedVMMIC(both_starts_below=0.0)
+    posterior = model.posterior(fit(model, [data]).q)
+    empty = [Instances(m.features[:0], np.zeros(2, np.int64)) for m in data.modalities]
+    draws = posterior.draws()
+    found = predict(draws, posterior.scaling, bags(empty, [-1]))
+    assert_allclose(found.bag, stats.norm.cdf(draws[:, 0]).mean())
+    assert [p.size for p in found.instances] == [0, 0]
+
+
+def test_features_of_bags_are_weighed():
+    data, truth = simulate(np.random.default_rng(5), 600)
+    rng = np.random.default_rng(6)
+    own = rng.normal(3.0, 2.0, (600, 1))
+    label = rng.random(600) < stats.norm.cdf(truth.score + 3.0 * (own[:, 0] - 3.0) / 2.0)
+    posterior = CollapsedVMMIC().posterior(
+        fit(CollapsedVMMIC(), [bags(data.modalities, label, own)]).q
+    )
+    mean, sd = posterior.moments()
+    slope = posterior.scaling.layout.own_slopes
+    assert mean[slope][0] > 5 * sd[slope][0]
+
+
+def test_a_million_instances_in_one_bag():
+    rng = np.random.default_rng(0)
+    data, _ = simulate(rng, 100)
+    many = rng.normal(size=(1_000_000, 16)).astype(np.float32)
+    first = data.modalities[0]
+    features = np.concatenate([first.features.astype(np.float32), many])
+    offsets = np.append(first.offsets, first.offsets[-1] + 1_000_000)
+    second = data.modalities[1]
+    more = Instances(
+        second.features.astype(np.float32), np.append(second.offsets, second.offsets[-1])
+    )
+    large = bags([Instances(features, offsets), more], np.append(data.label, 1))
+    scaling = Observed.of(large).scaling(standardise=True)
+    t = 0.1 * rng.normal(size=scaling.layout.dim)
+    found = Likelihood(scaling).evaluate(t, large)
+    assert np.isfinite(found.value)
+    assert np.isfinite(found.information).all()
+
+
+@pytest.mark.parametrize(
+    "model", [CollapsedVMMIC(), MeanFieldVMMIC(), PrintedVMMIC(), GibbsVMMIC()]
+)
+def test_bags_of_one_class_are_refused(model):
+    data, _ = simulate(np.random.default_rng(0), 40)
+    same = bags(data.modalities, np.ones(40, np.int8))
+    with pytest.raises(ValueError, match="positive and negative bags, got 40 positive of 40"):
+        fit(model, [same])
+
+
+def test_features_as_many_as_bags_are_warned_of():
+    data, _ = simulate(np.random.default_rng(0), 40)
+    with pytest.warns(FewBags, match="40 bags with a label for 32 features"):
+        fit(CollapsedVMMIC(tolerance=1e3), [data])
+
+
+def test_mean_field_refuses_priors_that_learn():
+    with pytest.raises(ValueError, match="learn=False"):
+        MeanFieldVMMIC(priors=Priors())
+    with pytest.raises(ValueError, match="slope_variance > 0"):
+        Priors(slope_variance=0.0)
+
+
+def test_compiled_tails_are_scipys():
+    x = np.concatenate([np.linspace(-60.0, 60.0, 4001), [0.0, 1e-300, 300.0]])
+    plain = Tails.of(x)
+    scaling = Scaling((np.zeros(1),), (np.ones(1),), np.empty(0), np.empty(0))
+    at = Globals(np.zeros(2), np.eye(2), (np.array([0.0, 1.0]),))
+    data = bags([Instances(x[:, None], np.array([0, x.size]))], [1])
+    rows = Rows.of(data, scaling, True)
+    fast = Piece(rows.kernels, rows, at, 0, 0, 1)
+    for name in ("log_down", "up", "down"):
+        assert_allclose(getattr(fast, name), getattr(plain, name), rtol=3e-14, atol=1e-300)
+    assert_allclose(fast.odds, plain.log_up - plain.log_down, rtol=3e-14, atol=1e-13)
+    assert_allclose(plain.log_up, log_ndtr(x), rtol=1e-12, atol=1e-300)
+    assert_allclose(plain.up, inverse_mills(x), rtol=1e-11, atol=1e-300)

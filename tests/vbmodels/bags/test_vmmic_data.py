@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from vbmodels.bags.batch import Bags, Instances, bags, concatenate, split
+from vbmodels.bags.simulate import simulate
+from vbmodels.core.state import from_bytes, same_bits, to_bytes
+
+
+def small() -> Bags:
+    rng = np.random.default_rng(0)
+    first = Instances.from_rows(np.array([2, 0, 0, 3, 2]), rng.normal(size=(5, 3)), 4)
+    second = Instances.from_rows(np.array([1, 3]), rng.normal(size=(2, 2)), 4)
+    return bags([first, second], [1, 0, -1, 1], rng.normal(size=(4, 1)))
+
+
+def test_rows_are_grouped_by_bag_in_their_order():
+    rows = np.arange(10.0).reshape(5, 2)
+    made = Instances.from_rows(np.array([2, 0, 0, 3, 2]), rows, 4)
+    assert made.offsets.tolist() == [0, 2, 2, 4, 5]
+    assert made.features[:, 0].tolist() == [2.0, 4.0, 0.0, 8.0, 6.0]
+    assert made.bag.tolist() == [0, 0, 2, 2, 3]
+
+
+def test_taking_bags_takes_their_instances_labels_and_own_features():
+    data = small()
+    taken = data.take(np.array([3, 0]))
+    assert taken.label.tolist() == [1, 1]
+    np.testing.assert_array_equal(taken.bag_features, data.bag_features[[3, 0]])
+    np.testing.assert_array_equal(
+        taken.modalities[0].features, data.modalities[0].features[[4, 0, 1]]
+    )
+    assert taken.modalities[1].offsets.tolist() == [0, 1, 1]
+
+
+def test_bags_without_label_are_left_out_of_the_labelled():
+    assert small().labelled().label.tolist() == [1, 0, 1]
+    everything = small().labelled()
+    assert everything.labelled() is everything
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 9])
+def test_partitions_put_together_are_the_whole(n):
+    data = small()
+    parts = split(data, n)
+    assert len(parts) == min(n, 4)
+    assert all(part.n_bags > 0 for part in parts)
+    assert [part.partition for part in parts] == list(range(len(parts)))
+    assert same_bits(concatenate(parts), data)
+
+
+def test_bags_survive_being_stored():
+    assert same_bits(from_bytes(to_bytes(small()), Bags), small())
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [([1, 0, 2, 1], "0, 1 or -1"), ([1, 0, 1], "expected 3 bags")],
+)
+def test_wrong_labels_are_refused(label, message):
+    data = small()
+    with pytest.raises(ValueError, match=message):
+        bags(data.modalities, label)
+
+
+def test_wrong_offsets_are_refused():
+    with pytest.raises(ValueError, match="rise from 0 to 3"):
+        Instances(np.zeros((3, 1)), np.array([0, 2]))
+
+
+@pytest.mark.parametrize("share", [(0.35, 0.35), (0.35, 0.1), (0.35, 0.85)])
+def test_simulation_has_the_stated_shares(share):
+    data, truth = simulate(np.random.default_rng(1), n_bags=4000, primary=share)
+    for delta, expected in zip(truth.primary, share, strict=True):
+        error = np.sqrt(expected * (1 - expected) / delta.size)
+        assert abs(delta.mean() - expected) < 4 * error
+    assert data.n_instances == 4000 * 20
+    sizes = [len(m.features) for m in data.modalities]
+    assert abs(sizes[0] / sizes[1] - 4) < 0.15
+
+
+def test_simulation_is_balanced_and_repeatable():
+    data, _ = simulate(np.random.default_rng(1), n_bags=4000)
+    again, _ = simulate(np.random.default_rng(1), n_bags=4000)
+    assert 0.47 < data.label.mean() < 0.53
+    assert same_bits(data, again)

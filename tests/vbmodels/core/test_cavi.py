@@ -1,0 +1,329 @@
+"""The loop: the tree, convergence, acceleration, resume, and what stops a fit."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from tests.contract.case_toy import batches
+from tests.contract.toy import Toy
+from vbmodels.core.cavi import (
+    Cursor,
+    Fit,
+    InProcess,
+    NonFiniteBound,
+    NotConverged,
+    SquaremCursor,
+    Step,
+    UntilConverged,
+    cavi,
+    fit,
+    loop_of,
+    remaining_rise,
+    squarem,
+    start,
+    tree_sum,
+)
+from vbmodels.core.state import State, Stats, from_bytes, same_bits, to_bytes
+
+
+@dataclass(frozen=True)
+class Text(Stats):
+    """A sum that shows its own order."""
+
+    terms: str
+
+    def __add__(self, other):
+        return Text(f"({self.terms}+{other.terms})")
+
+
+def letters(n, first=0):
+    return [Text(chr(ord("a") + first + i)) for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("n", "tree"),
+    [
+        (1, "a"),
+        (2, "(a+b)"),
+        (3, "((a+b)+c)"),
+        (5, "(((a+b)+(c+d))+e)"),
+        (7, "(((a+b)+(c+d))+((e+f)+g))"),
+    ],
+)
+def test_tree_is_the_stated_one(n, tree):
+    assert tree_sum(letters(n)).terms == tree
+
+
+@pytest.mark.parametrize("n", range(1, 34))
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_tree_of_complete_subtrees_is_the_same_tree(n, size):
+    parts = letters(n)
+    blocks = [tree_sum(parts[i : i + size]) for i in range(0, n, size)]
+    assert tree_sum(blocks).terms == tree_sum(parts).terms
+
+
+def test_tree_takes_parts_as_they_come_and_refuses_none():
+    assert tree_sum(x for x in letters(3)).terms == "((a+b)+c)"
+    with pytest.raises(ValueError, match="at least one partition"):
+        tree_sum([])
+
+
+def test_local_states_of_other_evaluations_are_gone():
+    reduce = InProcess(Toy(), batches(0, 2))
+    q = Toy().init(reduce.observe(), np.random.default_rng(0))
+    list(itertools.islice(cavi(Toy(), reduce, start(Toy(), q, reduce)), 4))
+    assert len(reduce.local_states(3)) == 2
+    with pytest.raises(LookupError, match=r"evaluation 0 are gone; kept: \[2, 3\]"):
+        reduce.local_states(0)
+    with pytest.raises(ValueError, match="expected 2 local states, one a partition, got 1"):
+        reduce.restore(3, reduce.local_states(3)[:1])
+
+
+@pytest.mark.parametrize("loop", [cavi, squarem])
+def test_fit_converges_to_one_optimum_whatever_the_loop(loop):
+    done = fit(Toy(), batches(0, 3), loop=loop, tol=1e-12)
+    best = fit(Toy(), batches(0, 1), seed=5, loop=cavi, tol=1e-14, max_iter=5000)
+    assert done.converged
+    assert done.trace[-1] == pytest.approx(best.trace[-1], rel=1e-10)
+    assert done.q.mean == pytest.approx(best.q.mean, abs=1e-4)
+
+
+def test_threads_change_no_bit():
+    one, four = (fit(Toy(), batches(0, 7), threads=t) for t in (1, 4))
+    assert same_bits(one.q, four.q)
+    assert one.trace == four.trace
+
+
+def test_a_fit_that_does_not_converge_says_so():
+    with pytest.warns(NotConverged, match="had not converged after 3 evaluations"):
+        done = fit(Toy(), batches(0, 2), loop=cavi, max_iter=3, tol=1e-15)
+    assert not done.converged
+    assert done.iterations == len(done.trace) == 3
+
+
+# Convergence.
+
+
+def at(elbo, number=0, converged=None):
+    cursor = Cursor(q=State(), stats=Stats(), number=number, elbo=elbo)
+    return Step(number, State(), elbo, cursor, converged)
+
+
+def follow(values, tol=1e-6, max_iter=1000, trace=(), first=0):
+    steps = UntilConverged(
+        iter([at(v, first + i) for i, v in enumerate(values)]), tol, max_iter, trace
+    )
+    return list(steps), steps
+
+
+def test_a_slow_creep_is_not_convergence():
+    """Rises of 1e-7 that shrink by a thousandth still add up to 1e-4."""
+    values = np.cumsum(1e-7 * 0.999 ** np.arange(400))
+    assert not follow(values, tol=1e-6)[1].converged
+    assert follow(values, tol=1e-3)[1].converged
+
+
+@pytest.mark.parametrize("rate", [0.9, 0.97, 0.99])
+def test_small_rises_between_leaps_are_not_convergence(rate):
+    """As SQUAREM makes them: a plain step of 1e-10 before each leap, 1e-4 to come in all."""
+    leaps = 1e-4 * (1 - rate) * rate ** np.arange(2000)
+    values = np.cumsum(np.stack([np.full(2000, 1e-10 * rate ** np.arange(2000)), leaps]).T.ravel())
+    taken, steps = follow(values, tol=1e-6, max_iter=5000)
+    assert steps.converged
+    assert values[-1] - taken[-1].elbo < 4e-6
+    assert len(taken) < 4000
+
+
+def test_one_small_rise_is_not_convergence():
+    assert not follow([-10.0, -5.0, -3.0, -3.0, -2.0, -1.0])[1].converged
+
+
+def test_a_falling_bound_is_not_convergence():
+    assert not follow([-1.0, -2.0, -4.0, -8.0, -16.0])[1].converged
+
+
+def test_remaining_rise_of_a_geometric_series_is_exact():
+    trace = [1 - 0.7**k for k in range(6)]
+    assert remaining_rise(trace) == pytest.approx(1 - trace[-2])
+
+
+def test_the_tolerance_is_relative_to_the_bound_but_never_below_that_of_one():
+    """The least tolerance that the same rises meet, near 0, near -0.5 and near -1000."""
+
+    def least(level):
+        grid = np.geomspace(1e-13, 1e-3, 1001)
+        values = level + 1e-4 * np.cumsum(0.5 ** np.arange(8))
+        return next(tol for tol in grid if follow(values, tol=tol)[1].converged)
+
+    assert least(-0.5) == pytest.approx(least(0.0), rel=0.05)
+    assert least(-1000.0) == pytest.approx(least(0.0) / 1000.0, rel=0.05)
+
+
+def test_a_loop_that_judges_by_itself_decides():
+    steps = UntilConverged(iter([at(0.0, 0, False), at(1.0, 1, True), at(2.0, 2)]), 1e-6, 100)
+    assert [step.elbo for step in steps] == [0.0, 1.0]
+    assert steps.converged
+
+
+@pytest.mark.parametrize("stop", range(1, 60))
+def test_resumed_convergence_is_decided_alike(stop):
+    """Wherever a run is cut, it stops at the same step with the same verdict."""
+    values = [-(0.6**k) for k in range(200)]
+    whole, steps = follow(values)
+    assert steps.converged
+    assert 4 < len(whole) < 60
+    cut = min(stop, len(whole))
+    rest, again = follow(values[cut - 1 :], trace=values[:cut], first=cut - 1)
+    assert again.converged
+    assert again.trace == steps.trace
+    assert len(rest) == len(whole) - cut
+
+
+def test_resumed_at_max_iter_does_nothing_more():
+    values = [-(0.9**k) for k in range(50)]
+    rest, again = follow(values[9:], max_iter=10, trace=values[:10], first=9)
+    assert rest == []
+    assert not again.converged
+    more, _ = follow(values[9:], max_iter=12, trace=values[:10], first=9)
+    assert [step.iteration for step in more] == [10, 11]
+
+
+def test_a_trace_of_another_fit_is_refused():
+    with pytest.raises(ValueError, match="not of the same fit"):
+        follow([-5.0, -4.0], trace=[-9.0, -8.0])
+
+
+# What is not finite.
+
+
+@pytest.mark.parametrize("loop", [cavi, squarem])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_bound_that_is_not_finite_stops_the_fit(loop, value):
+    class Broken(Toy):
+        def elbo(self, q, stats):
+            return super().elbo(q, stats) if q.weight == self.k0 else value
+
+    with pytest.raises(NonFiniteBound, match=f"the bound became {value} at evaluation 1; look"):
+        fit(Broken(), batches(0, 2), loop=loop)
+
+
+def test_what_is_not_finite_is_named():
+    data = batches(0, 2)
+    data[1].y[3, 1] = np.nan
+    with pytest.raises(NonFiniteBound, match=r"at evaluation 0 \(.* is in q\.mean\)"):
+        fit(Toy(), data)
+
+
+# Acceleration.
+
+
+class Picky(Toy):
+    """Every extrapolated point is worse than it looks: the guard must refuse it."""
+
+    def from_vector(self, q, vector):
+        return replace(super().from_vector(q, vector), mean=1e3)
+
+
+def steps_of(model, loop, count, parts=2):
+    reduce = InProcess(model, batches(0, parts))
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    return list(itertools.islice(loop(model, reduce, start(model, q, reduce)), count))
+
+
+def test_refused_trials_leave_plain_coordinate_ascent():
+    plain, guarded = steps_of(Toy(), cavi, 12), steps_of(Picky(), squarem, 12)
+    numbers = [step.iteration for step in guarded]
+    assert numbers != list(range(12)), "no trial was made: the test would prove nothing"
+    for a, b in zip(plain, guarded, strict=True):
+        assert b.elbo == pytest.approx(a.elbo, rel=1e-9)
+    assert {step.cursor.stride for step in guarded} >= {1.0, 4.0}
+
+
+def test_a_trial_that_is_not_finite_is_refused():
+    class Wild(Toy):
+        def to_vector(self, q):
+            return super().to_vector(q) * np.array([1.0, 1.0, 1.0, np.inf])
+
+    with np.errstate(invalid="ignore"):
+        wild = steps_of(Wild(), squarem, 8)
+    assert [s.elbo for s in wild] == [s.elbo for s in steps_of(Toy(), cavi, 8)]
+
+
+def test_squarem_needs_fewer_evaluations():
+    """A slow case: few, noisy observations a group, so z and (mu, tau) follow each other."""
+    model = Toy(c0=2.0, d0=60.0)
+    counts = {
+        loop.__name__: fit(model, batches(0, 2), loop=loop, tol=1e-10, max_iter=5000).iterations
+        for loop in (cavi, squarem)
+    }
+    assert counts["squarem"] < 0.7 * counts["cavi"], counts
+
+
+def test_squarem_goes_on_from_the_middle_of_a_cycle():
+    done = steps_of(Toy(), squarem, 9)
+    middles = [s for s in done if s.cursor.before is not None]
+    assert middles
+    assert len(middles) < len(done)
+    for step in middles:
+        back = from_bytes(to_bytes(step.cursor), SquaremCursor)
+        assert same_bits(back, step.cursor)
+        assert same_bits(back.before, step.cursor.before)
+
+
+def test_squarem_goes_on_from_plain_coordinate_ascent():
+    model = Toy()
+    reduce = InProcess(model, batches(0, 2))
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    step = list(itertools.islice(cavi(model, reduce, start(model, q, reduce)), 3))[-1]
+    on = list(itertools.islice(squarem(model, reduce, step.cursor), 4))
+    assert on[0].elbo == step.elbo
+    assert on[-1].elbo >= step.elbo
+
+
+# A layout that differs in memory is the same state.
+
+
+class Fortran(Toy):
+    """Statistics and local states whose arrays arrive in Fortran's order or with gaps."""
+
+    def local_step(self, q, batch, local):
+        new = super().local_step(q, batch, local)
+        gaps = np.repeat(new.z.mean, 2)[::2]
+        return replace(new, z=replace(new.z, mean=gaps))
+
+
+def test_local_states_are_laid_out_as_they_will_be_restored():
+    reduce = InProcess(Fortran(), batches(0, 2))
+    q = Toy().init(reduce.observe(), np.random.default_rng(0))
+    start(Fortran(), q, reduce)
+    for local in reduce.local_states(0):
+        assert local.z.mean.flags.c_contiguous
+
+
+def test_loop_of_a_model():
+    class Plain:
+        pass
+
+    class Own(Toy):
+        def steps(self, reduce, cursor):
+            yield from cavi(self, reduce, cursor)
+
+    assert loop_of(Toy()) is squarem
+    assert loop_of(Plain()) is cavi
+    done: Fit = fit(Own(), batches(0, 2))
+    assert done.trace == fit(Toy(), batches(0, 2), loop=cavi).trace
+
+
+@pytest.mark.parametrize("loop", [cavi, squarem])
+@pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
+def test_what_is_left_at_convergence_is_within_the_tolerance(loop, tol):
+    """On slow fits too, where a rule on the last rise alone stops far too early."""
+    for model in (Toy(), Toy(c0=2.0, d0=60.0)):
+        done = fit(model, batches(1, 2), loop=loop, tol=tol, max_iter=5000)
+        best = fit(model, batches(1, 2), loop=squarem, tol=1e-14, max_iter=5000).trace[-1]
+        assert done.converged
+        assert best - done.trace[-1] <= tol * abs(best)

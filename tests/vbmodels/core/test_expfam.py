@@ -1,0 +1,214 @@
+"""One table drives every distribution: against scipy.stats, finite differences and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from vbmodels.core import expfam
+from vbmodels.core.state import from_bytes, same_bits, to_bytes
+
+DRAWS = 40_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family: four members along a leading axis, others, and its rival in scipy.stats."""
+
+    q: Any
+    p: Any
+    rival: Callable[[Any, int], Any]
+    statistics: Callable[[Any], Any]
+    log_base: Callable[[Any], Any] = lambda x: 0.0
+
+
+def a(*values):
+    return np.array(values, dtype=float)
+
+
+def member(dist, i):
+    """The i-th member of a family's leading axis."""
+    return type(dist)(**{name: value[i] for name, value in vars(dist).items()})
+
+
+def spd(rng, size, count):
+    half = rng.standard_normal((count, size, size + 2))
+    return half @ np.swapaxes(half, -1, -2)
+
+
+def directions(rng, p, count):
+    x = rng.standard_normal((count, p))
+    return x / np.linalg.norm(x, axis=1)[:, None]
+
+
+def truncated(dist, i):
+    low, high = (0.0, np.inf) if dist.side[i] > 0 else (-np.inf, 0.0)
+    m = dist.location[i]
+    return stats.truncnorm(low - m, high - m, loc=m)
+
+
+RNG = np.random.default_rng(5)
+SIDE = a(1, -1, 1, -1)
+ROWS = {
+    "normal": Row(
+        expfam.Normal(a(0, 1.5, -3, 40), a(1, 0.2, 7, 100)),
+        expfam.Normal(a(0.3, 1, -2, 39.9), a(2, 0.1, 7, 50)),
+        lambda d, i: stats.norm(d.mean[i], d.precision[i] ** -0.5),
+        lambda x: np.stack([x, x**2], -1),
+    ),
+    "gamma": Row(
+        expfam.Gamma(a(0.4, 1, 3.5, 200), a(2, 0.1, 1, 30)),
+        expfam.Gamma(a(0.7, 1.2, 3, 190), a(1, 0.2, 1, 31)),
+        lambda d, i: stats.gamma(d.shape[i], scale=1 / d.rate[i]),
+        lambda x: np.stack([np.log(x), x], -1),
+    ),
+    "beta": Row(
+        expfam.Beta(a(0.6, 1, 3, 100), a(0.8, 2, 30, 90)),
+        expfam.Beta(a(0.7, 2, 3, 95), a(0.9, 2, 25, 90)),
+        lambda d, i: stats.beta(d.a[i], d.b[i]),
+        lambda x: np.stack([np.log(x), np.log1p(-x)], -1),
+    ),
+    "dirichlet": Row(
+        expfam.Dirichlet(np.array([[0.5, 1, 2], [3, 3, 3], [10, 1, 0.7], [50, 20, 30]])),
+        expfam.Dirichlet(np.array([[0.6, 1, 1], [3, 2, 3], [8, 1, 0.9], [50, 25, 30]])),
+        lambda d, i: stats.dirichlet(d.alpha[i]),
+        np.log,
+    ),
+    "bernoulli": Row(
+        expfam.Bernoulli(a(0, -2, 3, 0.5)),
+        expfam.Bernoulli(a(0.2, -1, 2, -0.5)),
+        lambda d, i: stats.bernoulli(1 / (1 + np.exp(-d.logit[i]))),
+        lambda x: np.asarray(x, float)[..., None],
+    ),
+    "gaussian": Row(
+        expfam.Gaussian.from_precision(RNG.standard_normal((4, 3)), spd(RNG, 3, 4)),
+        expfam.Gaussian.from_precision(RNG.standard_normal((4, 3)), spd(RNG, 3, 4)),
+        lambda d, i: stats.multivariate_normal(d.mean[i], np.linalg.inv(d.precision[i])),
+        lambda x: np.concatenate(
+            [x, (x[..., :, None] * x[..., None, :]).reshape(*x.shape[:-1], -1)], -1
+        ),
+    ),
+    "truncated normal": Row(
+        expfam.TruncatedNormal(a(0.3, 2, -5, -0.5), SIDE),
+        expfam.TruncatedNormal(a(0, 1, -4, 0.5), SIDE),
+        truncated,
+        lambda x: x[..., None],
+        stats.norm.logpdf,
+    ),
+    "von Mises-Fisher": Row(
+        expfam.VonMisesFisher(directions(RNG, 4, 4), a(0.1, 2, 10, 300)),
+        expfam.VonMisesFisher(directions(RNG, 4, 4), a(0.3, 1, 12, 0.01)),
+        lambda d, i: stats.vonmises_fisher(d.direction[i], d.concentration[i]),
+        lambda x: x,
+    ),
+}
+families = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+
+
+def log_density(frozen, x):
+    if hasattr(frozen, "dist") and isinstance(frozen.dist, stats.rv_discrete):
+        return frozen.logpmf(x)
+    return frozen.logpdf(np.swapaxes(x, 0, -1) if isinstance(frozen, Dirichlet) else x)
+
+
+Dirichlet = type(stats.dirichlet([1.0, 1.0]))
+
+
+def draw(frozen, size, seed=0):
+    return np.asarray(frozen.rvs(size, random_state=np.random.default_rng(seed)))
+
+
+@families
+def test_density_is_that_of_scipy(row):
+    """log h + eta . t - A is the log density: the normaliser is right, not only its slope."""
+    for i in range(4):
+        q, frozen = member(row.q, i), row.rival(row.q, i)
+        x = draw(frozen, 50)
+        ours = row.log_base(x) + (row.statistics(x) * q.natural).sum(-1) - q.log_norm(q.natural)
+        assert_allclose(ours, log_density(frozen, x), rtol=1e-9, atol=1e-9)
+
+
+def gradient(function, x):
+    """Differences of sixth order, steps relative to each coordinate."""
+    result = np.empty_like(x)
+    for i in range(x.size):
+        h = 3e-3 * max(abs(x[i]), 0.1)
+        e = np.zeros_like(x)
+        e[i] = h
+        d = [function(x + k * e) - function(x - k * e) for k in (1, 2, 3)]
+        result[i] = (45 * d[0] - 9 * d[1] + d[2]) / (60 * h)
+    return result
+
+
+@families
+def test_gradient_of_log_norm_is_mean_of_statistics(row):
+    for i in range(4):
+        for dist in (row.q, row.p):
+            one = member(dist, i)
+            found = gradient(one.log_norm, one.natural)
+            assert_allclose(found, one.mean_stats, rtol=1e-7, atol=1e-8)
+
+
+@families
+def test_leading_axes_are_independent(row):
+    for i in range(4):
+        one, other = member(row.q, i), member(row.p, i)
+        assert_allclose(row.q.mean_stats[i], one.mean_stats, rtol=1e-13)
+        assert_allclose(row.q.entropy()[i], one.entropy(), rtol=1e-12)
+        assert_allclose(row.q.kl(row.p)[i], one.kl(other), rtol=1e-11)
+
+
+@families
+def test_entropy_and_divergence_by_draws(row):
+    for i in range(4):
+        q, p = row.rival(row.q, i), row.rival(row.p, i)
+        x = draw(q, DRAWS, seed=i)
+        log_q = log_density(q, x)
+        for ours, weights in [
+            (row.q.entropy()[i], -log_q),
+            (row.q.kl(row.p)[i], log_q - log_density(p, x)),
+        ]:
+            error = weights.std() / np.sqrt(DRAWS)
+            assert abs(ours - weights.mean()) <= 4.5 * error + 1e-9
+
+
+@families
+def test_means_by_draws(row):
+    for i in range(4):
+        t = row.statistics(draw(row.rival(row.q, i), DRAWS, seed=i + 10))
+        error = t.std(axis=0) / np.sqrt(DRAWS)
+        assert np.all(np.abs(row.q.mean_stats[i] - t.mean(axis=0)) <= 5 * error + 1e-9)
+
+
+@families
+def test_divergence_is_zero_only_at_itself(row):
+    size = np.abs(row.q.log_norm(row.q.natural)) + np.abs(row.q.natural * row.q.mean_stats).sum(-1)
+    assert np.all(np.abs(row.q.kl(row.q)) <= 1e-14 * np.maximum(1.0, size))
+    assert np.all(row.q.kl(row.p) > 0)
+
+
+@families
+def test_generic_forms_agree_with_the_closed_ones(row):
+    base = expfam.ExponentialFamily
+    assert_allclose(row.q.entropy(), base.entropy(row.q), rtol=1e-9, atol=1e-9)
+    assert_allclose(row.q.kl(row.p), base.kl(row.q, row.p), rtol=1e-8, atol=1e-9)
+
+
+@families
+def test_survives_being_stored(row):
+    assert same_bits(from_bytes(to_bytes(row.q), type(row.q)), row.q)
+
+
+@pytest.mark.parametrize("name", ["normal", "gamma", "beta", "truncated normal", "bernoulli"])
+def test_moments_are_those_of_scipy(name):
+    row = ROWS[name]
+    for i in range(4):
+        frozen = row.rival(row.q, i)
+        assert_allclose(np.asarray(row.q.mean)[i], frozen.mean(), rtol=1e-9)
+        assert_allclose(np.asarray(row.q.variance)[i], frozen.var(), rtol=1e-8)

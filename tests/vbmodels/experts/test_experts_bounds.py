@@ -1,0 +1,269 @@
+"""Coordinate ascent for experts: what the text gets wrong, the sphere, one expert, real data."""
+
+from __future__ import annotations
+
+from math import lgamma, log, pi
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp
+
+from tests.vbmodels.experts.test_experts import held_out, log_loss, small
+from vbmodels.core.cavi import InProcess, cavi, fit, squarem, start
+from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.diversity import angles, omega
+from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.published.mabn import Angular, AngularPrior
+from vbmodels.experts.published.row_step import _bouchard, local_state, row_sums
+from vbmodels.experts.published.sphere import sphere_maximum
+from vbmodels.experts.simulate import simulate
+
+
+@pytest.mark.parametrize("gate_bound", ["bohning", "bouchard"])
+def test_flipping_labels_changes_the_bound(gate_bound):
+    """The supplement's (17) drops 2 y - 1: there the bound would not change at fixed q."""
+    batch = small(rows=80)
+    flipped = Rows.of(batch.dense[:, :-1], -batch.t, batch.key)
+    model = BoundedExperts(2, gate_bound=gate_bound)
+    q = fit(model, [batch], max_iter=40, tol=1e-3).q
+
+    def bound(rows):
+        return model.elbo(q, model.suff_stats(q, rows, model.local_step(q, rows, None)))
+
+    assert bound(flipped) < bound(batch) - 5.0
+
+
+@pytest.mark.parametrize("gate_bound", ["bohning", "bouchard"])
+def test_weights_are_repeats(gate_bound):
+    """The bound of prod p(y | x)^w: q(z) of a row is that of each of its copies."""
+    batch = small(rows=80)
+    x, t, key = batch.dense[:, :-1], batch.t, batch.key
+    again = np.concatenate([np.arange(80), np.arange(20)])
+    weighted = Rows.of(x, t, key, np.where(np.arange(80) < 20, 2.0, 1.0))
+    repeated = Rows.of(x[again], t[again], key[again])
+    model = BoundedExperts(2, gate_bound=gate_bound)
+    one, two = (fit(model, [rows], max_iter=400, tol=1e-4) for rows in (weighted, repeated))
+    assert_allclose(one.trace, two.trace, rtol=1e-9)
+
+
+def test_lemma_1_is_no_bound_in_124_dimensions():
+    """Its right side falls below log Z as gamma falls; ours stays above E log Z."""
+    p, kappa, s = 124, 10.0, 1.5
+    log_area = log(2.0) + p / 2 * log(pi) - lgamma(p / 2)
+    area = np.exp(log_area)
+    assert area < 1.0
+
+    def lemma(gamma, xi):
+        bend = (0.5 - expit(xi)) / (2.0 * xi)
+        inner = np.log1p(np.exp(-xi)) + (xi - gamma) / 2.0 + bend * (xi**2 - gamma**2)
+        return gamma + inner * area - bend * kappa**2 * s**2 * area
+
+    exact = float(log_sphere_norm(p, np.array(kappa * s)))
+    assert lemma(-1000.0, 1000.0) < exact
+    assert lemma(-2000.0, 2000.0) < lemma(-1000.0, 1000.0)
+
+    rng = np.random.default_rng(0)
+    a = [stats.vonmises_fisher(np.eye(p)[i], 60.0).rvs(4000, random_state=rng) for i in range(4)]
+    total = np.linalg.norm(np.sum(a, axis=0), axis=1)
+    mean = log_sphere_norm(p, kappa * total).mean()
+    ours = float(log_sphere_norm(p, np.array(kappa * np.sqrt(np.mean(total**2)))))
+    assert mean <= ours <= mean + 0.05
+
+
+def test_expected_norm_of_the_prior_is_that_of_draws():
+    rng = np.random.default_rng(1)
+    direction = rng.standard_normal((3, 4))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    q = Angular(direction, np.array([2.0, 5.0, 1.0]), np.full(3, 3.0), np.ones(3))
+    a = np.stack(
+        [
+            stats.vonmises_fisher(m, k).rvs(200_000, random_state=rng)
+            for m, k in zip(q.direction, q.concentration, strict=True)
+        ]
+    )
+    g = rng.gamma(3.0, 1.0 / 3.0, (3, 200_000))
+    v = g[..., None] * a
+    assert_allclose(q.mean, v.mean(1), atol=0.01)
+    assert_allclose(q.second, np.einsum("kni,knj->kij", v, v) / 200_000, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sphere_maximum_beats_every_start(seed):
+    rng = np.random.default_rng(seed)
+    half = rng.standard_normal((6, 6))
+    q, linear = half @ half.T, rng.standard_normal(6) * 10.0 ** (seed - 2)
+    u = sphere_maximum(linear, q)
+    assert_allclose(np.linalg.norm(u), 1.0)
+
+    def loss(v):
+        w = v / np.linalg.norm(v)
+        return w @ q @ w - linear @ w
+
+    best = min(minimize(loss, rng.standard_normal(6)).fun for _ in range(10))
+    assert loss(u) <= best + 1e-8 * max(1.0, abs(best))
+
+
+def test_sphere_maximum_in_the_hard_case():
+    q, linear = np.diag([1.0, 2.0, 5.0]), np.array([0.0, 0.2, 0.3])
+    u = sphere_maximum(linear, q)
+    unit = np.random.default_rng(1).standard_normal((20000, 3))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    values = unit @ linear - np.einsum("ni,ij,nj->n", unit, q, unit)
+    assert linear @ u - u @ q @ u >= values.max()
+    assert_allclose(np.linalg.norm(u), 1.0)
+    assert_allclose(abs(sphere_maximum(np.zeros(3), q)), [1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("r", [True, False])
+def test_gate_bounds_lie_below_the_softmax(r):
+    """The bound of one row at random Gaussians against E lse by draws."""
+    rng = np.random.default_rng(2)
+    mean, sd = rng.standard_normal((2, 4, 6))
+    sd = np.abs(sd)
+    draws = mean + sd * rng.standard_normal((200_000, 4, 6))
+    exact = logsumexp(draws, axis=1).mean(0)
+    zero = np.zeros((4, 6))
+    local = local_state(np.ones(6), (zero, zero), (mean, mean**2 + sd**2 if r else None), None)
+    for n in range(6):
+        one = Rows.of(np.zeros((1, 0)), np.ones(1), np.arange(1))
+        cut = type(local)(
+            local.phi[:, n : n + 1],
+            local.e[:, n : n + 1],
+            local.gate[:, n : n + 1],
+            None if local.c is None else local.c[n : n + 1],
+        )
+        sums = row_sums(one, cut)
+        phi, m, second = local.phi[:, n], mean[:, n], (mean**2 + sd**2)[:, n]
+        t = sums.gate_quadratic[:, 0] if r else np.full(4, 0.25)
+        gates = sums.gate_linear[:, 0] @ m - t @ second
+        # What is left of the constant after the sigmoid's log(1/2) and the entropy of z.
+        rest = sums.constant - (log(0.5) - phi @ np.log(phi))
+        bound = gates + rest
+        assert bound <= phi @ m - exact[n] + 0.01
+        assert bound >= phi @ m - exact[n] - (2.5 if r else 2.0)
+
+
+def test_one_expert_is_bayesian_logistic_regression():
+    """Jaakkola and Jordan's regression, written out here; the gates stay at their prior."""
+    batch = small(rows=70)
+    model = BoundedExperts(1, tau=2.0)
+    done = fit(model, [batch], tol=1e-13, max_iter=5000)
+    x, t = batch.dense, batch.t
+    precision = np.diag([2.0, 2.0, 2.0, 0.1])
+    xi = np.ones(len(t))
+    for _ in range(5000):
+        lam = np.tanh(xi / 2.0) / (4.0 * xi)
+        v = np.linalg.inv(precision + 2.0 * (x.T * lam) @ x)
+        m = v @ (x.T @ t) / 2.0
+        xi = np.sqrt(np.einsum("ni,ij,nj->n", x, v + np.outer(m, m), x))
+    assert_allclose(done.q.experts.mean[0], m, atol=1e-6)
+    assert_allclose(done.q.experts.covariance[0], v, atol=1e-7)
+    bound = np.sum(np.log(expit(xi)) - xi / 2.0 + lam * xi**2) + 0.5 * m @ np.linalg.solve(v, m)
+    bound += 0.5 * (np.linalg.slogdet(v)[1] + np.linalg.slogdet(precision)[1])
+    assert_allclose(done.trace[-1], bound, rtol=1e-9)
+    assert_allclose(done.q.gates.mean, 0.0)
+
+
+def test_sparse_rows_give_the_dense_fit():
+    sparse = small(sparse=True)
+    dense = Rows.of(np.asarray(sparse._rows.todense())[:, :-1], sparse.t, sparse.key)
+    for gate_bound in ("bohning", "bouchard"):
+        model = BoundedExperts(3, gate_bound=gate_bound)
+        found = []
+        for batch in (sparse, dense):
+            reduce = InProcess(model, [batch])
+            q = model.init(reduce.observe(), np.random.default_rng(0))
+            steps = cavi(model, reduce, start(model, q, reduce))
+            found.append([next(steps).elbo for _ in range(15)])
+        assert_allclose(found[0], found[1], rtol=1e-10)
+
+
+def test_angular_prior_keeps_directions_apart():
+    x, t, _ = simulate(np.random.default_rng(3), 150, features=5)
+    batch = Rows.of(x, t, np.arange(150, dtype=np.int64))
+    cosines = []
+    for kappa in (0.0, 100.0):
+        model = BoundedExperts(2, "mabn2", angular=AngularPrior(kappa))
+        q = fit(model, [batch], max_iter=3000, tol=1e-5).q
+        cosines.append(float(q.experts.direction[0] @ q.experts.direction[1]))
+    assert cosines[1] < cosines[0] - 0.2
+    assert cosines[1] < -0.5
+
+
+@pytest.mark.filterwarnings("ignore::vbmodels.core.cavi.NotConverged")
+def test_posterior_regularisation_widens_the_angles_and_states_its_objective():
+    batch = small(rows=150, features=6)
+    found, values = [], []
+    for weight in (0.0, 20.0):
+        model = BoundedExperts(3, omega=weight)
+        done = fit(model, [batch], max_iter=300, tol=1e-6)
+        sums = model.suff_stats(done.q, batch, model.local_step(done.q, batch, None))
+        plain = BoundedExperts(3).elbo(done.q, sums)
+        means = done.q.experts.mean[:, :-1]
+        values.append(model.elbo(done.q, sums) - plain)
+        found.append(angles(means).mean())
+        assert_allclose(values[-1], omega(means, weight)[0] if weight else 0.0, rtol=1e-9)
+    assert found[1] > found[0] + 0.2
+    with pytest.raises(ValueError, match="expected the Gaussian prior with omega"):
+        BoundedExperts(3, "mabn2", omega=1.0)
+
+
+def test_acceleration_takes_fewer_sweeps_to_a_bound_as_good():
+    batch = small(rows=100)
+    model = BoundedExperts(2)
+    plain, fast = (fit(model, [batch], tol=1e-8, max_iter=5000, loop=x) for x in (cavi, squarem))
+    assert fast.iterations < 0.6 * plain.iterations
+    assert fast.trace[-1] > plain.trace[-1] - 0.05
+    again = model.from_vector(fast.q, model.to_vector(fast.q))
+    assert_allclose(again.experts.covariance, fast.q.experts.covariance, rtol=1e-9, atol=1e-12)
+
+
+def test_learned_concentrations_differ_and_beat_a_common_one():
+    x, t, _ = simulate(np.random.default_rng(4), 200, features=4)
+    batch = Rows.of(x, t, np.arange(200, dtype=np.int64))
+    model = BoundedExperts(2, "mabn2")
+    done = fit(model, [batch], max_iter=3000, tol=1e-6)
+    q = done.q
+    sums = model.suff_stats(q, batch, model.local_step(q, batch, None))
+    best = model.elbo(q, sums)
+    mean = np.full(2, np.exp(np.log(q.experts.concentration).mean()))
+    common = Angular(q.experts.direction, mean, q.experts.shape, q.experts.length)
+    assert model.elbo(type(q)(q.gates, common, q.gram), sums) < best
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::vbmodels.core.cavi.NotConverged")
+def test_breast_cancer_beside_the_note(shared_data):
+    """Boehning's bound with one and five experts: .0786 and .0934 in the note."""
+    batch, new, truth = held_out(shared_data, "breast_cancer")
+    for k, most in ((1, 0.085), (5, 0.105)):
+        model = BoundedExperts(k)
+        q = fit(model, [batch], max_iter=1000, tol=1e-6).q
+        p = model.posterior(q).predict(new, "monte_carlo").probability
+        assert log_loss(truth, p) <= most
+
+
+def test_sphere_maximum_where_one_term_is_all():
+    """The root is the bracket's end, where rounding gives both ends one sign."""
+    rng = np.random.default_rng(0)
+    for size in (1.0, 1e6, 1e12):
+        for _ in range(50):
+            turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+            linear = size * turn[:, 0]
+            u = sphere_maximum(linear, 1e-3 * np.eye(3))
+            assert_allclose(u, turn[:, 0], atol=1e-12)
+
+
+def test_bouchards_centre_settles_far_from_zero():
+    """Newton's last step is below the spacing of numbers there: it is the end, not a way out."""
+    g = np.array([[-34543.71089718], [-34593.78609855]])
+    r = np.array([[1.19326798e9], [1.19673005e9]])
+    _, best = _bouchard(g, r, None)
+    for away in np.linspace(-1e-10, 1e-10, 41):
+        d, c = _bouchard(g, r, best + away)
+        assert_allclose(c, best, atol=1e-8)
+        assert np.isfinite(d).all()

@@ -1,0 +1,173 @@
+"""Metropolis-Hastings for experts: against the prior's own integrals and exact posteriors."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.special import expit, ive
+
+from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.experts.batch import Observed, Rows
+from vbmodels.experts.published.draw_order import in_one_order
+from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.experts.simulate import simulate
+
+
+def prior_draws(model, columns=2):
+    """Run the chains without any row."""
+    nothing = Rows.of(np.zeros((0, columns - 1)), np.zeros(0), np.zeros(0, dtype=np.int64))
+    reduce = InProcess(model, [nothing])
+    observed = Observed(2.0, 1.0, np.ones(columns))
+    q = model.init(observed, np.random.default_rng(0))
+    q = deque(model.steps(reduce, start(model, q, reduce)), maxlen=1).pop().q
+    assert model.diagnose(q).r_hat.max() < 1.05
+    return q.draws.reshape(-1, *q.draws.shape[2:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mabn1", "mabn2"])
+def test_without_rows_it_samples_the_prior(name):
+    """On the circle: E a_1'a_2 = -A_2(kappa); lengths Gamma(2, 1), whose mean is 2."""
+    model = SampledExperts(
+        2, WalkPrior(name, kappa=2.0), 2.0, 1.0, chains=8, warmup=300, draws=1000
+    )
+    draws = prior_draws(model)
+    g = np.linalg.norm(draws, axis=-1)
+    a = draws / g[..., None]
+    cosine = np.einsum("drp,drp->dr", a[:, :, 0], a[:, :, 1])
+    assert_allclose(cosine.mean(), -ive(1, 2.0) / ive(0, 2.0), atol=0.03)
+    # Without the truncation's factor the mean of the lengths is 2.18.
+    assert_allclose(g.mean(), 2.0, atol=0.06)
+    assert stats.kstest(g[::20].ravel(), "gamma", args=(2.0,)).pvalue > 1e-3
+
+
+def test_without_rows_it_samples_the_gaussian_prior():
+    model = SampledExperts(2, WalkPrior("gaussian", tau=4.0), chains=8, warmup=300, draws=1000)
+    draws = prior_draws(model)
+    assert (np.abs(draws.mean((0, 1, 2))) < [0.03, 0.3]).all()
+    assert_allclose(draws.std((0, 1, 2)), [0.5, np.sqrt(10.0)], rtol=0.07)
+
+
+def test_types_are_densities_and_differ_for_the_third_direction():
+    """Type II pulls by |s|, type I by its direction alone; the circle, by quadrature."""
+    grid = np.arange(60) * 2.0 * np.pi / 60
+    unit = np.column_stack([np.cos(grid), np.sin(grid)])
+    pairs = np.array([[unit[0], b, c] for b in unit for c in unit])
+    found = [WalkPrior(name, kappa=2.0).log_directions(pairs) for name in ("mabn1", "mabn2")]
+    for log_density in found:
+        total = np.exp(log_density).sum()
+        assert_allclose(total * (2.0 * np.pi / 60) ** 2 * 2.0 * np.pi, 1.0, rtol=2e-3)
+    assert np.abs(found[0] - found[1]).max() > 0.5
+
+
+@pytest.mark.slow
+def test_posterior_of_one_expert_is_that_by_quadrature():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((12, 1))
+    t = np.where(rng.random(12) < expit(2.0 * x[:, 0] + 0.5), 1.0, -1.0)
+    batch = Rows.of(x, t, np.arange(12, dtype=np.int64))
+    model = SampledExperts(1, chains=4, warmup=400, draws=1000, thin=4)
+    done = fit(model, [batch], seed=2, max_iter=5000)
+    assert model.diagnose(done.q).r_hat.max() < 1.03
+    draws = done.q.draws[:, :, 1, 0].reshape(-1, 2)
+    angle = np.arange(360) * np.pi / 180
+    length = np.linspace(1e-3, 40.0, 2000)
+    u, g = np.meshgrid(angle, length)
+    beta = np.stack([g * np.cos(u), g * np.sin(u)], -1).reshape(-1, 2)
+    log_w = stats.gamma.logpdf(np.linalg.norm(beta, axis=1), 2.0, scale=2.0)
+    log_w += np.log(expit(t * (beta @ batch.dense.T))).sum(1)
+    w = np.exp(log_w - log_w.max())
+    w /= w.sum()
+    exact = w @ beta
+    sd = np.sqrt(w @ beta**2 - exact**2)
+    assert_allclose(draws.mean(0), exact, atol=0.12 * sd.max())
+    assert_allclose(draws.std(0), sd, rtol=0.12)
+
+
+def test_predictions_of_two_experts_are_those_by_quadrature():
+    """K = 2, one feature, Gaussian prior: the mean prediction by importance-weighted draws."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((14, 1))
+    t = np.where(np.abs(x[:, 0]) > 0.6, 1.0, -1.0)
+    batch = Rows.of(x, t, np.arange(14, dtype=np.int64))
+    model = SampledExperts(2, WalkPrior("gaussian", tau=0.25), chains=6, warmup=400, draws=500)
+    done = fit(model, [batch], seed=0, max_iter=5000)
+    new = Rows.of(np.array([[-1.5], [0.0], [1.0]]), np.zeros(3), np.arange(3))
+    found = model.posterior(done.q).predict(new, most=6000).probability
+    v = rng.standard_normal((200_000, 2, 2, 2)) * np.array([2.0, np.sqrt(10.0)])
+
+    def chance(rows):
+        linear = v @ rows.dense.T
+        share = expit(linear[:, 0, 0] - linear[:, 0, 1])
+        one = expit(linear[:, 1])
+        return share * one[:, 0] + (1.0 - share) * one[:, 1]
+
+    log_w = np.log(np.where(t > 0, chance(batch), 1.0 - chance(batch))).sum(1)
+    w = np.exp(log_w - log_w.max())
+    w /= w.sum()
+    assert 1.0 / np.sum(w**2) > 500.0
+    assert_allclose(found, w @ chance(new), atol=0.03)
+
+
+def test_weighted_rows_are_refused():
+    x, t, _ = simulate(np.random.default_rng(3), 30, features=2)
+    key = np.arange(30, dtype=np.int64)
+    left_out = Rows.of(x, t, key, np.where(key < 5, 0.0, 1.0))
+    assert SampledExperts(2).observe(left_out).rows == 25
+    batch = Rows.of(x, t, key, np.where(key == 7, 0.6, 1.0))
+    with pytest.raises(ValueError, match=r"expected weights 0 or 1, got 0.6 in row 7"):
+        fit(SampledExperts(2), [batch])
+
+
+def test_learned_shape_stays_below_its_cap_and_is_common_to_all_chains():
+    x, t, _ = simulate(np.random.default_rng(3), 60, features=2)
+    batch = Rows.of(x, t, np.arange(60, dtype=np.int64))
+    model = SampledExperts(2, learn=True, most_alpha1=20.0, warmup=600, draws=50)
+    q = fit(model, [batch], max_iter=5000).q
+    assert (q.alpha[:, 0] <= 20.0).all()
+    assert not np.allclose(q.alpha, [[2.0, 0.5], [2.0, 0.5]])
+    share = q.accepted[0] / q.accepted[1]
+    assert ((share > 0.05) & (share < 0.9)).all()
+
+
+def test_draws_do_not_depend_on_partitions_and_go_on_after_a_stop():
+    x, t, _ = simulate(np.random.default_rng(4), 80, features=2)
+    keys = np.arange(80, dtype=np.int64)
+    model = SampledExperts(2, WalkPrior("mabn2"), learn=True, warmup=60, draws=20)
+
+    def parts(count):
+        cuts = np.linspace(0, 80, count + 1).astype(int)
+        return [Rows.of(x[a:b], t[a:b], keys[a:b]) for a, b in itertools.pairwise(cuts)]
+
+    one, many = (fit(model, parts(c), max_iter=5000).q for c in (1, 5))
+    assert_allclose(one.draws, many.draws, rtol=1e-8)
+    other = fit(model, parts(1), seed=1, max_iter=5000).q
+    assert np.abs(other.draws - one.draws).max() > 0.1
+
+
+def test_draws_are_brought_to_one_order():
+    rng = np.random.default_rng(5)
+    one = rng.standard_normal((2, 3, 4))
+    orders = [rng.permutation(3) for _ in range(8)]
+    draws = np.array([one[:, order] for order in orders]).reshape(2, 4, 2, 3, 4)
+    draws[:, :, 0] += rng.standard_normal((2, 4, 1, 4))
+    density = rng.standard_normal((2, 4))
+    found = in_one_order(draws, density)
+    assert_allclose(found[:, :, 1], np.broadcast_to(found[0, 0, 1], found[:, :, 1].shape))
+
+
+def test_chains_that_were_cut_short_have_no_posterior():
+    x, t, _ = simulate(np.random.default_rng(6), 40, features=2)
+    model = SampledExperts(2, warmup=10, draws=10)
+    with pytest.warns(UserWarning, match="not converged"):
+        done = fit(model, [Rows.of(x, t, np.arange(40, dtype=np.int64))], max_iter=20)
+    with pytest.raises(ValueError, match="raise max_iter"):
+        model.posterior(done.q)
+    with pytest.raises(ValueError, match="at least 2 chains"):
+        SampledExperts(2, chains=1)

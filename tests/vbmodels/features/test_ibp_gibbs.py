@@ -1,0 +1,200 @@
+"""The IBP's sampler: its draws, its exactness, and how it agrees with variational inference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from scipy.special import expit, log_expit
+
+from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
+from vbmodels.core.cavi import InProcess, NotConverged, fit, start
+from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.forms import UnfinishedFit, hyperparameters, read
+from vbmodels.features.gibbs import GibbsIBP, missing_cells
+from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
+from vbmodels.features.predict import break_probabilities
+from vbmodels.features.simulate import simulate_table
+from vbmodels.features.sticks import draw_sticks
+
+
+@pytest.mark.parametrize("c", [0.0, 0.4, 3.0, 40.0, 300.0])
+def test_omega_has_the_law_of_the_reference(c):
+    keys = row_keys(np.arange(2000), 5)
+    drawn = draw_omega(np.full((2000, 20), c), np.ones((2000, 20), np.int8), keys).ravel()
+    reference = draw_polya_gamma(np.full(40_000, c), np.random.default_rng(1))
+    assert stats.ks_2samp(drawn, reference).pvalue > 1e-3
+    mean = np.tanh(c / 2) / (2 * c) if c else 0.25
+    assert abs(drawn.mean() - mean) < 4.5 * drawn.std() / np.sqrt(drawn.size)
+
+
+def test_features_are_drawn_with_their_conditional_probability():
+    rng = np.random.default_rng(0)
+    n, units, k = 50, 21, 4
+    sign = rng.integers(-1, 2, (n, units)).astype(np.int8)
+    weights, log_odds = rng.normal(0, 1.5, (units, k + 1)), rng.normal(0, 1, k)
+    before = rng.integers(0, 2, (n, k)).astype(np.int8)
+    z = before.copy()
+    chance = draw_features(sign, weights, log_odds, z, row_keys(np.arange(n), 3))
+    for i in range(n):
+        now = before[i].astype(float)
+        for j in range(k):
+            value = []
+            for bit in (0.0, 1.0):
+                now[j] = bit
+                psi = weights[:, 0] + weights[:, 1:] @ now
+                value.append((np.abs(sign[i]) * log_expit(sign[i] * psi)).sum())
+            assert_allclose(chance[i, j], expit(log_odds[j] + value[1] - value[0]), rtol=1e-9)
+            now[j] = z[i, j]
+
+
+def test_streams_of_rows_do_not_depend_on_the_cut():
+    whole = row_keys(np.arange(100), 7, 2)
+    assert np.array_equal(whole[40:], row_keys(np.arange(40, 100), 7, 2))
+    others = [row_keys(np.arange(100), *words) for words in [(7, 3), (8, 2), (2, 7)]]
+    assert all(not np.any(whole == other) for other in others)
+
+
+def test_sticks_have_the_exact_posterior():
+    """Two sticks: compare with quadrature over p(v) pi^on (1 - pi)^off."""
+    on, n, alpha = np.array([6.0, 2.0]), 10.0, 1.4
+    rng = np.random.default_rng(0)
+    v, drawn = np.array([0.5, 0.5]), []
+    for _ in range(10_000):
+        v = draw_sticks(on, n, alpha, v, rng)
+        drawn.append(v)
+    t, w = np.polynomial.legendre.leggauss(200)
+    x, mass = 0.5 * (t + 1), 0.5 * w
+    v1, v2 = np.meshgrid(x, x, indexing="ij")
+    density = (v1 * v2) ** (alpha - 1) * v1 ** on[0] * (1 - v1) ** (n - on[0])
+    density *= (v1 * v2) ** on[1] * (1 - v1 * v2) ** (n - on[1]) * np.outer(mass, mass)
+    density /= density.sum()
+    exact = [(density * v1).sum(), (density * v2).sum(), (density * v1 * v2).sum()]
+    found = np.array(drawn)
+    assert_allclose([*found.mean(0), found.prod(1).mean()], exact, atol=0.01)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_missing_cell_has_its_exact_probability(seed):
+    """Evidences by enumeration and quadrature give P(missing category | the rest)."""
+    batch = tiny(seed)[0]
+    both = np.concatenate([b.codes for b in tiny(seed)])
+    row, column = 0, 1
+    assert batch.codes[row, column] == -1
+    log_p = []
+    for category in range(int(TINY_LEVELS[column])):
+        filled = both.copy()
+        filled[row, column] = category
+        log_p.append(log_evidence([feature_batch(filled, TINY_LEVELS, grouped=False)]))
+    exact = np.exp(
+        np.array(log_p) - log_evidence([feature_batch(both, TINY_LEVELS, grouped=False)])
+    )
+    assert_allclose(exact.sum(), 1.0, rtol=1e-6)
+    sampler = GibbsIBP(
+        2,
+        alpha=ALPHA,
+        weight_variance=WEIGHT,
+        bias_variance=BIAS,
+        learn=False,
+        chains=2,
+        warmup=100,
+        draws=1500,
+    )
+    data = [feature_batch(both, TINY_LEVELS, grouped=False)]
+    done = fit(sampler, data, seed=seed, max_iter=10_000)
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    assert_allclose(local.cells[0] / local.cells[0].sum(), exact, atol=0.04)
+    names, seen = sampler.diagnose(done.q)
+    assert names[0] == "log_likelihood"
+    assert seen.r_hat[0] < 1.05
+
+
+def small() -> tuple[GibbsIBP, list[FeatureBatch]]:
+    levels = np.array([2, 3])
+    codes, _, _ = simulate_table(np.random.default_rng(2), 30, levels, np.array([0.5]), missing=0.2)
+    sampler = GibbsIBP(2, chains=2, warmup=5, draws=13, keep=4)
+    return sampler, split_rows(codes, levels, 2, grouped=False)
+
+
+def test_sums_over_rows_cover_the_planned_draws():
+    sampler, parts = small()
+    done = fit(sampler, parts, seed=1)
+    assert done.converged
+    assert done.iterations == sampler.last + 1
+    locals_ = done.reduce.local_states(sampler.last)
+    for batch, local in zip(done.reduce.batches, locals_, strict=True):
+        assert len(local.cells) == len(missing_cells(batch)[0])
+        assert_allclose(local.cells.sum(1), 2 * 13)
+        assert all(np.all(c.chance <= 13) for c in local.chains)
+
+
+def test_every_kept_draw_and_every_entry_of_the_trace_is_written():
+    sampler, parts = small()
+    reduce = InProcess(sampler, parts)
+    q = sampler.init(reduce.observe(), np.random.default_rng(1))
+    chains, shares = [], []
+    for step in sampler.steps(reduce, start(sampler, q, reduce)):
+        if step.converged:
+            break
+        rows = reduce.local_states(step.iteration)
+        chains.append(step.q.chains)
+        shares.append([
+            np.concatenate([r.chains[c].z for r in rows]).mean(0) for c in range(2)
+        ])  # fmt: skip
+    assert len(chains) == sampler.last
+    # Thirteen draws in four stretches: the last of each is kept.
+    kept = [chains[sampler.warmup + i] for i in (2, 5, 8, 12)]
+    for c in range(2):
+        assert_array_equal(step.q.kept_weights[c], [draw[c].weights for draw in kept])
+        assert_array_equal(step.q.kept_log_odds[c], [draw[c].log_odds for draw in kept])
+        trace = step.q.trace[c]
+        assert_array_equal(trace[:, 1:3], [(draw[c].alpha, draw[c].variance) for draw in chains])
+        assert np.all(trace[:, 0] < 0)
+    counted = np.array(shares[sampler.warmup :])
+    assert_allclose(step.q.share, counted.mean(0), rtol=1e-12)
+
+
+def test_more_kept_draws_than_draws_are_refused():
+    with pytest.raises(ValueError, match="expected to keep 1 to 4 draws"):
+        GibbsIBP(2, draws=4, keep=5)
+
+
+def test_chains_that_lack_their_last_draw_are_not_read():
+    sampler, parts = small()
+    settings = SimpleNamespace(flip_above=0.8, least_rows=None)
+    with pytest.warns(NotConverged):
+        short = fit(sampler, parts, max_iter=sampler.last)
+    with pytest.raises(UnfinishedFit, match=r"expected 18 iterations, got 17.*at least 19"):
+        read(sampler, short.q, settings)
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_published_hyperparameters_are_posterior_means(learn):
+    sampler, parts = small()
+    sampler = replace(sampler, learn=learn, alpha=0.7, weight_variance=1.4)
+    q = fit(sampler, parts).q
+    found = read(sampler, q, SimpleNamespace(flip_above=0.8, least_rows=None))
+    chains = hyperparameters(sampler, q)
+    assert [at.prefix for at in chains] == ["chain 1, ", "chain 2, "]
+    if not learn:
+        assert (found.alpha, found.sigma2) == (0.7, 0.7)
+        assert [(at.alpha, at.alpha_sd, at.sigma2_sd) for at in chains] == [(0.7, None, None)] * 2
+        return
+    alpha, sigma2 = q.trace[:, 5:, 1], 0.5 * q.trace[:, 5:, 2]
+    assert_allclose((found.alpha, found.sigma2), (alpha.mean(), sigma2.mean()))
+    assert_allclose([at.alpha for at in chains], alpha.mean(1))
+    assert_allclose([at.alpha_sd for at in chains], alpha.std(1, ddof=1))
+    assert_allclose(np.concatenate([at.sigma2 for at in chains]), sigma2.mean(1))
+    assert_allclose([at.sigma2_sd for at in chains], sigma2.std(1, ddof=1))
+
+
+def test_category_probabilities_add_up():
+    p = break_probabilities(np.random.default_rng(0).normal(0, 30, (40, 5)))
+    assert_allclose(p.sum(1), 1.0)
+    two = break_probabilities(np.array([[0.3]]))
+    assert_allclose(two, [[expit(-0.3), expit(0.3)]])

@@ -1,0 +1,210 @@
+"""The text's sampler: Laplace against quadrature, and features it finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+
+from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
+from vbmodels.features.batch import split_rows
+from vbmodels.features.polish import HeldGlobal
+from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.published.laplace_chain import ChainRows, LaplaceIBP, log_buffet
+from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs, laplace
+from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
+
+SIGMA2 = 0.7
+
+
+def counts_of(rng, patterns, answers):
+    return rng.integers(5, 30, (1, patterns, answers)).astype(float)
+
+
+def test_evidence_is_near_quadrature_for_two_categories():
+    """With R = 2 only the difference matters, whose prior variance is 2 sigma_B^2."""
+    patterns = np.array([[1.0, 0.0], [1.0, 1.0]])
+    counts = counts_of(np.random.default_rng(0), 2, 2)
+    x, w = np.polynomial.hermite_e.hermegauss(80)
+    a, b = np.meshgrid(x * np.sqrt(2 * SIGMA2), x * np.sqrt(2 * SIGMA2), indexing="ij")
+    value = np.ones(a.shape)
+    for (_, z), (no, yes) in zip(patterns, counts[0], strict=True):
+        p = expit(a + z * b)
+        value = value * p**yes * (1 - p) ** no
+    exact = np.log((np.outer(w, w) * value).sum() / w.sum() ** 2)
+    assert_allclose(laplace(patterns, counts, SIGMA2).log_evidence, exact, atol=0.03)
+
+
+@pytest.mark.parametrize("r", [2, 3, 4])
+def test_the_map_is_stationary_and_the_start_does_not_matter(r):
+    rng = np.random.default_rng(r)
+    patterns = np.array([[1.0, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1]])
+    counts = counts_of(rng, 4, r)
+    cold = laplace(patterns, counts, SIGMA2)
+    warm = laplace(patterns, counts, SIGMA2, rng.normal(0, 1, cold.beta.shape))
+    assert_allclose(warm.log_evidence, cold.log_evidence, rtol=1e-6)
+    step = 1e-5
+
+    def value(beta):
+        logits = patterns @ beta[0].T
+        log_pi = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+        return float((counts[0] * log_pi).sum() - 0.5 * (beta**2).sum() / SIGMA2)
+
+    for place in np.ndindex(cold.beta.shape):
+        moved = np.zeros(cold.beta.shape)
+        moved[place] = step
+        slope = (value(cold.beta + moved) - value(cold.beta - moved)) / (2 * step)
+        assert abs(slope) < 1e-3
+
+
+def test_missing_cells_have_no_say():
+    codes = np.array([[0, 1], [1, 0], [1, 1], [0, 0]])
+    more = np.concatenate([codes, [[-1, -1]]])
+    z = np.array([[True], [False], [True], [False]])
+    one = LaplaceGibbs(codes, np.array([2, 2]))
+    two = LaplaceGibbs(more, np.array([2, 2]))
+    a = one.fit(z, None)[0].log_evidence
+    b = two.fit(np.concatenate([z, [[False]]]), None)[0].log_evidence
+    assert_allclose(a, b, rtol=1e-9)
+
+
+def buffet(rng, rows, alpha):
+    """Serve the customers of an Indian buffet one by one (Griffiths and Ghahramani 2011)."""
+    z = np.zeros((rows, 0), dtype=bool)
+    for n in range(rows):
+        z[n] = rng.random(z.shape[1]) < z[:n].sum(0) / (n + 1)
+        new = np.zeros((rows, rng.poisson(alpha / (n + 1))), dtype=bool)
+        new[n] = True
+        z = np.concatenate([z, new], axis=1)
+    return z
+
+
+def test_the_prior_of_z_is_that_of_a_simulated_buffet():
+    rng, alpha, runs = np.random.default_rng(0), 0.8, 20_000
+    seen, example = {}, {}
+    for _ in range(runs):
+        z = buffet(rng, 3, alpha)
+        key = tuple(sorted(map(tuple, z.T.tolist())))
+        seen[key] = seen.get(key, 0) + 1
+        example[key] = z
+    often = [key for key, count in seen.items() if count > 100]
+    assert len(often) > 20
+    for key in often:
+        p = np.exp(log_buffet(example[key], alpha))
+        assert abs(seen[key] / runs - p) < 4.5 * np.sqrt(p * (1 - p) / runs)
+
+
+def chain():
+    levels = np.array([2, 3, 2, 2])
+    codes, _, _ = simulate_table(np.random.default_rng(2), 25, levels, np.array([0.5]), missing=0.1)
+    model = LaplaceIBP(PolyaGammaIBP(3, anneal=0), warmup=2, draws=3, held=3)
+    return model, codes, levels
+
+
+def test_a_chain_goes_on_from_any_draw_with_the_same_bits():
+    model, codes, levels = chain()
+    batches = split_rows(codes, levels, 1, grouped=False)
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    saved = []
+    for step in model.steps(reduce, start(model, q, reduce)):
+        saved.append((to_bytes(step.cursor), to_bytes(reduce.local_states(step.iteration)[0])))
+        if step.converged:
+            break
+    assert isinstance(step.q, HeldGlobal)
+    for cursor_bytes, local_bytes in saved[:-1]:
+        again = InProcess(model, batches)
+        cursor = from_bytes(cursor_bytes, type(step.cursor))
+        again.restore(cursor.number, [from_bytes(local_bytes, State)])
+        last = next(s for s in model.steps(again, cursor) if s.converged)
+        assert same_bits(last.cursor, step.cursor)
+
+
+def test_shares_of_draws_are_probabilities_and_features_are_bounded():
+    model, codes, levels = chain()
+    done = fit(model, split_rows(codes, levels, 1, grouped=False), max_iter=20)
+    assert done.converged
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    assert local.nu.shape == (25, len(done.q.inner.tau))
+    assert 1 <= local.nu.shape[1] <= 3
+    assert set(np.round(local.nu * 3, 9).ravel()) <= {0.0, 1.0, 2.0, 3.0}
+
+
+def one_of_a_kind():
+    """Twelve rows that agree in thirty columns, but for row 7 that differs in all of them."""
+    codes, z = np.zeros((12, 30), dtype=np.int64), np.zeros((12, 1), dtype=bool)
+    codes[7], z[7] = 1, True
+    sampler = LaplaceGibbs(codes, np.full(30, 2), most=4)
+    draw = LaplaceDraw(z, np.array([5]), 6, sampler.fit(z, None))
+    return codes, sampler, draw
+
+
+def test_features_of_one_row_alone_keep_their_numbers():
+    _, sampler, at = one_of_a_kind()
+    rng, sizes = np.random.default_rng(0), set()
+    for _ in range(12):
+        before, others = at, at.z.sum(0) - at.z[7]
+        at = sampler._renew(7, at, others, rng)
+        fewer = min(before.names.size, at.names.size)
+        assert_array_equal(at.names[:fewer], before.names[:fewer])
+        assert at.names.max() < at.born
+        assert_allclose(sampler.fit(at.z, None)[0].beta, at.fits[0].beta, atol=1e-6)
+        sizes.add(at.names.size)
+    assert sizes == {1, 2}
+
+
+def test_a_row_that_is_one_of_a_kind_has_its_feature_in_nearly_every_draw():
+    codes, _, draw = one_of_a_kind()
+    model = LaplaceIBP(PolyaGammaIBP(4, alpha=0.5, anneal=0), warmup=0, draws=12)
+    (batch,) = split_rows(codes, np.full(30, 2), 1, grouped=False)
+    q = model.init(model.observe(batch), np.random.default_rng(0))
+    local = ChainRows(draw, np.zeros((12, 1)))
+    for i in range(model.draws):
+        local = model.local_step(replace(q, iteration=i), batch, local)
+    (place,) = np.flatnonzero(local.draw.names == 5)
+    assert local.times[7, place] == model.draws
+    assert_array_equal(np.delete(local.times[:, place], 7), 0.0)
+
+
+def test_probabilities_count_every_draw_after_the_warmup():
+    model, codes, levels = chain()
+    reduce = InProcess(model, split_rows(codes, levels, 1, grouped=False))
+    q = model.init(reduce.observe(), np.random.default_rng(3))
+    draws = []
+    for step in model.steps(reduce, start(model, q, reduce)):
+        (local,) = reduce.local_states(step.iteration)
+        if isinstance(step.q, HeldGlobal):
+            break
+        draws.append(local.draw)
+        assert np.all(step.q.trace[: step.iteration, 1] < 0)
+    assert len(draws) == model.last
+    names = draws[-1].names
+    times = np.zeros((len(codes), len(names)))
+    for draw in draws[model.warmup :]:
+        for k, name in enumerate(names):
+            times[:, k] += draw.z[:, draw.names == name].sum(1)
+    assert times.max() == model.draws
+    assert_allclose(local.nu * model.draws, times)
+
+
+def test_several_partitions_are_refused():
+    model, codes, levels = chain()
+    with pytest.raises(ValueError, match="takes one partition, got 2"):
+        fit(model, split_rows(codes, levels, 2, grouped=False))
+
+
+@pytest.mark.slow
+def test_images_show_their_features():
+    codes, z = simulate_images(np.random.default_rng(0), n_rows=50)
+    sampler, rng = LaplaceGibbs(codes, np.full(36, 2)), np.random.default_rng(0)
+    first = at = sampler.start(rng)
+    for _ in range(12):
+        at = sampler.iterate(at, rng)
+    used = at.z.mean(0) > 0.05
+    assert matched_f1(at.z[:, used][:, :10], z) > 0.5
+    assert at.log_evidence > first.log_evidence + 10
+    assert len(set(at.names.tolist())) == at.z.shape[1]

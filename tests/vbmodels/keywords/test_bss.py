@@ -1,0 +1,128 @@
+"""BSS and its Polya-Gamma draws against the prior, importance sampling and known transforms."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+from tests.vbmodels.keywords.keyword_documents import real_documents
+from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.keywords.published.bss import BSS, MOST_LOG_VARIANCE, prior_field
+from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.published.documents import batch_of
+from vbmodels.keywords.published.documents_gibbs import sample_documents
+from vbmodels.keywords.published.gibbs import gibbs
+from vbmodels.keywords.published.vbss import VBSS
+
+
+@pytest.mark.parametrize("c", [0.0, 0.3, 1.0, 3.2, -4.0, 12.0, 60.0])
+def test_polya_gamma_has_its_laplace_transform(c):
+    """E exp(-s w) = cosh(c/2) / cosh(sqrt((c^2/2 + s)/2)); Polson et al. (2013), eq. 2."""
+    w = draw_polya_gamma(np.full(60_000, c), np.random.default_rng(1))
+    assert np.all(w > 0)
+    for s in (0.5, 3.0, 20.0, 100.0):
+        seen = np.exp(-s * w)
+        root = np.sqrt((c * c / 2 + s) / 2)
+        exact = np.exp(np.logaddexp(c / 2, -c / 2) - np.logaddexp(root, -root))
+        assert abs(seen.mean() - exact) < 5 * seen.std() / np.sqrt(len(w)) + 1e-12
+
+
+@pytest.mark.parametrize("c", [1480.0, 1495.0, -5000.0, 1e8, 1e12])
+def test_polya_gamma_far_out_has_its_mean(c):
+    """E w = tanh(c/2) / 2c, and there its sd is far below its mean: var w = 1 / 2 |c|^3."""
+    w = draw_polya_gamma(np.full(200, c), np.random.default_rng(1)) * 2 * abs(c)
+    assert abs(w.mean() - 1.0) < 5 * np.sqrt(2 / abs(c) / 200) + 1e-12
+
+
+def test_polya_gamma_is_its_sum_of_gammas():
+    """PG(1, c) = sum_k g_k / ((k - 1/2)^2 + c^2 / 4 pi^2) / 2 pi^2, g_k exponential; eq. 1."""
+    rng, c = np.random.default_rng(2), 1.5
+    k = np.arange(1, 501)
+    weight = 1 / (2 * np.pi**2 * ((k - 0.5) ** 2 + c**2 / (4 * np.pi**2)))
+    sums = rng.standard_exponential((8000, 500)) @ weight
+    drawn = draw_polya_gamma(np.full(8000, c), rng)
+    assert stats.ks_2samp(sums, drawn).pvalue > 1e-3
+
+
+def small():
+    a = np.array(
+        [[0, 3, 1, 0, 0], [3, 2, 0, 1, 0], [1, 0, 0, 2, 0], [0, 1, 2, 0, 0], [0, 0, 0, 0, 0.0]]
+    )
+    return np.array([True, False, False, True, False]), a
+
+
+def test_the_prior_mean_is_textrank_and_its_precision_is_dense_algebra():
+    _, a = small()
+    degree = np.where(a.sum(1) > 0, a.sum(1), 1)
+    b = np.eye(5) - 0.85 * (np.diag(1 / degree) @ a).T
+    theta0, precision = prior_field(a, 0.85)
+    np.testing.assert_allclose(theta0, np.linalg.solve(b, np.full(5, 0.15)), rtol=1e-12)
+    np.testing.assert_allclose(precision, b.T @ b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tau", [2.0, 0.001])
+def test_the_sampler_agrees_with_importance_sampling_from_the_prior(tau):
+    y, a = small()
+    model = BSS(tau=tau, alpha_prior=(3.0, 2.0))
+    rng = np.random.default_rng(0)
+    theta0, precision = prior_field(a, model.damping)
+    size = 400_000
+    least = np.exp(-MOST_LOG_VARIANCE)
+    lam = stats.gamma.isf(rng.random(size) * stats.gamma.sf(least, tau, scale=1 / tau), tau,
+                          scale=1 / tau)  # fmt: skip
+    assert lam.min() >= 0.999 * least
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    theta = theta0 + rng.standard_normal((size, 5)) @ root.T / np.sqrt(lam)[:, None]
+    alpha = rng.beta(3.0, 2.0, size)
+    p, missed = expit(theta), alpha[:, None]
+    weight = np.where(y, (1 - missed) * p, 1 - (1 - missed) * p).prod(1)
+    weight /= weight.sum()
+    r = np.where(y, 1.0, missed * p / (1 - (1 - missed) * p))
+    found = bss(y, a, model, np.random.default_rng(3), draws=4000)
+    seen = found.diagnose()
+    assert seen.r_hat.max() < (1.02 if tau == 2.0 else 1.05)
+    exact = np.concatenate([[weight @ -np.log(lam)], weight @ theta])
+    # Far from 0 theta has as many scales as sigma: its mean is no fair measure there.
+    compared = [0, 2, 3, 4, 5, 6] if tau == 2.0 else [0]
+    error = 5 * np.hypot(seen.mcse[compared], 0.005)
+    assert np.all(np.abs(seen.mean[compared] - exact[: len(compared)]) < error)
+    assert found.sigma2.max() <= 1.001 / least
+    assert found.alpha.mean() == pytest.approx(weight @ alpha, abs=0.02)
+    atol = 0.02 if tau == 2.0 else 0.05
+    np.testing.assert_allclose(found.probability, weight @ r, atol=atol)
+    np.testing.assert_allclose(found.prior_probability, weight @ p, atol=atol)
+
+
+def test_documents_have_generators_of_their_own():
+    document = small()
+    sampler = partial(bss, model=BSS(), draws=60, warmup=20)
+    two = sample_documents(batch_of([document] * 2), sampler, np.random.default_rng(5))
+    one = sample_documents(batch_of([document]), sampler, np.random.default_rng(5))
+    np.testing.assert_array_equal(two[0][:5], one[0])
+    assert not np.array_equal(two[0][:5], two[0][5:])
+    assert two[1].shape == (2,)
+
+
+def test_bad_options_are_named():
+    with pytest.raises(ValueError, match="damping must lie between 0 and 1, found 0"):
+        BSS(damping=0.0)
+    with pytest.raises(ValueError, match="must be positive, found -1"):
+        BSS(tau=-1.0)
+
+
+@pytest.mark.slow
+def test_samplers_on_an_abstract(shared_data):
+    """R-hat of both samplers on real abstracts, at the length that a benchmark uses."""
+    made = real_documents(shared_data / "keywords" / "hulth_eval.parquet", limit=4)
+    batch = batch_of([(y, a) for y, a, _ in made])
+    rng = np.random.default_rng(0)
+    size = {"draws": 4000, "warmup": 2000}
+    _, r_hat = sample_documents(batch, partial(bss, model=BSS(), **size), rng)
+    assert r_hat.max() < 1.2
+    tight = VBSS(tau=20.0, scale=10.0, var_a=1.0, var_b=1.0, alpha_prior=(30.0, 10.0))
+    _, r_hat = sample_documents(batch, partial(gibbs, model=tight, **size), rng)
+    assert r_hat.max() < 1.1

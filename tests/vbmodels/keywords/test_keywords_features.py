@@ -1,0 +1,237 @@
+"""The 26 features against their definitions, written out word by word."""
+
+import math
+from statistics import pstdev
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from vbmodels.core.state import from_bytes, same_bits, to_bytes
+from vbmodels.keywords.batch import DocumentTokens
+from vbmodels.keywords.features import (
+    FEATURE_NAMES,
+    N_FOLDS,
+    POS_GROUPS,
+    affinity,
+    build_batch,
+    keyphraseness,
+    label_rates,
+)
+from vbmodels.keywords.graph import adjacency, system_matrix, textrank
+
+SEQUENCES = ([0, 1, 2, 0, 3, 1, 0, 4], [0, 0, 1, 2, 3, 1], [0])
+OBSERVED = ({0, 2, 3}, {1, 2}, set())
+
+
+def tokens(known=True, seed=0):
+    """Three small documents over 9 terms with random marks on every occurrence."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array([len(set(s)) for s in SEQUENCES])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    t = sum(map(len, SEQUENCES))
+
+    def flags():
+        return rng.random(t) < 0.4 if known else np.zeros(t, bool)
+
+    return DocumentTokens(
+        term=np.array([0, 1, 2, 3, 4, 2, 5, 6, 7, 8]),
+        y=np.array([w in o for n, o in zip(sizes, OBSERVED, strict=True) for w in range(n)]),
+        offsets=offsets,
+        fold=np.array([3, 7, -1]),
+        complete=np.array([False, True, False]),
+        n_tokens=np.array([20, 6, 1]),
+        length=rng.integers(2, 12, offsets[-1]),
+        hyphen=rng.random(offsets[-1]) < 0.3,
+        word=np.concatenate([np.array(s) + o for s, o in zip(SEQUENCES, offsets, strict=False)]),
+        position=np.concatenate(
+            [np.arange(len(s)) * (2 if s[1:2] == [1] else 1) for s in SEQUENCES]
+        ),
+        sentence=np.arange(t) // 3 if known else np.full(t, -1),
+        title=flags(),
+        pos=rng.integers(-2, len(POS_GROUPS), t) if known else np.full(t, -1),
+        phrase=rng.integers(0, 4, t) if known else np.zeros(t, np.int64),
+        capital=flags(),
+        upper=flags(),
+    )
+
+
+def corpus(seed=1):
+    rng = np.random.default_rng(seed)
+    documents = rng.integers(0, 5, (9, N_FOLDS))
+    labels = rng.integers(0, documents + 1)
+    return documents, labels, label_rates(documents.sum(axis=0), labels.sum(axis=0))
+
+
+def batch(t, **options):
+    documents, labels, rates = corpus()
+    return build_batch(t, documents, labels, 100, rates, **options)
+
+
+def column(b, name):
+    return b.x[:, FEATURE_NAMES.index(name)]
+
+
+def test_there_are_26_finite_features():
+    x = batch(tokens()).x
+    assert x.shape == (10, 26)
+    assert len(set(FEATURE_NAMES)) == 26
+    assert np.isfinite(x).all()
+    assert_array_equal(x[:, 0], 1.0)
+
+
+def test_text_features_by_their_definitions():
+    t = tokens()
+    documents = corpus()[0].sum(axis=1)
+    expected = []
+    for row in range(t.n_words):
+        d = t.document_of_word[row]
+        where = [i for i, w in enumerate(t.word) if w == row]
+        places = [t.position[i] for i in where]
+        idf = math.log(101 / (1 + documents[t.term[row]])) + 1
+        share = [sum(t.pos[i] == code for i in where) / len(where) for code in range(7)]
+        expected.append(
+            [
+                math.log(len(where)),
+                idf,
+                math.log(len(where) * idf),
+                math.log(1 + min(places)),
+                pstdev(map(float, places)) / t.n_tokens[d],
+                math.log(t.length[row]),
+                float(t.hyphen[row]),
+                math.log(t.offsets[d + 1] - t.offsets[d]),
+                *share,
+                float(any(t.title[i] for i in where)),
+                sum(t.capital[i] for i in where) / len(where),
+                sum(t.upper[i] for i in where) / len(where),
+                math.log(1 + max(t.phrase[i] for i in where)),
+                sum(t.phrase[i] > 1 for i in where) / len(where),
+            ]
+        )
+    names = [
+        *("log_tf", "idf", "log_tf_idf", "first_position", "spread", "log_length", "hyphen"),
+        *("log_n_words", *(f"share_{g}" for g in POS_GROUPS), "in_title", "capitalised"),
+        *("all_caps", "longest_noun_phrase", "share_in_noun_phrases"),
+    ]
+    b = batch(t)
+    for name, values in zip(names, np.array(expected).T, strict=True):
+        assert_allclose(column(b, name), values, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("options", [{}, {"window": 3, "self_loops": False, "damping": 0.6}])
+def test_graph_features_by_their_definitions(options):
+    t = tokens()
+    b = batch(t, **options)
+    damping = options.get("damping", 0.85)
+    graph = {k: v for k, v in options.items() if k != "damping"}
+    for d, sequence in enumerate(SEQUENCES):
+        rows = b.words(d)
+        n = rows.stop - rows.start
+        a = adjacency(np.array(sequence), n, **graph)
+        assert_array_equal(b.adjacency(d), a)
+        assert_allclose(column(b, "log_textrank")[rows], np.log(textrank(a, damping)))
+        observed = sorted(OBSERVED[d])
+        if len(observed) < 2:
+            continue
+        m = n * (1 - damping) * np.linalg.inv(system_matrix(a, damping))
+        # The walk is D^-1 A with the damping d: one equation for each word, no symmetric root.
+        walk = a / a.sum(axis=1, keepdims=True)
+        visits = n * (1 - damping) * np.linalg.inv(np.eye(n) - damping * walk)
+        aside = a - np.diag(np.diag(a))
+        neighbours = aside / np.maximum(aside.sum(axis=1), 1)[:, None]
+        for i in range(n):
+            left_out = [i] if i in observed else observed
+            others = [[j for j in observed if j != out] for out in left_out]
+            level = np.mean([math.log(0.05 + np.mean(m[i, o])) for o in others])
+            assert_allclose(column(b, "affinity")[rows][i], level)
+            reach = np.mean([math.log(0.05 + np.mean(visits[i, o])) for o in others])
+            assert_allclose(column(b, "reach")[rows][i], reach)
+            share = np.mean([np.mean(neighbours[i, o]) for o in others])
+            assert_allclose(column(b, "observed_neighbours")[rows][i], share)
+
+
+def test_sentences_break_the_graph_on_request():
+    assert len(batch(tokens(), break_at_sentences=True).edge_row) < len(batch(tokens()).edge_row)
+
+
+def test_affinity_does_not_see_a_words_own_label():
+    """Exchangeable words must have the same distribution whether observed or hidden."""
+    rng = np.random.default_rng(5)
+    n, k, draws = 12, 4, 20000
+    seen, hidden = [], []
+    for _ in range(draws):
+        m = rng.gamma(0.5, size=(n, n))
+        observed = rng.choice(n, k, replace=False)
+        level, _ = affinity(m[:, observed], observed)
+        mask = np.zeros(n, bool)
+        mask[observed] = True
+        seen.append(level[mask].mean())
+        hidden.append(level[~mask].mean())
+    error = math.hypot(np.std(seen), np.std(hidden)) / math.sqrt(draws)
+    assert abs(np.mean(seen) - np.mean(hidden)) < 4 * error
+
+
+def test_plain_leave_one_out_would_be_caught_by_that_test():
+    """With k labels for the hidden and k - 1 for the observed the means differ (concave g)."""
+    rng = np.random.default_rng(6)
+    n, k, draws = 12, 4, 20000
+    m = rng.gamma(0.5, size=(draws, n))
+    hidden = np.log(0.05 + m[:, :k].mean(axis=1))
+    seen = np.log(0.05 + m[:, : k - 1].mean(axis=1))
+    error = math.hypot(np.std(seen), np.std(hidden)) / math.sqrt(draws)
+    assert hidden.mean() - seen.mean() > 4 * error
+
+
+def test_keyphraseness_leaves_the_documents_own_fold_out():
+    documents, labels, rates = corpus()
+    fold = np.array([3, -1])
+    found = keyphraseness(documents[:2], labels[:2], fold, rates)
+    others = [f for f in range(N_FOLDS) if f != 3]
+    n, y = documents[0, others].sum(), labels[0, others].sum()
+    rho = (labels[:, others].sum() + 1) / (documents[:, others].sum() + 2)
+    assert_allclose(found[0], math.log((y + 3 * rho) / (n + 3) / rho))
+    rho = (labels.sum() + 1) / (documents.sum() + 2)
+    expected = math.log((labels[1].sum() + 3 * rho) / (documents[1].sum() + 3) / rho)
+    assert_allclose(found[1], expected)
+
+
+def test_a_label_in_the_own_fold_changes_nothing():
+    documents, labels, rates = corpus()
+    t = tokens()
+    more = labels.copy()
+    more[:, 3] += 1
+    rows = slice(0, int(t.offsets[1]))
+    name = FEATURE_NAMES.index("keyphraseness")
+    x = build_batch(t, documents, labels, 100, rates).x[rows, name]
+    changed = label_rates(documents.sum(axis=0), more.sum(axis=0))
+    assert_allclose(build_batch(t, documents, more, 100, changed).x[rows, name], x, rtol=1e-12)
+
+
+def test_features_that_the_input_cannot_give_are_constant():
+    b = batch(tokens(known=False))
+    assert np.isfinite(b.x).all()
+    for name in FEATURE_NAMES[10:22]:
+        assert np.ptp(column(b, name)) == 0.0, name
+
+
+def test_a_batch_is_a_state_and_knows_its_documents():
+    b = batch(tokens())
+    assert same_bits(from_bytes(to_bytes(b), type(b)), b)
+    assert same_bits(from_bytes(to_bytes(tokens()), DocumentTokens), tokens())
+    assert b.n_documents == 3
+    assert b.n_words == 10
+    assert_array_equal(b.sizes, [5, 4, 1])
+    assert_array_equal(b.n_observed, [3, 2, 0])
+    assert_array_equal(b.document_of_word, [0] * 5 + [1] * 4 + [2])
+
+
+def test_a_partition_without_documents():
+    empty = {
+        name: np.zeros(0, value.dtype)
+        for name, value in vars(tokens()).items()
+        if isinstance(value, np.ndarray)
+    }
+    b = batch(DocumentTokens(**(empty | {"offsets": np.zeros(1, np.int64)})))
+    assert b.x.shape == (0, 26)
+    assert b.n_documents == 0
+    assert list(b.documents()) == []

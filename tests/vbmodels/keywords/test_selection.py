@@ -1,0 +1,119 @@
+"""Selection against a plain loop over documents and thresholds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, select_share, word_ranks
+
+
+def documents(seed, count=40, tied=False):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 30, count)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    r = rng.beta(0.4, 0.6, offsets[-1])
+    if tied:
+        r = np.round(r, 1)
+    return r, rng.random(len(r)) < 0.1, offsets
+
+
+def by_thresholds(r, observed, gamma):
+    """Try every h: the text's rule with its errata put right."""
+    r = np.where(observed, 1.0, r)
+    chosen = observed.copy()
+    for h in np.sort(np.unique(r))[::-1]:
+        over = r >= h
+        if (1.0 - r[over]).sum() <= gamma * over.sum():
+            chosen = over | observed
+    return chosen
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("gamma", [0.0, 0.05, 0.1, 0.3, 1.0])
+def test_fdr_is_the_smallest_threshold_that_holds_the_level(gamma, tied):
+    r, observed, offsets = documents(3, tied=tied)
+    found = select_by_fdr(r, observed, offsets, gamma)
+    for i, j in pairwise(offsets):
+        np.testing.assert_array_equal(found[i:j], by_thresholds(r[i:j], observed[i:j], gamma))
+
+
+def test_observed_words_are_always_selected_and_lower_the_expected_share():
+    offsets = np.array([0, 3])
+    r = np.array([0.0, 0.6, 0.7])
+    observed = np.array([True, False, False])
+    np.testing.assert_array_equal(select_by_fdr(r, observed, offsets, 0.0), observed)
+    # (0 + .3)/2 = .15 < .16 with the observed word counted as certain.
+    np.testing.assert_array_equal(select_by_fdr(r, observed, offsets, 0.16), [True, False, True])
+
+
+def test_a_document_does_not_see_its_neighbours():
+    r, observed, offsets = documents(4)
+    together = select_by_fdr(r, observed, offsets, 0.2)
+    for i, j in pairwise(offsets):
+        alone = select_by_fdr(r[i:j], observed[i:j], np.array([0, j - i]), 0.2)
+        np.testing.assert_array_equal(together[i:j], alone)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.07, 0.28, 0.65, 1.0])
+def test_equal_size_takes_the_observed_then_the_best(share):
+    score, observed, offsets = documents(5)
+    found = select_share(score, observed, offsets, share)
+    for i, j in pairwise(offsets):
+        size = max(observed[i:j].sum(), int(np.floor((j - i) * share + 0.5)))
+        assert found[i:j].sum() == size
+        assert found[i:j][observed[i:j]].all()
+        free = ~observed[i:j]
+        inside, outside = score[i:j][free & found[i:j]], score[i:j][free & ~found[i:j]]
+        assert inside.size == 0 or outside.size == 0 or inside.min() >= outside.max()
+
+
+def test_ranks_start_at_one_in_every_document():
+    score, _, offsets = documents(6)
+    ranks = word_ranks(score, offsets)
+    for i, j in pairwise(offsets):
+        assert sorted(ranks[i:j]) == list(range(1, j - i + 1))
+        assert score[i:j][ranks[i:j] == 1] == score[i:j].max()
+
+
+def test_no_documents_at_all():
+    nothing = np.empty(0)
+    assert select_by_fdr(nothing, nothing.astype(bool), np.array([0]), 0.1).size == 0
+    assert select_share(nothing, nothing.astype(bool), np.array([0]), 0.1).size == 0
+
+
+@pytest.mark.parametrize("select", [select_by_fdr, select_share])
+def test_bad_arguments_are_named(select):
+    r, observed, offsets = documents(7)
+    with pytest.raises(ValueError, match=r"between 0 and 1, found 1\.5"):
+        select(r, observed, offsets, 1.5)
+    with pytest.raises(ValueError, match="word 2 has no score"):
+        select(np.where(np.arange(len(r)) == 2, np.nan, r), observed, offsets, 0.1)
+    with pytest.raises(ValueError, match="one score and one observed flag"):
+        select(r[:-1], observed, offsets, 0.1)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.1, 0.3])
+def test_known_words_do_not_pay_for_false_new_ones(gamma):
+    rng = np.random.default_rng(3)
+    offsets = np.array([0, 12, 12, 40, 41])
+    r, known = rng.beta(0.5, 0.5, 41), rng.random(41) < 0.4
+    chosen, papers = (
+        select(r, known, offsets, gamma) for select in (select_new_by_fdr, select_by_fdr)
+    )
+    assert chosen[known].all()
+    for i, j in pairwise(offsets.tolist()):
+        new = ~known[i:j]
+        inside = chosen[i:j] & new
+        if inside.any():
+            assert np.mean(1.0 - r[i:j][inside]) <= gamma
+        # The next best one would break the level.
+        left = np.flatnonzero(new & ~inside)
+        if left.size:
+            more = inside.copy()
+            more[left[np.argmax(r[i:j][left])]] = True
+            assert np.mean(1.0 - r[i:j][more]) > gamma
+    assert np.all(papers >= chosen)
+    assert np.mean(1.0 - r[papers & ~known]) > gamma

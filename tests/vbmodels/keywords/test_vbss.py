@@ -1,0 +1,330 @@
+"""VBSS beyond the contract: the text's own algebra, its collapse, real abstracts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from tests.vbmodels.keywords.keyword_documents import real_documents
+from vbmodels.core.cavi import fit
+from vbmodels.keywords.published.documents import batch_of, fit_document, fit_documents
+from vbmodels.keywords.published.spectrum import spectra
+from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.keywords.selection import select_by_fdr
+
+FORMS = ["full", "mean_field", "as_printed"]
+
+
+@pytest.fixture(scope="module")
+def abstracts(shared_data):
+    return real_documents(shared_data / "keywords" / "hulth_eval.parquet", limit=120)
+
+
+def dense(y, a, d=0.85):
+    """B, theta_0, U and P as the text writes them, with explicit inverses."""
+    root = np.sqrt(a.sum(1))
+    b = np.eye(len(y)) - d * a / np.outer(root, root)
+    inverse = np.linalg.inv(b)
+    return b, (1 - d) * inverse @ y, inverse @ inverse.T, b.T @ b
+
+
+@pytest.fixture(scope="module")
+def swept(abstracts):
+    """One document, its factors before and after a sweep in each form."""
+    y, a, _ = abstracts[0]
+    batch = batch_of([(y, a)])
+    result = {}
+    for form in FORMS:
+        model = VBSS(form=form, sweeps=3)
+        before = model.local_step(model.init(model.observe(batch), None), batch, None)
+        after = VBSS(form=form, sweeps=1).local_step(None, batch, before)
+        result[form] = (model, before, after)
+    return y, a, batch, result
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_sweep_is_the_appendix_with_explicit_inverses(swept, form):
+    """A.1.1 to A.2 typed again with dense matrices; as printed, section 1.3.3's q(theta_i)."""
+    y, a, _, result = swept
+    _, f, g = result[form]
+    n, (_, theta0, u, p) = len(y), dense(y, a)
+    m = f.a + f.b * f.theta
+    first, second = 1 + f.hidden, 1 + y.sum()
+    draws = np.random.default_rng(0).beta(first, second, 2_000_000)
+    c = np.exp(g.log_c[0])
+    assert np.log(c) == pytest.approx(np.log(draws).mean(), abs=5 * np.log(draws).std() / 1400)
+    t, phi = ndtr(-m), np.exp(-m * m / 2) / np.sqrt(2 * np.pi)
+    unseen = (m * t - phi + c * (m * (1 - t) + phi)) / (t + (1 - t) * c)
+    z = np.where(y, m + phi / (1 - t), unseen)
+    lam, b2 = (0.1 + n / 2) / f.rate, f.b**2 + f.b_var
+    if form == "as_printed":
+        s = np.diag(1 / (b2 + lam / np.diag(u)))
+        mu = s @ (f.b * (z - f.a) + lam * theta0 / np.diag(u))
+    else:
+        s = np.linalg.inv(b2 * np.eye(n) + lam * p)
+        mu = s @ (lam * p @ theta0 + f.b * (z - f.a))
+        if form == "mean_field":
+            s = np.diag(1 / (b2 + lam * np.diag(p)))
+    np.testing.assert_allclose(g.theta, mu, rtol=1e-9, atol=1e-12)
+    mean_a = 10 / (10 * n + 1) * (z.sum() - f.b * mu.sum())
+    np.testing.assert_allclose(g.a, mean_a, rtol=1e-9)
+    variance_b = 1 / (mu @ mu + np.trace(s) + 0.1)
+    np.testing.assert_allclose(g.b_var, variance_b, rtol=1e-9)
+    np.testing.assert_allclose(g.b, variance_b * (mu @ z - mean_a * mu.sum()), rtol=1e-9)
+    half = np.trace(p @ s) / 2 + (mu - theta0) @ p @ (mu - theta0) / 2
+    np.testing.assert_allclose(g.rate, 0.1 + half, rtol=1e-9)
+    r = c * (1 - t) / (t + c * (1 - t))
+    np.testing.assert_allclose(g.hidden, r[~y].sum(), rtol=1e-9)
+
+
+def test_mean_field_and_full_covariance_share_the_means_of_a_sweep(swept):
+    _, _, batch, result = swept
+    _, before, _ = result["full"]
+    full = VBSS(form="full", sweeps=1).local_step(None, batch, before)
+    field = VBSS(form="mean_field", sweeps=1).local_step(None, batch, before)
+    np.testing.assert_allclose(full.theta, field.theta, rtol=1e-12)
+    assert np.all(full.b_var < field.b_var)
+
+
+def shrinkage(y, a):
+    """The printed algorithm's lambda after a sweep over before, when b is 0 and lambda tiny.
+
+    Then q(theta_i) has variance s_i / lambda with s_i = 1/(v + 1/U_ii), where E[b^2] =
+    v lambda was made a sweep earlier. Without v the factor is n / sum P_ii U_ii.
+    """
+    _, _, u, p = dense(y, a)
+    v = 0.0
+    for _ in range(100):
+        s = 1 / (v + 1 / np.diag(u))
+        factor = (len(y) + 0.2) / (np.diag(p) @ s)
+        v = 1 / (factor * s.sum())
+    return factor
+
+
+def test_the_printed_algorithm_collapses(abstracts):
+    """E[1/sigma^2] falls by one factor a sweep, b to 0, and all p-hat of a document are equal."""
+    documents = [(y, a) for y, a, _ in abstracts]
+    batch = batch_of(documents)
+    model = VBSS(form="as_printed")
+    q = model.init(model.observe(batch), None)
+    local = model.local_step(q, batch, None)
+    for _ in range(29):
+        local = model.local_step(q, batch, local)
+    again = VBSS(form="as_printed", sweeps=1).local_step(q, batch, local)
+    moving = ~local.settled
+    assert moving.mean() > 0.5
+    factor = np.array([shrinkage(y, a) for y, a in documents])
+    np.testing.assert_allclose((local.rate / again.rate)[moving], factor[moving], rtol=1e-6)
+    assert 0.2 < np.median(factor) < 0.4
+    assert np.abs(local.b).max() < 1e-6
+    p_hat = model.probabilities(q, batch, local)
+    spread = [np.ptp(p_hat[batch.words(d)]) for d in range(len(documents))]
+    assert max(spread) < 1e-6
+    hidden = ~batch.y
+    chosen = select_by_fdr(p_hat, batch.y, batch.offsets, 0.3)
+    assert not chosen[hidden].any() or chosen[hidden].mean() < 0.05
+
+
+def test_the_printed_algorithm_lies_far_below_the_corrected_ones(abstracts):
+    batch = batch_of([(y, a) for y, a, _ in abstracts])
+    bounds = {form: fit_documents(batch, VBSS(form=form), 300).bound for form in FORMS}
+    assert np.all(bounds["full"] > bounds["mean_field"])
+    assert np.all(bounds["mean_field"] > bounds["as_printed"] + 50)
+
+
+def test_direct_fit_and_protocol_agree(abstracts):
+    documents = [(y, a) for y, a, _ in abstracts[:12]]
+    model = VBSS(tolerance=1e-9)
+    direct = fit_documents(batch_of(documents), model, 4000)
+    assert direct.converged
+    parts = [batch_of(documents[:5]), batch_of(documents[5:])]
+    run = fit(model, parts, tol=1e-15, max_iter=400)
+    states = run.reduce.local_states(run.iterations - 1)
+    r = [model.probabilities(run.q, b, x) for b, x in zip(parts, states, strict=True)]
+    np.testing.assert_allclose(np.concatenate(r), direct.probability, atol=1e-6)
+    assert run.trace[-1] == pytest.approx(direct.bound.sum(), abs=1e-6)
+    alone = fit_document(*documents[3], model, 4000)
+    words = parts[0].words(3)
+    np.testing.assert_allclose(alone.probability, direct.probability[words], atol=1e-9)
+
+
+def test_a_settled_document_is_left_alone(abstracts):
+    batch = batch_of([(y, a) for y, a, _ in abstracts[:3]])
+    model = VBSS(tolerance=1e-3)
+    q = model.init(model.observe(batch), None)
+    local = model.local_step(q, batch, None)
+    while not local.settled.any():
+        local = model.local_step(q, batch, local)
+    still = local.settled
+    after = model.local_step(q, batch, local)
+    np.testing.assert_array_equal(after.rate[still], local.rate[still])
+    np.testing.assert_array_equal(after.sweeps[still], local.sweeps[still])
+    words = still[batch.document_of_word]
+    np.testing.assert_array_equal(after.theta[words], local.theta[words])
+    assert np.all(after.sweeps[~still] == local.sweeps[~still] + 10)
+
+
+@pytest.mark.parametrize("options", [{}, {"form": "mean_field"}, {"per_word": True}])
+def test_leaps_reach_the_same_end_in_far_fewer_sweeps(abstracts, options):
+    batch = batch_of([(y, a) for y, a, _ in abstracts[:25]])
+    plain = fit_documents(batch, VBSS(accelerate=False, **options), 4000)
+    leaping = fit_documents(batch, VBSS(**options), 1000)
+    assert plain.converged
+    assert leaping.converged
+    np.testing.assert_allclose(leaping.bound, plain.bound, atol=1e-9)
+    np.testing.assert_allclose(leaping.probability, plain.probability, atol=1e-7)
+    assert 4 * np.median(leaping.local.sweeps) < np.median(plain.local.sweeps)
+
+
+def test_no_document_ever_falls(abstracts):
+    """Document by document, where the contract sees the sum."""
+    batch = batch_of([(y, a) for y, a, _ in abstracts[:40]])
+    model = VBSS(sweeps=4)
+    q = model.init(model.observe(batch), None)
+    local = model.local_step(q, batch, None)
+    before = model.document_bounds(batch, local)
+    for _ in range(40):
+        local = model.local_step(q, batch, local)
+        after = model.document_bounds(batch, local)
+        assert np.all(after >= before - 1e-9 * np.abs(before))
+        before = after
+
+
+def test_a_document_whose_words_are_all_observed(abstracts):
+    y, a, _ = abstracts[1]
+    for per_word in (False, True):
+        found = fit_document(np.ones_like(y), a, VBSS(per_word=per_word))
+        assert found.converged
+        np.testing.assert_array_equal(found.probability, 1.0)
+
+
+def test_spectra_are_the_graph_and_are_kept_with_the_batch(abstracts):
+    y, a, _ = abstracts[1]
+    batch = batch_of([(y, a)])
+    (first,) = spectra(batch, 0.85)
+    (second,) = spectra(batch, 0.85)
+    assert first is second
+    b, _, u, p = dense(y, a)
+    v = first.axes(0, len(y))
+    np.testing.assert_allclose((v * first.values) @ v.T, b, atol=1e-12)
+    np.testing.assert_allclose(first.p_diag, np.diag(p), rtol=1e-10)
+    np.testing.assert_allclose(first.u_diag, np.diag(u), rtol=1e-10)
+    np.testing.assert_allclose(v @ first.labels, np.linalg.solve(b, y), rtol=1e-10)
+
+
+def test_blocks_and_forgetting_change_no_bit(abstracts, monkeypatch):
+    from vbmodels.keywords.published import spectrum
+
+    documents = [(y, a) for y, a, _ in abstracts[:9]]
+    one = fit_documents(batch_of(documents), max_sweeps=20)
+    monkeypatch.setattr(spectrum, "BLOCK_NUMBERS", 8000)
+    monkeypatch.setattr(spectrum, "KEPT_BYTES", 0)
+    many = fit_documents(batch_of(documents), max_sweeps=20)
+    np.testing.assert_array_equal(one.probability, many.probability)
+    np.testing.assert_array_equal(one.bound, many.bound)
+
+
+def test_isolated_words_one_word_and_no_labels():
+    a = np.zeros((3, 3))
+    found = fit_documents(
+        batch_of([(np.array([True, False, False]), a), (np.array([False]), np.zeros((1, 1)))])
+    )
+    assert np.isfinite(found.bound).all()
+    assert found.probability[0] == 1.0
+    assert found.probability[1] == pytest.approx(found.probability[2])
+
+
+def test_an_empty_partition_has_nothing_to_say():
+    batch, model = batch_of([]), VBSS()
+    observed = model.observe(batch)
+    local = model.local_step(model.init(observed, None), batch, None)
+    assert model.suff_stats(None, batch, local).bound == 0.0
+
+
+def test_per_word_alpha_keeps_its_updates(abstracts):
+    """A.1.5: Beta(1 + r_i, 1) where y_i = 0 and Beta(1, 2) where y_i = 1."""
+    y, a, _ = abstracts[2]
+    found = fit_document(y, a, VBSS(per_word=True), 200)
+    f = found.local
+    assert f.hidden.shape == y.shape
+    assert np.all(f.hidden[y] == 0.0)
+    np.testing.assert_allclose(f.hidden[~y], found.probability[~y], rtol=1e-12)
+    # E ln alpha = psi(1 + r) - psi(2 + r) = -1/(1 + r).
+    np.testing.assert_allclose(f.log_c[~y], -1 / (1 + f.hidden[~y]), rtol=1e-3)
+    assert found.probability[y].min() == 1.0
+
+
+def test_a_complete_document_is_its_labels(abstracts):
+    y, a, _ = abstracts[2]
+    batch = replace(batch_of([(y, a), (y, a)]), complete=np.array([True, False]))
+    r = fit_documents(batch, max_sweeps=50).probability
+    np.testing.assert_array_equal(r[batch.words(0)], y)
+    assert np.all(r[batch.words(1)][~y] > 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"form": "fulll"}, "form must be full, mean_field or as_printed, found 'fulll'"),
+        ({"damping": 1.0}, "damping must lie between"),
+        ({"tau": 0.0}, "tau must be positive, found 0.0"),
+        ({"alpha_prior": (0.0, 1.0)}, "alpha_prior must be positive"),
+        ({"sweeps": 0}, "sweeps must be at least 1"),
+        ({"unobserved": 1.0}, "unobserved must lie between"),
+    ],
+)
+def test_options_outside_their_range_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        VBSS(**options)
+
+
+def test_bad_documents_are_named():
+    y = np.array([True, False])
+    with pytest.raises(ValueError, match="document 0 has 2 words; expected 2 x 2"):
+        batch_of([(y, np.zeros((3, 3)))])
+    with pytest.raises(ValueError, match="must be finite, not negative and symmetric"):
+        batch_of([(y, np.array([[0.0, 1.0], [2.0, 0.0]]))])
+    with pytest.raises(ValueError, match="document 1 has no words"):
+        batch_of([(y, np.zeros((2, 2))), (y[:0], np.zeros((0, 0)))])
+    with pytest.raises(ValueError, match="document 0 of the partition has 2 candidate words"):
+        fit_document(y, np.zeros((2, 2)), VBSS(max_words=1))
+
+
+@pytest.mark.slow
+def test_bounds_and_f_on_all_abstracts(shared_data):
+    """Mean bound, and F at gamma .05 to .30 with the observed words forced.
+
+    By Phi(m) the rule finds the figures that an earlier run of these forms left; by r, which
+    knows that a word was not observed, it is the more careful.
+    """
+    made = real_documents(shared_data / "keywords" / "hulth_eval.parquet")
+    batch = batch_of([(y, a) for y, a, _ in made])
+    gold = np.concatenate([gold for _, _, gold in made])
+    document = batch.document_of_word
+    bounds = {"full": -27.2, "mean_field": -36.6}
+    by_phi = {
+        "full": [0.391, 0.392, 0.427, 0.433, 0.449, 0.465],
+        "mean_field": [0.391, 0.392, 0.425, 0.430, 0.448, 0.459],
+    }
+    by_r = {
+        "full": [0.395, 0.395, 0.399, 0.435, 0.435, 0.463],
+        "mean_field": [0.395, 0.395, 0.396, 0.432, 0.432, 0.458],
+    }
+
+    def f_measures(p):
+        for gamma in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3):
+            chosen = select_by_fdr(p, batch.y, batch.offsets, gamma)
+            yield 2 * (chosen & gold).sum() / (chosen.sum() + gold.sum())
+
+    for form, bound in bounds.items():
+        found = fit_documents(batch, VBSS(form=form), 300)
+        f = found.local
+        assert found.bound.mean() == pytest.approx(bound, abs=0.1)
+        phi = ndtr(f.a[document] + f.b[document] * f.theta)
+        np.testing.assert_allclose(list(f_measures(phi)), by_phi[form], atol=0.006)
+        np.testing.assert_allclose(list(f_measures(found.probability)), by_r[form], atol=0.004)
+    printed = fit_documents(batch, VBSS(form="as_printed"), 500)
+    assert printed.bound.mean() == pytest.approx(-305.7, abs=10)

@@ -1,0 +1,354 @@
+"""RVD2: derivatives, kernels, the exact posterior, the sampler, the papers' test, filters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import integrate, stats
+from scipy.special import digamma, expit, gammaln, logsumexp, polygamma
+
+from vbmodels.core.cavi import fit
+from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.expfam.beta import Beta
+from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
+from vbmodels.variants.published import posterior_difference
+from vbmodels.variants.published import rvd2_kernels as kernels
+from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
+from vbmodels.variants.published.gibbs import gibbs
+from vbmodels.variants.published.objective import derivatives
+from vbmodels.variants.published.posterior_difference import compare, germline, interval
+from vbmodels.variants.published.reference import sums_reference
+from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
+from vbmodels.variants.quadrature import exact_posterior, log_beta_binomial
+from vbmodels.variants.spectrum import control_spectrum, cressie_read, spectrum_p_value, strand_bias
+
+PRIOR = (1.3, 2000.0, 7.8, 4.0)
+
+
+def reads(seed=0, locations=40, replicates=3, depth=2000, m=2000.0) -> Errors:
+    rng = np.random.default_rng(seed)
+    mu = rng.beta(1.0, 800.0, (locations, 1))
+    mu[0] = 0.01
+    n = rng.poisson(depth, (locations, replicates))
+    return Errors(rng.binomial(n, rng.beta(m * mu, m * (1 - mu), n.shape)), n)
+
+
+def busy(locations=40) -> Errors:
+    """Shares from 0 to 1 at depths from 0 to 40,000: every branch of the kernel."""
+    rng = np.random.default_rng(2)
+    n = rng.choice([0, 1, 13, 400, 40_000], (locations, 3))
+    return Errors(rng.binomial(n, rng.beta(0.3, 0.3, (locations, 1))), n)
+
+
+def points(locations=40):
+    rng = np.random.default_rng(1)
+    return rng.normal([1.5, 8.0, 8.0], [0.7, 0.7, 0.5], (locations, 3))
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_derivatives_equal_finite_differences(mean_field):
+    data, p = reads(), points()
+
+    def at(p):
+        args = (np.exp(p[:, 0]), np.exp(p[:, 1]), p[:, 2], PRIOR, mean_field, 64)
+        return derivatives(data.r, data.n, *args)
+
+    centre = at(p)
+    for i in range(3):
+        step = np.zeros(3)
+        step[i] = 1e-4
+        up, down = at(p + step), at(p - step)
+        slope, bend = (up.value - down.value) / 2e-4, (up.gradient - down.gradient) / 2e-4
+        assert_allclose(centre.gradient[:, i], slope, rtol=1e-5, atol=1e-4)
+        assert_allclose(centre.hessian[:, i], bend, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("inference", ["collapsed", "mean_field"])
+@pytest.mark.parametrize("dispersion", ["per_location", "shared"])
+def test_the_kernel_equals_its_numpy_reference(inference, dispersion):
+    data = reads()
+    model = RVD2(inference=inference, dispersion=dispersion)
+    plain = replace(model, compiled=False)
+    q = model.init(model.observe(data), np.random.default_rng(0))
+    one, other = (m.local_step(q, data, None) for m in (model, plain))
+    for name in ("delta", "gamma", "log_m"):
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7, err_msg=name)
+    none = Errors(data.r[:, :1] * 0, data.n[:, :1] * 0)
+    wide = np.random.default_rng(3).normal([3.0, 5.0, 6.0], [1.5, 1.5, 2.0], (40, 3))
+    for reads_of, p in ((data, points()), (busy(), points()), (busy(), wide), (none, wide)):
+        prior = np.array([*PRIOR[:2], 0.0, 0.0])
+        args = (reads_of.r, reads_of.n, p, prior, inference != "collapsed", 0.5, 32)
+        found, exact = kernels.sums(*args), sums_reference(*args)
+        for k in range(8):
+            assert_allclose(found[:, k], exact[:, k], rtol=1e-7, atol=1e-6, err_msg=str(k))
+
+
+def test_the_exact_posterior_is_scipy_s():
+    data = reads(locations=4)
+    exact = exact_posterior(data.r, data.n, np.full(4, 2000.0), 0.8, 700.0)
+    mean, sd = exact.moments()
+    x = np.linspace(-40.0, 5.0, 20_001)
+    for j in range(4):
+        f = stats.beta.pdf(expit(x), 0.8, 700.0) * expit(x) * expit(-x)
+        for r, n in zip(data.r[j], data.n[j], strict=True):
+            f = f * stats.betabinom.pmf(r, n, 2000 * expit(x), 2000 * expit(-x))
+        z = integrate.simpson(f, x=x)
+        assert_allclose(exact.log_evidence[j], np.log(z), atol=1e-7)
+        centre = integrate.simpson(f * expit(x), x=x) / z
+        assert_allclose(mean[j], centre, rtol=1e-7)
+        second = integrate.simpson(f * (expit(x) - centre) ** 2, x=x) / z
+        assert_allclose(sd[j], np.sqrt(second), rtol=1e-6)
+
+
+@pytest.mark.parametrize("depth", [400, 4000])
+def test_collapsed_meets_the_exact_posterior_and_mean_field_is_too_sure(depth):
+    data = reads(locations=60, depth=depth, m=1e4)
+    ratios = {}
+    for inference in ("collapsed", "mean_field"):
+        model = RVD2(inference=inference, dispersion="shared")
+        q = replace(model.init(model.observe(data), np.random.default_rng(0)), log_m=np.log(1e4))
+        local = model.local_step(q, data, None)
+        exact = exact_posterior(data.r, data.n, np.full(60, 1e4), q.a0, q.b0)
+        gap = exact.log_evidence.sum() - model.elbo(q, model.suff_stats(q, data, local))
+        s = local.delta + local.gamma
+        sd = np.sqrt(local.delta * local.gamma / (s * s * (s + 1)))
+        ratios[inference] = np.median(sd / exact.moments()[1])
+        assert gap >= -1e-7
+        if inference == "collapsed":
+            assert gap <= 0.0014 * 60
+            assert np.all(np.abs(sd / exact.moments()[1] - 1) < 0.03)
+    # The sd is too small by about sqrt(1 + M/n): .196 at 400, .53 at 4000.
+    assert_allclose(ratios["mean_field"], 1 / np.sqrt(1 + 1e4 / depth), rtol=0.1)
+
+
+def test_the_text_s_tangent_lies_above_its_expectation():
+    m, delta, gamma = 2000.0, 2.0, 800.0
+
+    def g(mu):
+        return gammaln(m) - gammaln(mu * m) - gammaln((1 - mu) * m)
+
+    draws = np.random.default_rng(0).beta(delta, gamma, 200_000)
+    expected = g(draws).mean()
+    assert g(delta / (delta + gamma)) > expected + 0.4
+
+
+def test_a_missing_replicate_is_as_if_it_were_not_there():
+    data = reads()
+    empty = np.zeros_like(data.r[:, :1])
+    more = Errors(np.hstack([data.r, empty]), np.hstack([data.n, empty]))
+    for inference in ("collapsed", "mean_field"):
+        one, other = (fit(RVD2(inference=inference), [d], tol=1e-8) for d in (data, more))
+        assert_allclose([one.q.a0, one.q.b0], [other.q.a0, other.q.b0], rtol=1e-6)
+        assert_allclose(one.trace[-1], other.trace[-1], rtol=1e-9)
+
+
+def test_free_m_hides_variants_so_its_prior_matters():
+    data = reads(locations=200)
+    tight, loose = (
+        fit(RVD2(dispersion="per_location", log_m_sd=sd), [data], tol=1e-7, max_iter=5000)
+        for sd in (0.5, 3.0)
+    )
+    m_of = [f.reduce.local_states(f.iterations - 1)[0].log_m[0] for f in (tight, loose)]
+    assert m_of[1] < m_of[0] - 1.0
+
+
+def test_caps_are_reported():
+    data = Errors(np.full((5, 2), 10), np.full((5, 2), 1000))
+    done = fit(RVD2(dispersion="shared"), [data], tol=1e-6, max_iter=3000)
+    local = done.reduce.local_states(done.iterations - 1)[0]
+    assert RVD2().caps_hit(done.q, local)[0] == "M0 = 1e+06"
+
+
+def test_beta_maximum_is_a_stationary_maximum_and_keeps_its_cap():
+    n, s1, s2 = np.array([50.0]), np.array([-400.0]), np.array([-0.05])
+    prior = BetaPrior(0.7, 1.0, -7.0, 0.1)
+    a, b = beta_maximum(n, s1, s2, (np.ones(1), np.ones(1)), prior)
+    centre = beta_objective(np.log(a), np.log(b), n, s1, s2, prior)
+    for step in ((1e-3, 0), (-1e-3, 0), (0, 1e-3), (0, -1e-3), (1e-3, 1e-3)):
+        moved = beta_objective(np.log(a) + step[0], np.log(b) + step[1], n, s1, s2, prior)
+        assert moved < centre
+    # One rate everywhere: no finite M0 is best.
+    rate = 0.01
+    a, b = beta_maximum(n, n * np.log(rate), n * np.log1p(-rate), (np.ones(1), np.ones(1)))
+    assert_allclose([a[0] + b[0], a[0] / (a[0] + b[0])], [1e6, rate], rtol=1e-4)
+
+
+def test_the_sampler_is_right_where_quadrature_is_exact():
+    data = reads(locations=12, depth=400, m=500.0)
+    model = RVD2(dispersion="shared")
+    q = replace(model.init(model.observe(data), np.random.default_rng(0)), log_m=np.log(500.0))
+    found = gibbs(data, q, np.random.default_rng(0), log_m_sd=0.0, draws=1200)
+    seen = diagnose(expit(found.logit_mu))
+    mean, sd = exact_posterior(data.r, data.n, np.full(12, 500.0), q.a0, q.b0).moments()
+    assert seen.r_hat.max() < 1.02
+    assert np.all(np.abs(seen.mean - mean) < 4.5 * seen.mcse)
+    assert_allclose(seen.sd, sd, rtol=0.12)
+    assert seen.ess_bulk.min() > 0.3 * 4_800
+
+
+def test_the_sampler_draws_its_prior_without_reads():
+    data = Errors(np.zeros((6, 2), int), np.zeros((6, 2), int))
+    q = RVD2().init(RVD2().observe(data), np.random.default_rng(0))
+    q = replace(q, a0=2.0, b0=50.0)
+    found = gibbs(data, q, np.random.default_rng(1), draws=2000, chains=2)
+    log_mu = np.log(expit(found.logit_mu))
+    assert_allclose(log_mu.mean(), digamma(2) - digamma(52), atol=0.05)
+    assert_allclose(log_mu.std(), np.sqrt(polygamma(1, 2) - polygamma(1, 52)), rtol=0.1)
+    assert_allclose([found.log_m.mean(), found.log_m.std()], [q.log_m, 0.5], atol=0.05)
+
+
+@pytest.mark.parametrize("sd", [0.5, 3.0])
+def test_the_sampler_is_right_where_every_location_has_its_dispersion(sd):
+    """By quadrature over log M of the exact posteriors given M, with a loose prior too.
+
+    With the loose one early sweeps visit M = 1e18, where plain log Gammas differ by noise.
+    """
+    data = reads(locations=10, depth=400, m=500.0)
+    q = Global(a0=1.5, b0=300.0, log_m=np.log(500.0))
+    found = gibbs(data, q, np.random.default_rng(0), log_m_sd=sd, draws=1500)
+    log_m = q.log_m + sd * np.linspace(-9.0, 9.0, 181)
+    given = [exact_posterior(data.r, data.n, np.full(10, m), q.a0, q.b0) for m in np.exp(log_m)]
+    log_prior = -0.5 * ((log_m - q.log_m) / sd) ** 2
+    log_mass = np.stack([g.log_evidence for g in given]) + log_prior[:, None]
+    mass = np.exp(log_mass - logsumexp(log_mass, axis=0))
+    moments = [np.stack([(g.mass * expit(g.x) ** k).sum(axis=1) for g in given]) for k in (1, 2)]
+    of_mu = [(mass * m).sum(axis=0) for m in moments]
+    of_log_m = [(mass * log_m[:, None] ** k).sum(axis=0) for k in (1, 2)]
+    for drawn, (first, second) in ((expit(found.logit_mu), of_mu), (found.log_m, of_log_m)):
+        seen = diagnose(drawn)
+        assert seen.r_hat.max() < 1.02
+        assert np.all(np.abs(seen.mean - first) < 4.5 * seen.mcse)
+        assert_allclose(seen.sd, np.sqrt(second - first**2), rtol=0.12)
+
+
+def test_a_chain_that_starts_beyond_all_digits_comes_back():
+    """One location of those that a chain stood still at, where M = 1e18 outweighed its prior."""
+    data = Errors(np.array([[2, 4, 5]]), np.array([[3734, 3963, 4317]]))
+    x, one = np.array([[-7.4]]), np.ones((1, 1))
+    binomial = 11 * np.log(expit(-7.4)) + (12014 - 11) * np.log(expit(7.4))
+    for log_m in (40.0, 42.372, 60.0, 300.0):
+        value = log_beta_binomial(data.r, data.n, x, np.exp(log_m) * one).sum()
+        assert_allclose(value, binomial, rtol=1e-11)
+    q = Global(a0=5.4, b0=11_100.0, log_m=8.86)
+    far = replace(q, log_m=45.0)
+    found = gibbs(data, far, np.random.default_rng(0), draws=500)
+    assert_allclose([found.log_m.mean(), found.log_m.std()], [45.0, 0.5], atol=0.1)
+
+
+@pytest.mark.parametrize("tau", [0.0, 2e-3])
+def test_the_sampled_difference_is_that_of_the_exact_posteriors(tau):
+    m, q = 500.0, Global(a0=1.5, b0=300.0, log_m=np.log(500.0))
+    both = [reads(locations=8, depth=400, m=m, seed=seed) for seed in (1, 2)]
+    rng = np.random.default_rng(5)
+    case, control = (sample_rates(data, q, rng, Sampler(draws=1200)) for data in both)
+    of_case, of_control = (
+        exact_posterior(data.r, data.n, np.full(8, m), q.a0, q.b0) for data in both
+    )
+    above = expit(of_case.x)[:, :, None] - expit(of_control.x)[:, None, :] > tau
+    exact = np.einsum("jk,jl,jkl->j", of_case.mass, of_control.mass, above)
+    found = exceedance(case.draws, control.draws, tau)
+    # The smallest effective number of draws bounds the error of a share; the grid's is below .01.
+    assert np.all(np.abs(found - exact) < 0.01 + 4.5 * np.sqrt(0.25 / min(case.ess)))
+    assert min(case.ess.min(), control.ess.min()) > 500
+    assert max(case.r_hat.max(), control.r_hat.max()) < 1.03
+    mean, sd = of_case.moments()
+    assert_allclose(case.moments[:, 0], mean, atol=0.15 * sd.max())
+    assert_allclose(case.moments[:, 1], sd, rtol=0.15)
+    inside = (case.draws >= case.moments[:, 2]) & (case.draws <= case.moments[:, 5])
+    assert_allclose(inside.mean(axis=0), 0.95, atol=0.01)
+
+
+def test_draws_that_all_agree_are_not_certain():
+    assert_allclose(log_odds(np.array([0.0, 0.5, 1.0]), 99), [-np.log(99), 0.0, np.log(99)])
+
+
+def test_the_difference_equals_draws_and_a_null_is_uniform():
+    rng = np.random.default_rng(0)
+    case = Local(np.array([4.0, 30.0]), np.array([900.0, 900.0]), np.zeros(2))
+    control = Local(np.array([3.0, 12.0]), np.array([1000.0, 900.0]), np.zeros(2))
+    x = rng.beta(case.delta, case.gamma, (200_000, 2))
+    y = rng.beta(control.delta, control.gamma, (200_000, 2))
+    for tau in (0.0, 5e-4, 0.02):
+        found = compare(case, control, tau)
+        assert_allclose(found.gain, (x - y > tau).mean(axis=0), atol=5e-3)
+        assert_allclose(found.loss, (y - x > tau).mean(axis=0), atol=5e-3)
+    assert_allclose(germline(case, 0.01), (x > 0.01).mean(axis=0), atol=5e-3)
+    low, high = interval(case)
+    assert_allclose(((x > low) & (x < high)).mean(axis=0), 0.95, atol=5e-3)
+    either = compare(control, case, 0.0, either_sign=True)
+    assert_allclose(either.probability, np.maximum(either.gain, either.loss))
+
+
+@pytest.mark.parametrize("narrow", [(4e5, 6e5), (3.0, 4e6), (2e4, 10.0)])
+@pytest.mark.parametrize("tau", [0.0, 0.01])
+def test_the_difference_of_rates_of_very_different_widths(narrow, tau):
+    wide = (0.4, 0.7)
+    one, other = Beta(*np.array([narrow, wide]).T), Beta(*np.array([wide, narrow]).T)
+    found = posterior_difference.exceedance(one, other, tau)
+    a, b = stats.beta(*narrow), stats.beta(*wide)
+    inside = a.ppf((np.arange(4000) + 0.5) / 4000)  # equal masses of the narrow one
+    assert_allclose(found[0], b.cdf(inside - tau).mean(), atol=2e-5)
+    assert_allclose(found[1], b.sf(inside + tau).mean(), atol=2e-5)
+
+
+@pytest.mark.parametrize("log_m", [7.6, 16.118])
+def test_the_sampler_moves_where_nearly_all_rates_are_zero(log_m):
+    """A0 of .0075 comes from clean reads: M mu underflows, and P(mu > mu') is 1/2 at most."""
+    clean = Errors(np.zeros((20, 3), int), np.full((20, 3), 40))
+    q = Global(0.0075, 0.638, log_m)
+    one, other = (
+        sample_rates(clean, q, np.random.default_rng(seed), Sampler(draws=300, burn_in=300))
+        for seed in (1, 2)
+    )
+    assert np.isfinite(one.r_hat).all()
+    assert one.r_hat.max() < 2.0
+    assert np.all(exceedance(one.draws, other.draws, 0.0) < 0.75)
+    assert np.quantile(one.draws, 0.99) < 0.1
+
+
+def test_cressie_read_is_scipy_s_and_empty_spectra_stay_finite():
+    observed = np.array([[3.0, 0.0, 9.0], [1.0, 1.0, 1.0]])
+    expected = observed.sum(axis=1, keepdims=True) / 3 * np.ones(3)
+    exact = stats.power_divergence(observed, expected, axis=1, lambda_="cressie-read").statistic
+    assert_allclose(cressie_read(observed, expected), exact, atol=1e-12)
+    counts = np.array([[[0, 0, 0], [20, 0, 0]], [[0, 0, 0], [0, 0, 0]], [[3, 3, 3], [2, 3, 4]]])
+    p = spectrum_p_value(counts)
+    assert np.isfinite(p).all()
+    assert p[0] < 1e-6
+    assert p[1] == 1.0
+    assert p[2] > 0.5
+    shares = control_spectrum(np.array([[[50, 1, 1]], [[0, 0, 0]]]))
+    assert_allclose(shares.sum(axis=1), 1.0)
+    assert spectrum_p_value(np.array([[[30, 1, 0]], [[0, 0, 0]]]), shares)[0] > 0.05
+
+
+def test_strand_bias_is_fisher_s_test():
+    p, odds = strand_bias(*(np.array(v) for v in ([500, 500], [500, 500], [30, 15], [0, 14])))
+    assert p[0] < 1e-6
+    assert p[1] > 0.5
+    assert odds[0] < -3.0
+    assert abs(odds[1]) < 0.2
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_the_divergence_is_the_beta_s(mean_field):
+    none = Errors(np.zeros((1, 1), int), np.zeros((1, 1), int))
+    found = derivatives(
+        none.r, none.n, np.array([3.0]), np.array([40.0]), np.zeros(1), (2.0, 90.0, 0, 0),
+        mean_field, 64,
+    )  # fmt: skip
+    x = np.random.default_rng(0).beta(3.0, 40.0, 400_000)
+    draws = stats.beta.logpdf(x, 3, 40) - stats.beta.logpdf(x, 2, 90)
+    assert_allclose(found.value, -draws.mean(), atol=5 * draws.std() / np.sqrt(4e5))
+
+
+def test_what_the_model_refuses():
+    with pytest.raises(ValueError, match="location 1, replicate 0 has r = 5"):
+        Errors(np.array([[1], [5]]), np.array([[2], [4]]))
+    with pytest.raises(ValueError, match="expected inference"):
+        RVD2(inference="exact")
+    with pytest.raises(ValueError, match="expected dispersion"):
+        RVD2(dispersion="free")

@@ -1,0 +1,360 @@
+"""The two-groups test: quadrature against other code, EM, calls, posteriors, odd inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.special import expit, gammaln, logsumexp
+
+from tests.contract.case_two_groups import brute_force
+from vbmodels.core.cavi import fit
+from vbmodels.core.state import leaves
+from vbmodels.variants import elementary_kernels as elementary
+from vbmodels.variants import posterior, quadrature, table
+from vbmodels.variants import rates_kernels as of_rates
+from vbmodels.variants import two_groups_kernels as kernels
+from vbmodels.variants.batch import Counts, totals, units
+from vbmodels.variants.calls import (
+    benjamini_hochberg,
+    e_bh,
+    local_fdr,
+    prior_from_bayes_factors,
+    q_values,
+)
+from vbmodels.variants.simulate import simulate
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+
+MODEL = TwoGroups()
+
+
+def counts(seed=0, **settings) -> Counts:
+    options = dict(n_locations=20, n_variants=3, vaf=0.02, depth=1000, n_replicates=2)
+    return simulate(np.random.default_rng(seed), **(options | settings))[0]
+
+
+def start(batch: Counts, model=MODEL):
+    return model.init(model.observe(batch), np.random.default_rng(0))
+
+
+def log_bf(batch: Counts, q, model=MODEL):
+    m0, m1, _ = model.reweigh(q, table.tabulate(units(batch), q.anchor))
+    return m1 - m0
+
+
+@pytest.mark.parametrize(("nodes", "tolerance"), [(40, 1e-3), (100, 1e-7)])
+def test_both_marginals_equal_a_uniform_grid_by_other_code(monkeypatch, nodes, tolerance):
+    monkeypatch.setattr(quadrature, "N_NODES", nodes)
+    batch = counts(n_locations=3, n_variants=2, depth=300)
+    q, of = start(batch), units(batch)
+    tabulated = table.tabulate(of, q.anchor)
+    m0, m1, _ = MODEL.reweigh(q, tabulated)
+    for u in range(0, len(of), 2):
+        exact = brute_force(of.alt_reads[u], of.depth[u], of.case, of.kind[u], q)
+        found = np.array([m0[u], m1[u]]) + tabulated.log_binomial[u]
+        assert_allclose(found, exact, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("sense", ["gain", "either"])
+@pytest.mark.parametrize("alternatives", [((0.1, 0.1),), MIXTURE])
+def test_kernels_equal_their_numpy_reference(sense, alternatives):
+    batch = counts(vaf=0.3)
+    model = TwoGroups(sense=sense, alternatives=alternatives)
+    q = start(batch, model)
+    compiled, plain = (table.tabulate(units(batch), q.anchor, c) for c in (True, False))
+    assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-8)
+    assert_allclose(compiled.log_case, plain.log_case, rtol=0, atol=1e-6)
+    one, other = (replace(model, compiled=c).reweigh(q, plain) for c in (True, False))
+    # The cut's interpolation is good to 1e-9, its noise where H1 is impossible is not a value.
+    likely = one[0] - one[1] < 15.0
+    assert_allclose(one[0], other[0], rtol=0, atol=1e-9)
+    assert_allclose(one[1][likely], other[1][likely], rtol=0, atol=1e-7)
+    for (name, a), (_, b) in zip(leaves(one[2]), leaves(other[2]), strict=True):
+        assert_allclose(a, b, rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+def test_a_partition_returns_42_numbers():
+    batch = counts()
+    q = start(batch)
+    stats_of = MODEL.suff_stats(q, batch, MODEL.local_step(q, batch, None))
+    assert sum(np.asarray(leaf).size for _, leaf in leaves(stats_of)) == 42
+
+
+@pytest.mark.parametrize("z", [1e-80, 1e-3, 0.7, 9.9, 10.0, 3e4, 1e7])
+def test_kernel_special_functions(z):
+    from scipy.special import digamma, gammaln, polygamma
+
+    psi, tri = elementary.polygammas(z)
+    assert_allclose([psi, tri], [digamma(z), polygamma(1, z)], rtol=1e-13)
+    for r in (0, 1, 12, 13, 5000):
+        exact = gammaln(z + r) - gammaln(z)
+        assert_allclose(elementary.log_rising(z, r), exact, rtol=1e-12, atol=5e-8)
+
+
+def test_functions_without_branches_are_the_library_s():
+    x = np.concatenate([np.linspace(-700.0, 700.0, 401), [0.0, -1e-300, 1e-17, 5e-324]])
+    assert_allclose([elementary.exp(v) for v in x], np.exp(x), rtol=1e-15)
+    assert elementary.exp(-np.inf) == pytest.approx(np.exp(-700.0))
+    y = np.concatenate([np.exp(x), np.linspace(0.4, 2.5, 400), [np.nextafter(1.0, 2.0)]])
+    assert_allclose([elementary.log(v) for v in y], np.log(y), rtol=4e-16, atol=0)
+    e = np.concatenate([np.geomspace(1e-300, 1.0, 400), [0.0]])
+    assert_allclose([elementary.softplus(v) for v in e], np.log1p(e), rtol=1e-15)
+    z = np.geomspace(1e-80, 1e7, 300)
+    exact = gammaln(z) - 0.5 * np.log(2.0 * np.pi)
+    found = [elementary.log_gamma_any(v) for v in z]
+    assert_allclose(found, exact, rtol=1e-13, atol=1e-13)
+    large = z[z >= 10.0]
+    assert_allclose([elementary.log_gamma_large(v) for v in large], exact[z >= 10.0], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "reads", [dict(depth=40_000, vaf=0.3), dict(depth=12, vaf=1.0), dict(depth=400, vaf=0.01)]
+)
+def test_tables_equal_their_reference_far_and_near(reads):
+    batch = counts(n_replicates=4, dispersion=100.0, **reads)
+    q, of = start(batch), units(batch)
+    compiled, plain = (table.tabulate(of, q.anchor, c) for c in (True, False))
+    assert_allclose(compiled.x, plain.x, rtol=0, atol=1e-8)
+    assert_allclose(compiled.log_weight, plain.log_weight, rtol=0, atol=1e-6)
+    # 1e-16 of lgamma(1e6), for every replicate.
+    assert_allclose(compiled.log_case, plain.log_case, rtol=0, atol=1e-5)
+    assert_allclose(compiled.log_control, plain.log_control, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("sense", ["gain", "either"])
+@pytest.mark.parametrize("alternatives", [((0.1, 0.1),), MIXTURE])
+def test_compiled_posteriors_equal_their_reference(sense, alternatives):
+    batch = counts(vaf=0.03)
+    model = TwoGroups(sense=sense, alternatives=alternatives)
+    q = replace(start(batch, model), pi=0.2, w=0.05)
+    tabulated = table.tabulate(units(batch), q.anchor)
+    pairs = (posterior.rates(replace(model, compiled=c), q, tabulated) for c in (True, False))
+    for one, other in zip(*pairs, strict=True):
+        # The reference interpolates the cut linearly.
+        assert_allclose(one.mean, other.mean, rtol=1e-4)
+        assert_allclose(one.sd, other.sd, rtol=1e-4)
+        assert_allclose(one.quantiles, other.quantiles, rtol=1e-3)
+
+
+def test_the_interpolated_survival_is_beta_s():
+    found = table.survival_tables(np.array(MIXTURE))
+    x = np.array([-150.0, -30.3, -7.77, -1.01, 0.3, 6.6])
+    for i, ((a, b), row) in enumerate(zip(MIXTURE, found, strict=True)):
+        place, basis, inverse = np.empty(len(x), np.int64), np.empty((4, len(x))), np.empty(len(x))
+        kernels.survival_places(x, len(row), place, basis)
+        kernels.inverse_survival(place, basis, row, inverse)
+        floor = 0.05 if i else 0.0
+        exact = np.log(floor + (1 - floor) * stats.beta.sf(expit(x), a, b))
+        assert_allclose(-np.log(inverse), exact, rtol=1e-6, atol=1e-7)
+
+
+def test_em_finds_the_variants_and_calls_nothing_without_any():
+    for seed, variants in ((0, 14), (1, 0)):
+        batch, truth = simulate(
+            np.random.default_rng(seed), n_locations=200, n_variants=variants, depth=2000
+        )
+        done = fit(MODEL, [batch], tol=1e-6)
+        q = MODEL.anchored(done.q)
+        of = units(batch)
+        called = q_values(local_fdr(log_bf(batch, q), q.pi)) <= 0.05
+        found = set(zip(of.location[called], of.alt[called], strict=True))
+        assert found == set(zip(truth.location, truth.alt, strict=True))
+        assert np.all(np.diff(done.trace) >= 0.0)
+
+
+def test_order_of_replicates_and_empty_ones_change_nothing():
+    batch = counts()
+    q = start(batch)
+    before = log_bf(batch, q)
+    order = np.array([1, 0, 3, 2])
+    swapped = Counts(batch.counts[:, order], batch.ref, batch.case[order])
+    assert_allclose(log_bf(swapped, q), before, atol=1e-9)
+    empty = np.concatenate([batch.counts, np.zeros_like(batch.counts[:, :1])], axis=1)
+    for sample in (True, False):
+        more = Counts(empty, batch.ref, np.append(batch.case, sample))
+        assert_allclose(log_bf(more, q), before, atol=1e-9)
+
+
+def test_without_reads_nothing_is_learnt():
+    batch = counts()
+    for missing in (batch.case, ~batch.case, np.ones(4, bool)):
+        cleared = batch.counts.copy()
+        cleared[:, missing] = 0
+        q = start(batch)
+        bf = log_bf(Counts(cleared, batch.ref, batch.case), q, TwoGroups(sense="either"))
+        if missing[batch.case].all():
+            assert_allclose(bf, 0.0, atol=1e-3)
+        assert np.isfinite(bf).all()
+
+
+def test_partitions_without_a_location_to_be_fitted_on_change_nothing():
+    counts, _ = simulate(np.random.default_rng(3), n_locations=40, n_variants=2)
+    marked = replace(counts, fitted=np.ones(40, bool))
+    left_out = replace(counts, fitted=np.zeros(40, bool))
+    alone = fit(MODEL, [marked], tol=1e-5)
+    beside = fit(MODEL, [left_out, marked, left_out], tol=1e-5)
+    assert_allclose(MODEL.to_vector(beside.q), MODEL.to_vector(alone.q), rtol=1e-9)
+
+
+def test_germline_finds_a_heterozygous_site_without_control():
+    batch, truth = simulate(np.random.default_rng(2), n_locations=60, n_variants=5, vaf=0.5)
+    alone = Counts(batch.counts[:, :3], batch.ref, np.ones(3, bool))
+    model = TwoGroups(sense="germline")
+    done = fit(model, [alone], tol=1e-6)
+    of = units(alone)
+    called = q_values(local_fdr(log_bf(alone, done.q, model), done.q.pi)) <= 0.05
+    assert set(of.location[called]) == set(truth.location)
+
+
+@pytest.mark.parametrize("replicates", [1, 3, 6, 12])
+@pytest.mark.parametrize("depth", [1000, 10_000, 1_000_000])
+@pytest.mark.parametrize("sense", ["gain", "either"])
+def test_kernels_hold_where_case_and_control_exclude_one_another(replicates, depth, sense):
+    """One homozygous for the reference, the other for the allele: likelihoods below e^-700."""
+    reads = np.zeros((2, 2 * replicates, 4), np.int32)
+    reads[0, :replicates, 0] = reads[0, replicates:, 2] = depth  # loss of G
+    reads[1, :replicates, 2] = reads[1, replicates:, 0] = depth  # gain of G
+    case = np.arange(2 * replicates) < replicates
+    batch = Counts(reads, np.zeros(2, np.int8), case)
+    model, plain = (TwoGroups(sense=sense, alternatives=MIXTURE, compiled=c) for c in (True, False))
+    q = start(batch, model)
+    tabulated = table.tabulate(units(batch), q.anchor)
+    m0, m1, sums = model.reweigh(q, tabulated)
+    r0, r1, _ = plain.reweigh(q, tabulated)
+    assert_allclose(m0, r0, rtol=1e-9, atol=1e-6)
+    of_g = np.array([1, 4])
+    bf, reference = (m1 - m0)[of_g], (r1 - r0)[of_g]
+    assert_allclose(bf[1], reference[1], rtol=1e-6)
+    assert bf[1] > 3
+    if sense == "gain":
+        assert bf[0] < 0
+        assert reference[0] < 0
+    else:
+        assert_allclose(bf[0], reference[0], rtol=1e-6)
+    assert all(np.isfinite(leaf).all() for _, leaf in leaves(sums))
+    rates, _ = posterior.rates(model, q, tabulated)
+    assert np.isfinite(rates.mean).all()
+    # A loss is none of the gain's hypotheses: one rate for both is then the better of two.
+    assert rates.mean[1] < (0.51 if sense == "gain" else 0.01)
+    assert rates.mean[4] > 0.99
+
+
+def test_a_loss_counts_only_two_sided():
+    batch, truth = simulate(np.random.default_rng(3), n_locations=60, n_variants=5, vaf=0.3)
+    swapped = Counts(batch.counts, batch.ref, ~batch.case)
+    q = start(batch)
+    one, two = (log_bf(swapped, q, TwoGroups(sense=s)) for s in ("gain", "either"))
+    variant = np.isin(units(batch).location * 4 + units(batch).alt, truth.location * 4 + truth.alt)
+    assert one[variant].max() < 0.0 < 5.0 < two[variant].min()
+
+
+@pytest.mark.parametrize(("nodes", "tolerance"), [(40, 0.06), (100, 0.01)])
+def test_posteriors_of_mu_equal_a_uniform_grid(monkeypatch, nodes, tolerance):
+    monkeypatch.setattr(quadrature, "N_NODES", nodes)
+    batch = counts(n_locations=4, n_variants=2, depth=400)
+    q = replace(start(batch), pi=0.2, w=0.05)
+    of = units(batch)
+    tabulated = table.tabulate(of, q.anchor)
+    case, control = posterior.rates(MODEL, q, tabulated)
+    x = np.linspace(-180.0, 20.0, 16_001)
+    mu, width = expit(x), expit(x) * expit(-x)
+    log_p = stats.norm.logpdf(np.log(table.M_NODES), q.log_m_mean, q.log_m_sd)
+    p = np.exp(log_p - logsumexp(log_p))
+    broad = stats.beta(0.1, 0.1).pdf(mu) * width
+    for u in (0, 4, 7):
+        e = (1 - q.w) * stats.beta(q.a[of.kind[u]], q.b[of.kind[u]]).pdf(mu) * width + q.w * broad
+        both = np.zeros((2, len(x)))
+        for m, weight in zip(table.M_NODES, p, strict=True):
+            like = [
+                np.exp(sum(stats.betabinom.logpmf(k, n, m * mu, m * expit(-x)) for k, n in rows))
+                for rows in (
+                    list(zip(of.alt_reads[u, of.case == c], of.depth[u, of.case == c], strict=True))
+                    for c in (True, False)
+                )
+            ]
+            f = like[1] * e / stats.beta(0.1, 0.1).sf(mu)
+            g = like[0] * broad
+            step = x[1] - x[0]
+            below = (np.cumsum(f) - 0.5 * f) * step
+            above = (np.cumsum(g[::-1])[::-1] - 0.5 * g) * step
+            null = (1 - q.pi) * like[0] * like[1] * e
+            both += weight * np.stack([null + q.pi * g * below, null + q.pi * f * above])
+        both /= both.sum(axis=1, keepdims=True)
+        for rate, mass in zip((case, control), both, strict=True):
+            mean = mass @ mu
+            assert_allclose(rate.mean[u], mean, rtol=1e-3)
+            assert_allclose(rate.sd[u], np.sqrt(mass @ (mu - mean) ** 2), rtol=1e-3)
+            exact = np.interp(posterior.LEVELS, np.cumsum(mass) - 0.5 * mass, x)
+            found = np.log(rate.quantiles[u]) - np.log1p(-rate.quantiles[u])
+            assert_allclose(found, exact, rtol=0, atol=tolerance)
+
+
+def test_compiled_quantiles_equal_their_reference():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=(5, 3, 40)), axis=2) * 3
+    density = stats.norm.pdf(x) / 3
+    cdf = stats.norm.cdf(x) / 3
+    levels = np.array([0.05, 0.5, 0.9])
+    found = np.empty((5, 3))
+    for u in range(5):
+        of_rates.mixture_quantiles(x[u], cdf[u], density[u], levels, found[u])
+    plain = posterior.mixture_quantiles(x, cdf, density, levels)
+    assert_allclose(found, plain, atol=1e-5)
+    assert_allclose(plain, np.broadcast_to(stats.norm.ppf(levels), (5, 3)), atol=0.02)
+
+
+def test_q_values_and_e_bh():
+    lfdr = np.array([0.9, 0.01, 0.2, 0.02, 1.0])
+    q = q_values(lfdr)
+    assert_allclose(q[[1, 3, 2]], [0.01, 0.015, 0.23 / 3])
+    assert np.all(np.diff(q[np.argsort(lfdr)]) >= 0)
+    bf = np.log(np.array([100.0, 99.0, 49.0, 1.0, 1.0]))
+    # U / (level k) = 100, 50, 33.3 for k = 1, 2, 3 at level .05.
+    assert e_bh(bf, 0.05).tolist() == [True, True, True, False, False]
+    assert not e_bh(np.log(np.array([99.0, 1.0, 1.0, 1.0, 1.0])), 0.05).any()
+    p = np.array([0.01, 0.04, 0.03, 0.5])
+    assert_allclose(benjamini_hochberg(p), stats.false_discovery_control(p))
+
+
+def test_the_scalar_em_reaches_its_fixed_point():
+    rng = np.random.default_rng(0)
+    bf = np.concatenate([rng.normal(-2, 1, 2000), rng.normal(6, 2, 30)])
+    pi = prior_from_bayes_factors(bf)
+    z = 1 - local_fdr(bf, pi)
+    assert_allclose(pi, (z.sum() + 0.5) / 2031, rtol=1e-8)
+
+
+def test_units_and_totals_of_a_location():
+    reads = np.array([[[5, 90, 3, 2], [0, 7, 0, 0]], [[1, 2, 3, 4], [0, 0, 0, 0]]], np.int32)
+    batch = Counts(reads, np.array([1, -1], np.int8), np.array([True, False]))
+    of = units(batch)
+    assert of.alt.tolist() == [0, 2, 3]
+    assert of.kind.tolist() == [3, 4, 5]
+    assert of.alt_reads.tolist() == [[5, 0], [3, 0], [2, 0]]
+    r, n = totals(batch)
+    assert r.tolist() == [[10, 0], [0, 0]]
+    assert n.tolist() == [[100, 7], [0, 0]]
+
+
+def test_what_a_batch_refuses():
+    case = np.array([True])
+    with pytest.raises(ValueError, match="location 0 has a negative"):
+        Counts(np.array([[[1, -1, 0, 0]]], np.int32), np.zeros(1, np.int8), case)
+    with pytest.raises(ValueError, match="no replicate belongs to the case"):
+        Counts(np.zeros((1, 1, 4), np.int32), np.zeros(1, np.int8), ~case)
+    with pytest.raises(ValueError, match=r"expected counts \[J, R, 4\]"):
+        Counts(np.zeros((1, 2, 4), np.int32), np.zeros(1, np.int8), case)
+
+
+def test_nodes_lie_in_their_places_between_two_far_centres():
+    """Newton's method went to and fro there, within its bracket, for all of its 200 turns."""
+    # The grid of 1e6 reads without the allele in a case without control, at M = 3e5.
+    centres = np.array([[-13.76610742, 0.0, -13.76610742, -32.9373211]])
+    scales = np.array([[0.97546788, 1.4, 0.97546788, 0.42]])
+    low, high = np.array([-197.94668404]), np.array([186.0])
+    x, _ = quadrature.grid(centres, scales, low, high)
+    t = quadrature.stretch(x, centres[:, None], scales[:, None])
+    assert_allclose(np.diff(t[0]), (t[0, -1] - t[0, 0]) / 39, rtol=1e-9)

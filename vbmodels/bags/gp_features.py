@@ -1,0 +1,298 @@
+"""The features of a sparse Gaussian process: kernels, inducing points, scaling.
+
+A kernel is a sum of a linear one and of stationary ones k_j (each with R shared inducing
+points z, FITC: Snelson and Ghahramani 2005). With L_j L_j' = k_j(z, z), w ~ N(0, I) and
+
+    phi(x) = [sqrt(v_lin) x, sqrt(v_k) L_j^-1 k_j(z, x) for each j, sqrt(v_c)]
+    f(x) = c0 + phi(x)'w + r(x),    r(x) ~ N(0, v_k sum_j (1 - |L_j^-1 k_j(z, x)|^2)),
+
+independent over instances. x is scaled: z-scores, clipped, over sqrt(D) (so that a length
+scale of 1 suits any D), or as it is for rows of unit length.
+
+In rows of text the columns are words, and words that stand together mean alike. The linear part
+then is v_lin x'R x: weights of words are N(0, v_lin R) a priori,
+
+    R_jk = C_jk / sqrt(C_jj C_kk),   C = sum x x' over all instances,   R_jj = 1,
+
+the kernel of the generalised vector space model (Wong, Ziarko and Wong 1985) and of latent
+semantics (Cristianini, Shawe-Taylor and Lodhi 2002), with words of unit length: a single word's
+variance stays v_lin, and what a bag says of a word is said of its companions too. R reads no
+label. In phi it is x L, L L' = R (with the jitter of k(z, z)).
+
+One more column for each class may hold the score of `gp_baseline` times sqrt(v_b). Where there is
+a grid of kernel values it waits, with weight 0, until one is chosen (`with_baseline`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from vbmodels.bags.gp_data import Observed
+from vbmodels.bags.gp_kernel import JITTER, KernelOptions, correlation, inducing_points
+from vbmodels.core.linalg import cholesky, solve_lower, unpack
+from vbmodels.core.state import FloatArray, IntArray, State
+
+CLIP = 3.0
+"""Largest |z-score| of the baseline."""
+
+
+@dataclass(frozen=True)
+class FeatureMap(State):
+    """From instances to phi, for every kernel value of a grid, [K].
+
+    Attributes
+    ----------
+    mean, scale
+        Scaled features are clip((x - mean) / scale) over ``divisor``, [D].
+    clip, divisor, offset
+        See above; ``offset`` is c0.
+    linear
+        Whether there is a linear part.
+    turn
+        L, lower triangular, [D, D]; [0, 0] where R is I.
+    baseline
+        The baseline's regressions on scaled features and 1, [folds, C, D + 1]; [0, C, D + 1]
+        where there is none.
+    kinds
+        The stationary kernels.
+    points
+        Inducing points z, scaled, [R, D].
+    lengths
+        Distinct length scales, [M].
+    factors
+        L_j for each length scale and kind, [M, J, R, R].
+    which
+        Length scale of each kernel value, [K].
+    amplitude
+        v_k of each kernel value, [K].
+    weights
+        sqrt of the variances that multiply the columns of phi, [K, C', P]; C' is 1 where classes
+        have the same, C where each has its own column of the baseline, the others being 0.
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+    clip: float
+    divisor: float
+    offset: float
+    linear: bool
+    turn: FloatArray
+    baseline: FloatArray
+    kinds: tuple[str, ...]
+    points: FloatArray
+    lengths: FloatArray
+    factors: FloatArray
+    which: IntArray
+    amplitude: FloatArray
+    weights: FloatArray
+
+    @property
+    def n_kernels(self) -> int:
+        """Kernel values, K."""
+        return int(self.which.size)
+
+    @property
+    def baseline_waits(self) -> bool:
+        """Whether there is a baseline whose columns have no weight yet."""
+        n_classes = self.baseline.shape[1]
+        return bool(len(self.baseline)) and not self.weights[..., -1 - n_classes : -1].any()
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of phi, P."""
+        return int(self.weights.shape[-1])
+
+    def of_class(self, k: int, c: int) -> FloatArray:
+        """Return the weights of kernel value k for class c, [P]."""
+        each = self.weights.shape[1] > 1
+        result: FloatArray = self.weights[k, c if each else 0]
+        return result
+
+    @property
+    def key(self) -> bytes:
+        """Digest of all that columns depend on, for caches."""
+        digest = hashlib.blake2b(repr((self.clip, self.divisor, self.linear, self.kinds)).encode())
+        for array in (self.mean, self.scale, self.turn, self.baseline, self.points, self.lengths,
+                      self.factors):  # fmt: skip
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.digest()
+
+    def with_baseline(self, kernels: IntArray, variance: float) -> FeatureMap:
+        """Return some kernel values, [K'], with the baseline's columns at prior variance v_b."""
+        n_classes = self.baseline.shape[1]
+        weights = np.repeat(self.weights[kernels, :1], n_classes, axis=1)
+        weights[..., -1 - n_classes : -1] = np.sqrt(variance) * np.eye(n_classes)
+        which, amplitude = self.which[kernels], self.amplitude[kernels]
+        return replace(self, which=which, amplitude=amplitude, weights=weights)
+
+    def scaled(self, rows: FloatArray) -> FloatArray:
+        """Return scaled features of rows [n, D].
+
+        Raises
+        ------
+        ValueError
+            If the rows have another number of features than those of the fit.
+        """
+        if rows.shape[1] != self.mean.size:
+            raise ValueError(
+                f"expected {self.mean.size} features an instance, as in the fit, got "
+                f"{rows.shape[1]}"
+            )
+        z = (rows - self.mean) / self.scale
+        result: FloatArray = np.clip(z, -self.clip, self.clip) / self.divisor
+        return result
+
+    def base(
+        self, rows: FloatArray, folds: IntArray | None = None
+    ) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
+        """Return columns before weights [n, P] and 1 - |L^-1 k|^2 summed [n], a length scale.
+
+        ``folds`` are those of the rows' bags, [n], which the baseline needs.
+        """
+        x = self.scaled(rows)
+        last = [np.ones((len(x), 1))]
+        if len(self.baseline):
+            last.insert(0, scores(self.baseline, x, np.zeros(len(x)) if folds is None else folds))
+        distance = cdist(x, self.points) if self.kinds else np.empty((len(x), 0))
+        turned = x @ self.turn if self.turn.size else x
+        columns, residuals = [], []
+        for length, factors in zip(self.lengths, self.factors, strict=True):
+            parts, residual = [turned] if self.linear else [], np.zeros(len(x))
+            for kind, factor in zip(self.kinds, factors, strict=True):
+                part = solve_lower(factor, correlation(kind, distance / length).T).T
+                residual += np.maximum(1.0 - np.einsum("np,np->n", part, part), 0.0)
+                parts.append(part)
+            columns.append(np.hstack([*parts, *last]))
+            residuals.append(residual)
+        return tuple(columns), tuple(residuals)
+
+
+def scores(baseline: FloatArray, x: FloatArray, folds: FloatArray | IntArray) -> FloatArray:
+    """Return the baseline's score of scaled rows [n, D], by the regression of their fold, [n, C].
+
+    Scores are clipped at 3: they are z-scores.
+    """
+    out = np.empty((len(x), baseline.shape[1]))
+    for j, one in enumerate(baseline):
+        rows = folds == j
+        out[rows] = x[rows] @ one[:, :-1].T + one[:, -1]
+    result: FloatArray = np.clip(out, -CLIP, CLIP)
+    return result
+
+
+def feature_map(
+    options: KernelOptions, observed: Observed, rng: np.random.Generator, *, folds: int = 0
+) -> FeatureMap:
+    """Choose scaling, inducing points and kernel values from what the partitions summed up.
+
+    ``folds`` are those of the baseline, which is 0 until it is fitted; a model that cannot fit
+    it has none.
+
+    Raises
+    ------
+    ValueError
+        If there is no instance; if the baseline is asked of a model without it, or correlated
+        words where the rows are not text.
+    """
+    spread = observed.spread
+    if spread.count == 0.0:
+        raise ValueError("expected instances, got none in any bag")
+    names, standardise = options.resolved(observed)
+    if options.baseline_variance and not folds:
+        raise ValueError("the baseline's score is a feature of inference 'direct' only")
+    size, n_classes = spread.mean.size, observed.positive.size
+    mean, scale, clip, divisor = np.zeros(size), np.ones(size), np.inf, 1.0
+    if standardise:
+        sd = np.sqrt(spread.deviation / spread.count)
+        varies = sd > 1e-12 * np.maximum(np.abs(spread.mean), 1e-300)
+        mean, scale = spread.mean, np.where(varies, sd, 1.0)
+        clip, divisor = options.clip, float(np.sqrt(size))
+    kinds = tuple(name for name in names if name != "linear")
+    blank = FeatureMap(
+        mean=mean,
+        scale=scale,
+        clip=clip,
+        divisor=divisor,
+        offset=options.offset,
+        linear="linear" in names,
+        turn=_turn(options, observed, names, standardise),
+        baseline=np.zeros((folds if options.baseline_variance else 0, n_classes, size + 1)),
+        kinds=kinds,
+        points=np.empty((0, size)),
+        lengths=np.ones(1),
+        factors=np.empty((1, 0, 0, 0)),
+        which=np.zeros(1, dtype=np.int64),
+        amplitude=np.zeros(1),
+        weights=np.empty((1, 1, 0)),
+    )
+    samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
+    count = options.n_inducing or min(40 + 10 * n_classes, 200)
+    points = inducing_points(samples, count, rng) if kinds else blank.points
+    return _with_grid(blank, points, options)
+
+
+def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) -> FeatureMap:
+    lengths = np.array(options.length_scales if blank.kinds else (1.0,))
+    amplitudes = np.array(options.amplitudes if blank.kinds else (1.0,))
+    between = cdist(points, points)
+    factors = np.array(
+        [
+            [
+                cholesky(
+                    correlation(kind, between / length) + JITTER * np.eye(len(points)),
+                    "the kernel matrix of the inducing points",
+                )
+                for kind in blank.kinds
+            ]
+            for length in lengths
+        ]
+    ).reshape(len(lengths), len(blank.kinds), len(points), len(points))
+    which = np.repeat(np.arange(len(lengths)), len(amplitudes))
+    amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds))
+    linear = np.full(blank.mean.size if blank.linear else 0, np.sqrt(options.linear_variance))
+    constant = [np.sqrt(options.constant_variance)]
+    waiting = np.zeros(blank.baseline.shape[1] if len(blank.baseline) else 0)
+    columns = len(points) * len(blank.kinds)
+    weights = np.array(
+        [
+            [np.concatenate([linear, np.full(columns, np.sqrt(v)), waiting, constant])]
+            for v in amplitude
+        ]
+    )
+    features = replace(
+        blank,
+        points=points,
+        lengths=lengths,
+        factors=factors,
+        which=which,
+        amplitude=amplitude,
+        weights=weights,
+    )
+    if len(amplitude) == 1 and features.baseline_waits:
+        return features.with_baseline(np.zeros(1, np.int64), options.baseline_variance)
+    return features
+
+
+def _turn(
+    options: KernelOptions, observed: Observed, names: tuple[str, ...], standardise: bool
+) -> FloatArray:
+    """Return L of R; [0, 0] where weights are independent."""
+    text = options.is_text(observed) and not standardise
+    if "linear" not in names or options.linear_prior == "independent" or not text:
+        if options.linear_prior == "correlated":
+            raise ValueError(
+                "expected a linear kernel on rows of unit length without negative numbers for "
+                "linear_prior 'correlated'; take 'auto' or 'independent'"
+            )
+        return np.empty((0, 0))
+    products = unpack(observed.products.total)
+    length = np.sqrt(np.diag(products))
+    seen = length > 0.0
+    length = np.where(seen, length, 1.0)
+    cosines = products / length[:, None] / length
+    np.fill_diagonal(cosines, 1.0 + JITTER)
+    return cholesky(cosines, "the cosines between words")

@@ -1,0 +1,292 @@
+"""The likelihood of bags under the probit GP given w, and the sums a partition returns.
+
+With the letters of `gp_features` and s_i^2 = 1 + r_i (the variance of m_i given w, f integrated
+out; 1 in the text's form), for each class
+
+    t_i = (c0 + phi_i'w) / s_i,   l_b = sum_i log Phi(-t_i) = log p(Y_b = 0 | w)
+    log p(Y | w) = sum_b [ Y log(-expm1 l_b) + (1 - Y) l_b ]
+    gradient = sum_i g_i phi_i / s_i,   g = -h (negative bag), w_b h (positive bag),
+    h = phi/Phi(-t),   w_b = 1/expm1(-l_b)
+
+(eqs 11, 12, 20-23 of Wang and Pinar 2021, with E[m_i] = s t + s g and log Z in stable form.)
+The curvature is Gauss-Newton: sum_neg h (h - t) phi phi'/s^2 + sum_pos w (1 + w) q_b q_b',
+q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from vbmodels.bags.gp_data import Batch, blocks_of, folds_of, instances_of, labels_of, rows_of
+from vbmodels.bags.gp_features import FeatureMap
+from vbmodels.core.linalg import pack
+from vbmodels.core.special import inverse_mills, log1mexp
+from vbmodels.core.state import FloatArray, IntArray, Stats
+
+SMALL = 1e-250
+"""Below this -l_b is taken from logarithms."""
+
+LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some whole bags of a partition with their columns, for every length scale.
+
+    Attributes
+    ----------
+    columns, residual
+        phi before weights [n, P], and what is left of a variance of 1 [n]; one a length scale.
+    offsets
+        Rows of bag i are ``offsets[i]:offsets[i + 1]``, [B + 1].
+    labels
+        [B, C].
+    """
+
+    columns: tuple[FloatArray, ...]
+    residual: tuple[FloatArray, ...]
+    offsets: IntArray
+    labels: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, batch: Batch, bags: slice, features: FeatureMap) -> Block:
+        """Compute the columns of some bags."""
+        rows = rows_of(batch, bags)
+        offsets = instances_of(batch).offsets[bags.start : bags.stop + 1]
+        offsets = offsets - offsets[0]
+        folds = folds_of(rows, offsets) if len(features.baseline) else None
+        columns, residual = features.base(rows, folds)
+        return cls(columns, residual, offsets, labels_of(batch)[bags])
+
+    def part(self, bags: slice) -> Block:
+        """Return some of the bags, of neighbouring places, as views."""
+        bounds = self.offsets[bags.start : bags.stop + 1]
+        rows = slice(bounds[0], bounds[-1])
+        return Block(
+            tuple(columns[rows] for columns in self.columns),
+            tuple(residual[rows] for residual in self.residual),
+            bounds - bounds[0],
+            self.labels[bags],
+        )
+
+    def noise(self, features: FeatureMap, k: int) -> FloatArray:
+        """Return the variance of r at kernel value k, [n]."""
+        result: FloatArray = features.amplitude[k] * self.residual[features.which[k]]
+        return result
+
+
+@dataclass
+class BlockCache:
+    """Blocks of the last partitions that were worked on; a memory, never a meaning.
+
+    Entries go with their batch, and when another feature map comes.
+    """
+
+    kept: dict[int, tuple[bytes, list[Block]]] = field(default_factory=dict)
+
+    def blocks(self, batch: Batch, features: FeatureMap, keep: bool) -> Iterator[Block]:
+        """Return the blocks of a partition, from memory where they are."""
+        made = (Block.of(batch, bags, features) for bags in blocks_of(batch))
+        if not keep:
+            return made
+        wanted = features.key
+        key, blocks = self.kept.get(id(batch), (b"", []))
+        if key != wanted:
+            blocks = list(made)
+            if id(batch) not in self.kept:
+                weakref.finalize(batch, self.kept.pop, id(batch), None)
+            self.kept[id(batch)] = (wanted, blocks)
+        return iter(blocks)
+
+
+CACHE = BlockCache()
+
+
+@dataclass(frozen=True)
+class BagTerms:
+    """What bags contribute at t, for every class.
+
+    Attributes
+    ----------
+    value
+        log p(Y_b | w), [B, C]; 0 without label.
+    slope
+        g, [n, C].
+    hazard
+        h, [n, C].
+    negative
+        l_b, [B, C].
+    """
+
+    value: FloatArray
+    slope: FloatArray
+    hazard: FloatArray
+    negative: FloatArray
+
+    @property
+    def root_odds(self) -> FloatArray:
+        """exp(-l_b / 2), [B, C]: the square root of (1 + w) / w, by which w q becomes a factor.
+
+        Where it would overflow w q is 0 long since, and so must their product be.
+        """
+        root: FloatArray = np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
+        return root
+
+    @classmethod
+    def at(cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8]) -> BagTerms:
+        """Evaluate bags; one without instances says nothing."""
+        sizes = np.diff(offsets)
+        full = sizes > 0
+        log_negative = np.zeros(labels.shape)
+        starts = offsets[:-1][full]
+        if starts.size:
+            log_negative[full] = np.add.reduceat(log_ndtr(-t), starts, axis=0)
+        hazard = inverse_mills(-t)
+        positive = (labels == 1) & full[:, None]
+        far = positive & (-log_negative < SMALL)
+        safe = np.where(positive & ~far, -log_negative, 1.0)
+        value = np.where(positive, log1mexp(safe), np.where(labels == 0, log_negative, 0.0))
+        with np.errstate(over="ignore"):
+            weight = np.where(positive, 1.0 / np.expm1(safe), np.where(labels == 0, -1.0, 0.0))
+        slope = np.repeat(weight, sizes, axis=0) * hazard
+        for b, c in np.argwhere(far):
+            rows = slice(offsets[b], offsets[b + 1])
+            value[b, c], slope[rows, c] = _far(t[rows, c])
+        return cls(value, slope, hazard, log_negative)
+
+
+def _far(t: FloatArray) -> tuple[float, FloatArray]:
+    """Return log(-expm1 l) and w h where -l underflows: -l = sum Phi(t_i), h/Phi = phi/Phi."""
+    log_chance = log_ndtr(t)
+    top = log_chance.max()
+    share = np.exp(log_chance - top)
+    total = float(share.sum())
+    return float(top + np.log(total)), share / total * inverse_mills(t)
+
+
+@dataclass(frozen=True)
+class Sums(Stats):
+    """What a partition returns at the points [K, C, P].
+
+    Attributes
+    ----------
+    value
+        log p(Y | w), [K, C].
+    gradient
+        [K, C, P].
+    residual
+        sum of the variances of r, [K], over bags with a label in some class.
+    matrix
+        phi'phi/s^2 over the same instances ("gram"), [K, C', P (P + 1)/2]; Gauss-Newton's matrix
+        ("curvature"), [K, C, P (P + 1)/2]; else [0].
+    """
+
+    value: FloatArray
+    gradient: FloatArray
+    residual: FloatArray
+    matrix: FloatArray
+
+    @classmethod
+    def zeros(cls, features: FeatureMap, points: FloatArray, wanted: str) -> Sums:
+        """Return sums over no bags."""
+        k, c, p = points.shape
+        size = p * (p + 1) // 2
+        shape = {"gram": (*features.weights.shape[:2], size), "curvature": (k, c, size)}.get(
+            wanted, (0,)
+        )
+        return cls(np.zeros((k, c)), np.zeros((k, c, p)), np.zeros(k), np.zeros(shape))
+
+
+def evaluate(
+    features: FeatureMap,
+    points: FloatArray,
+    batch: Batch,
+    *,
+    wanted: str,
+    collapsed: bool,
+    keep: bool,
+    active: NDArray[np.bool_] | None = None,
+) -> Sums:
+    """Evaluate a partition at the points [K, C, P].
+
+    Parameters
+    ----------
+    features
+        The feature map.
+    points
+        w for every kernel value and class.
+    batch
+        The partition.
+    wanted
+        "gradient", and with it "gram" or "curvature".
+    collapsed
+        Whether s^2 = 1 + r; else 1.
+    keep
+        Whether columns are kept in memory for the next call.
+    active
+        Kernel values that are asked for, [K]; the others stay 0.
+    """
+    sums = Sums.zeros(features, points, wanted)
+    for block in CACHE.blocks(batch, features, keep):
+        for k in range(features.n_kernels):
+            if active is None or active[k]:
+                _add_block(sums, block, features, points, k, wanted, collapsed)
+    return sums
+
+
+def _add_block(
+    sums: Sums,
+    block: Block,
+    features: FeatureMap,
+    points: FloatArray,
+    k: int,
+    wanted: str,
+    collapsed: bool,
+) -> None:
+    """Add a block's contribution at kernel value k to the sums, in place."""
+    columns, weights = block.columns[features.which[k]], features.weights[k]
+    noise = block.noise(features, k)
+    s = np.sqrt(1.0 + noise) if collapsed else np.ones(len(noise))
+    t = (features.offset + columns @ (points[k] * weights).T) / s[:, None]
+    terms = BagTerms.at(t, block.offsets, block.labels)
+    sums.value[k] += terms.value.sum(axis=0)
+    sums.gradient[k] += ((terms.slope / s[:, None]).T @ columns) * weights
+    known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
+    sums.residual[k] += noise[known].sum()
+    outer = weights[:, :, None] * weights[:, None]
+    if wanted == "gram":
+        half = (columns / s[:, None])[known]
+        sums.matrix[k] += pack((half.T @ half) * outer)
+    elif wanted == "curvature":
+        for c in range(points.shape[1]):
+            own = outer[c if len(outer) > 1 else 0]
+            sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * own)
+
+
+def _curvature(
+    columns: FloatArray, s: FloatArray, t: FloatArray, terms: BagTerms, block: Block, c: int
+) -> FloatArray:
+    """Return Gauss-Newton's matrix of one class before weights, [P, P].
+
+    w (1 + w) q q' = exp(-l) (w q)(w q)', which does not overflow where w does.
+    """
+    sizes = np.diff(block.offsets)
+    negative = np.repeat(block.labels[:, c] == 0, sizes)
+    h = terms.hazard[negative, c]
+    bend = np.maximum(h * (h - t[negative]), 0.0) / s[negative] ** 2
+    below = columns[negative]
+    matrix: FloatArray = (below * bend[:, None]).T @ below
+    full = np.flatnonzero(sizes > 0)
+    if full.size:
+        slope = (terms.slope[:, c] / s)[:, None]
+        pulls = np.add.reduceat(columns * slope, block.offsets[full])
+        positive = block.labels[full, c] == 1
+        pull = pulls[positive] * terms.root_odds[full[positive], c][:, None]
+        matrix += pull.T @ pull
+    return matrix

@@ -1,0 +1,272 @@
+"""MIL-GP-Probit (Wang and Pinar 2021), f integrated out: the collapsed bound and its fits.
+
+The model, with the letters of `gp_features` and `gp_likelihood`, for every class
+
+    w ~ N(0, I),  m_i | w ~ N(c0 + phi_i'w, s_i^2),  Y_b = 1[some m_i > 0]
+
+With q(w) q(m), q(w) = N(mu, Sigma), Sigma = (I + G)^-1, G = sum phi phi'/s^2, and q(m) at its
+optimum, the bound is a function of mu alone (derived from eqs 13-23; the text keeps f and has
+s = 1, which costs sum r_i / 2 more: ``collapsed=False``):
+
+    J = log p(Y | w = mu) - |mu|^2/2 - log det(I + G)/2  [- sum r_i/2]
+
+Its maximum is the mode of the exact posterior of w. Coordinate ascent is the step
+mu + (I + G)^-1 grad J; `gp_direct` climbs faster.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from vbmodels.bags.gp_data import Batch, Observed
+from vbmodels.bags.gp_features import FeatureMap, feature_map
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_likelihood import Sums, evaluate
+from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+
+PRINTED = KernelOptions(
+    kernel="rbf",
+    length_scales=(1.0,),
+    amplitudes=(1.0,),
+    constant_variance=0.0,
+    offset=0.0,
+    standardise=True,
+)
+"""The text's kernel (section 4): amplitude 1, length scale sqrt(D), mean 0."""
+
+
+class OneSided(UserWarning):
+    """A class has bags with one label only: its probabilities rest on the prior."""
+
+
+@dataclass(frozen=True)
+class Posterior(State):
+    """q(w) of every class at its kernel value.
+
+    Attributes
+    ----------
+    features
+        The feature map.
+    kernel
+        Which kernel value, [C].
+    mean
+        [C, P].
+    factor
+        Lower Cholesky factor of the precision, [C, P, P].
+    collapsed
+        Whether r_i is part of the noise; False in the text's form (predictions are the same).
+    """
+
+    features: FeatureMap
+    kernel: IntArray
+    mean: FloatArray
+    factor: FloatArray
+    collapsed: bool = True
+
+
+@dataclass(frozen=True)
+class Search(State):
+    """Points to evaluate for every kernel value and class, and what is known of them.
+
+    Attributes
+    ----------
+    features
+        The feature map.
+    points
+        mu, [K, C, P].
+    wanted
+        What partitions return at the points beside value and gradient; see `evaluate`.
+    factor
+        L of I + G, [K, C', P, P], C' as in `FeatureMap`; [0] before the first evaluation.
+    active
+        Kernel values that still move, [K].
+    kernel
+        Kernel value chosen for each class, [C]; [0] until it is.
+    precision
+        Factor of the precision of q(w), [C, P, P]; [0] until it is known.
+    evidence
+        Gauss-Newton's approximation to log p(Y), [K, C]; [0] until it is known.
+    """
+
+    features: FeatureMap
+    points: FloatArray
+    wanted: str
+    factor: FloatArray
+    active: BoolArray
+    kernel: IntArray
+    precision: FloatArray
+    evidence: FloatArray
+
+
+@dataclass(frozen=True)
+class CollapsedGP:
+    """The bound J by coordinate ascent, accelerated; the base of the other forms.
+
+    Parameters
+    ----------
+    options
+        Kernel, scaling, inducing points.
+    collapsed
+        Whether f is integrated out; False is the text's form.
+    keep_columns
+        Whether phi is kept in memory between evaluations (8 N P bytes a length scale), or
+        computed again each time.
+    """
+
+    options: KernelOptions = field(default_factory=KernelOptions)
+    collapsed: bool = True
+    keep_columns: bool = True
+    folds: ClassVar[int] = 0
+
+    def observe(self, batch: Batch) -> Observed:
+        """Return scaling, label counts and a sample for the inducing points."""
+        options = self.options
+        return Observed.of(batch, options.sample, options.sample_seed, options.wants_products)
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Search:
+        """Choose the features and start at mu = 0."""
+        warn_of_one_side(observed)
+        features = feature_map(self.options, observed, rng, folds=self.folds)
+        n_classes = observed.positive.size
+        return Search(
+            features=features,
+            points=np.zeros((features.n_kernels, n_classes, features.n_columns)),
+            wanted="gram",
+            factor=np.empty(0),
+            active=np.ones(features.n_kernels, dtype=bool),
+            kernel=np.empty(0, dtype=np.int64),
+            precision=np.empty(0),
+            evidence=np.empty(0),
+        )
+
+    def local_step(self, q: Search, batch: Batch, local: None) -> None:
+        """Do nothing: q(m) follows from q(w) in closed form."""
+
+    def suff_stats(self, q: Search, batch: Batch, local: None) -> Sums:
+        """Evaluate a partition at the points of ``q``."""
+        return evaluate(
+            q.features,
+            q.points,
+            batch,
+            wanted=q.wanted,
+            collapsed=self.collapsed,
+            keep=self.keep_columns,
+            active=q.active,
+        )
+
+    def global_step(self, q: Search, stats: Sums) -> Search:
+        """Return mu + (I + G)^-1 grad J: coordinate ascent (eqs 17, 18)."""
+        factor = self.factor(q, stats)
+        moved = q.points + lower(factor, lower(factor, self.slope(q, stats)), transposed=True)
+        return replace(q, points=moved, factor=factor, wanted="gradient")
+
+    def elbo(self, q: Search, stats: Sums) -> float:
+        """Return J summed over classes, each at its kernel value (the best, until chosen)."""
+        bounds = self.bounds(q, stats)
+        if q.kernel.size:
+            return float(bounds[q.kernel, np.arange(q.kernel.size)].sum())
+        return float(bounds.max(axis=0).sum())
+
+    def bounds(self, q: Search, stats: Sums) -> FloatArray:
+        """Return J for every kernel value and class, [K, C]."""
+        text = 0.0 if self.collapsed else 0.5 * stats.residual[:, None]
+        square = 0.5 * (q.points**2).sum(axis=-1)
+        result: FloatArray = stats.value - square - 0.5 * log_det(self.factor(q, stats)) - text
+        return result
+
+    def slope(self, q: Search, stats: Sums) -> FloatArray:
+        """Return the gradient of J, [K, C, P]."""
+        result: FloatArray = stats.gradient - q.points
+        return result
+
+    def factor(self, q: Search, stats: Sums) -> FloatArray:
+        """Return L of I + G, from the first evaluation or as it is known."""
+        if q.wanted != "gram":
+            return q.factor
+        gram = unpack(stats.matrix)
+        return cholesky(gram + np.eye(gram.shape[-1]), "I + G")
+
+    def posterior(self, q: Search) -> Posterior:
+        """Return q(w) of each class; before there is one the prior at the first kernel value."""
+        n_classes, size = q.points.shape[1:]
+        classes = np.arange(n_classes)
+        kernel = q.kernel if q.kernel.size else np.zeros(n_classes, dtype=np.int64)
+        if q.precision.size:
+            factor = q.precision
+        else:
+            unit = np.broadcast_to(np.eye(size), (q.features.n_kernels, 1, size, size))
+            factor = of_classes(q.factor if q.factor.size else unit, kernel)
+        return Posterior(q.features, kernel, q.points[kernel, classes], factor, self.collapsed)
+
+    def to_vector(self, q: Search) -> FloatArray:
+        """Return mu as a vector."""
+        return q.points.ravel()
+
+    def from_vector(self, q: Search, vector: FloatArray) -> Search:
+        """Return ``q`` with another mu."""
+        return replace(q, points=vector.reshape(q.points.shape))
+
+
+@dataclass(frozen=True)
+class PrintedGP(CollapsedGP):
+    """The text's coordinate ascent: f kept in the bound, s = 1, stopped after 25 sweeps.
+
+    Parameters
+    ----------
+    sweeps
+        Sweeps after which the fit counts as done, converged or not (section 4); None: until
+        the bound has converged.
+    """
+
+    options: KernelOptions = PRINTED
+    collapsed: bool = False
+    sweeps: int | None = 25
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Yield plain sweeps; the last one is called converged, as the text has it."""
+        for step in cavi(self, reduce, cursor):
+            ended = None if self.sweeps is None else step.iteration >= self.sweeps
+            yield replace(step, converged=ended)
+
+
+def lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> FloatArray:
+    """Return L^-1 v or L'^-1 v for every kernel value and class; [K, C', P, P], [K, C, P]."""
+    if factor.shape[1] > 1:
+        each = [
+            solve_lower(one, v[:, None], transposed)[:, 0]
+            for own, vs in zip(factor, vectors, strict=True)
+            for one, v in zip(own, vs, strict=True)
+        ]
+        return np.array(each).reshape(vectors.shape)
+    right = np.swapaxes(vectors, -1, -2)
+    if len(factor) == 1:
+        solved = solve_lower(factor[0, 0], right[0], transposed)[None]
+    else:
+        solved = solve_lower(factor[:, 0], right, transposed)
+    result: FloatArray = np.ascontiguousarray(np.swapaxes(solved, -1, -2))
+    return result
+
+
+def of_classes(factor: FloatArray, kernel: IntArray) -> FloatArray:
+    """Return the factor of each class at its kernel value, [C, P, P], from [K, C', P, P]."""
+    classes = np.arange(kernel.size) if factor.shape[1] > 1 else np.zeros(kernel.size, np.int64)
+    result: FloatArray = factor[kernel, classes]
+    return result
+
+
+def warn_of_one_side(observed: Observed) -> None:
+    """Warn of every class whose bags have one label only; its fit is proper all the same."""
+    for c in np.flatnonzero((observed.positive == 0) | (observed.negative == 0)):
+        warnings.warn(
+            f"class {c} has {observed.positive[c]} positive and {observed.negative[c]} negative "
+            "bags: its probabilities rest on the prior",
+            OneSided,
+            stacklevel=3,
+        )

@@ -1,0 +1,363 @@
+"""Compiled loops over instances; each has a NumPy form that is its tested reference."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.polynomial.chebyshev import chebinterpolate
+from numpy.typing import NDArray
+from scipy.special import erfcx
+
+from vbmodels.core.state import FloatArray, IntArray
+
+_REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
+_ROOT_HALF = math.sqrt(0.5)
+_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def scaled(
+    features: FloatArray, first: int, centre: FloatArray, inverse: FloatArray, out: FloatArray
+) -> None:
+    """Fill (x - centre) * inverse of the instances from ``first`` on, in one pass."""
+    for j in range(out.shape[0]):
+        for d in range(out.shape[1]):
+            out[j, d] = (features[first + j, d] - centre[d]) * inverse[d]
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def linear(
+    features: FloatArray,
+    first: int,
+    gate: FloatArray,
+    gate0: float,
+    slope: FloatArray,
+    slope0: float,
+    eta: FloatArray,
+    exponent: FloatArray,
+    score: FloatArray,
+) -> None:
+    """Fill eta = a + x b, -eta^2 / 2 and s = x beta of the instances from ``first`` on.
+
+    Coefficients are float64 whatever the features' type, so that sums are: on features far from
+    zero a and x b cancel.
+    """
+    width, whole = features.shape[1], eta.size // 4 * 4
+    # Four instances at a time, so that their sums do not wait for one another.
+    for j in range(0, whole, 4):
+        e0, e1, e2, e3 = gate0, gate0, gate0, gate0
+        s0, s1, s2, s3 = slope0, slope0, slope0, slope0
+        for d in range(width):
+            b, beta = gate[d], slope[d]
+            x0, x1 = features[first + j, d], features[first + j + 1, d]
+            x2, x3 = features[first + j + 2, d], features[first + j + 3, d]
+            e0 += x0 * b
+            e1 += x1 * b
+            e2 += x2 * b
+            e3 += x3 * b
+            s0 += x0 * beta
+            s1 += x1 * beta
+            s2 += x2 * beta
+            s3 += x3 * beta
+        eta[j], eta[j + 1], eta[j + 2], eta[j + 3] = e0, e1, e2, e3
+        score[j], score[j + 1], score[j + 2], score[j + 3] = s0, s1, s2, s3
+    for j in range(whole, eta.size):
+        e, s = gate0, slope0
+        for d in range(width):
+            e += features[first + j, d] * gate[d]
+            s += features[first + j, d] * slope[d]
+        eta[j] = e
+        score[j] = s
+    for j in range(eta.size):
+        exponent[j] = -0.5 * eta[j] * eta[j]
+
+
+def _erfcx_coefficients(degree: int) -> FloatArray:
+    """Return Chebyshev coefficients of (1 + 2x) erfcx(x), x >= 0, in t = (x - c) / (x + c).
+
+    Schonfelder (1978), Math. Comp. 32, 1232-1240, c = 3.75; made here from SciPy's erfcx.
+    """
+
+    def function(t: Any) -> Any:
+        x = _CENTRE * (1.0 + t) / (1.0 - t)
+        return (1.0 + 2.0 * x) * erfcx(x)
+
+    coefficients: FloatArray = chebinterpolate(function, degree)
+    return coefficients
+
+
+_CENTRE = 3.75
+_ERFCX = _erfcx_coefficients(30)
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def tail_ratio(x: FloatArray, ratio: FloatArray) -> None:
+    """Fill ``ratio`` with Phi(-|x|) / exp(-x^2 / 2) = erfcx(|x| / sqrt 2) / 2, to 1e-15.
+
+    Clenshaw's recurrence runs over blocks of numbers, so that the compiler can work on
+    several at once; SciPy goes one branch after another.
+    """
+    size = 256
+    t, b1, b2 = np.empty(size), np.empty(size), np.empty(size)
+    for start in range(0, x.size, size):
+        count = min(size, x.size - start)
+        for i in range(count):
+            u = abs(x[start + i]) * _ROOT_HALF
+            t[i] = 2.0 * (u - _CENTRE) / (u + _CENTRE)
+            b1[i] = 0.0
+            b2[i] = 0.0
+        for k in range(_ERFCX.size - 1, 0, -6):
+            c6, c5, c4 = _ERFCX[k], _ERFCX[k - 1], _ERFCX[k - 2]
+            c3, c2, c1 = _ERFCX[k - 3], _ERFCX[k - 4], _ERFCX[k - 5]
+            for i in range(count):
+                w, p, q = t[i], b1[i], b2[i]
+                q = w * p - q + c6
+                p = w * q - p + c5
+                q = w * p - q + c4
+                p = w * q - p + c3
+                q = w * p - q + c2
+                p = w * q - p + c1
+                b1[i] = p
+                b2[i] = q
+        for i in range(count):
+            value = 0.5 * t[i] * b1[i] - b2[i] + _ERFCX[0]
+            ratio[start + i] = 0.5 * value / (1.0 + 2.0 * abs(x[start + i]) * _ROOT_HALF)
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def cdf_and_density(x: FloatArray, bell: FloatArray, ratio: FloatArray) -> None:
+    """Turn `tail_ratio`'s result into Phi(x), and ``bell`` = exp(-x^2 / 2) into phi(x)."""
+    for j in range(x.size):
+        tail = ratio[j] * bell[j]
+        ratio[j] = 1.0 - tail if x[j] > 0.0 else tail
+        bell[j] *= _DENSITY
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def bag_sums(
+    offsets: IntArray,
+    first: int,
+    last: int,
+    primary: FloatArray,
+    score: FloatArray,
+    mean: FloatArray,
+    var: FloatArray,
+) -> None:
+    """Add sum p s and sum p (1 - p) s^2 of bags first..last; see `likelihood.bag_moments`."""
+    base = offsets[first]
+    for i in range(first, last):
+        total, spread = 0.0, 0.0
+        for j in range(offsets[i] - base, offsets[i + 1] - base):
+            part = primary[j] * score[j]
+            total += part
+            spread += part * score[j] * (1.0 - primary[j])
+        mean[i - first] += total
+        var[i - first] += spread
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def bag_jacobian(
+    features: FloatArray,
+    offsets: IntArray,
+    first: int,
+    last: int,
+    centre: FloatArray,
+    inverse: FloatArray,
+    primary: FloatArray,
+    density: FloatArray,
+    score: FloatArray,
+    shrink: FloatArray,
+    bend: FloatArray,
+    slopes: FloatArray,
+    gates: FloatArray,
+) -> None:
+    """Fill one modality's columns of dz/dt for bags first..last; see `likelihood.bag_jacobian`."""
+    width = features.shape[1]
+    base = offsets[first]
+    # In double precision whatever the features' type: sums less their centre's share cancel.
+    u, g = np.empty(4), np.empty(4)
+    sums, gate_sums = np.empty(width), np.empty(width)
+    for i in range(first, last):
+        row = i - first
+        r, c = shrink[row], bend[row]
+        sums[:] = 0.0
+        gate_sums[:] = 0.0
+        to_slopes, to_gate = 0.0, 0.0
+        # Four instances at a time: the sums are read and written a quarter as often.
+        for j in range(offsets[i], offsets[i + 1], 4):
+            count = min(4, offsets[i + 1] - j)
+            for a in range(4):
+                if a < count:
+                    p, s = primary[j + a - base], score[j + a - base]
+                    weight = p * (r - 2.0 * c * (1.0 - p) * s)
+                    gate_weight = density[j + a - base] * s * (r - c * (1.0 - 2.0 * p) * s)
+                    u[a], g[a] = weight, gate_weight
+                    to_slopes += weight
+                    to_gate += gate_weight
+            if count == 4:
+                u0, u1, u2, u3 = u[0], u[1], u[2], u[3]
+                g0, g1, g2, g3 = g[0], g[1], g[2], g[3]
+                for d in range(width):
+                    x0, x1 = features[j, d], features[j + 1, d]
+                    x2, x3 = features[j + 2, d], features[j + 3, d]
+                    sums[d] += u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
+                    gate_sums[d] += g0 * x0 + g1 * x1 + g2 * x2 + g3 * x3
+            else:
+                for a in range(count):
+                    for d in range(width):
+                        sums[d] += u[a] * features[j + a, d]
+                        gate_sums[d] += g[a] * features[j + a, d]
+        gates[row, 0] = to_gate
+        for d in range(width):
+            slopes[row, d] = (sums[d] - to_slopes * centre[d]) * inverse[d]
+            gates[row, 1 + d] = (gate_sums[d] - to_gate * centre[d]) * inverse[d]
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def tails(
+    x: FloatArray,
+    bell: FloatArray,
+    ratio: FloatArray,
+    log_tail: FloatArray,
+    log_rest: FloatArray,
+    odds: FloatArray,
+    log_down: FloatArray,
+    up: FloatArray,
+    down: FloatArray,
+) -> None:
+    """Fill log Phi(x) - log Phi(-x), log Phi(-x), phi/Phi(x) and phi/Phi(-x); see `local.Tails`.
+
+    ``bell`` is exp(-x^2 / 2), ``ratio`` of `tail_ratio`, the logarithms those of the two sides.
+    """
+    for j in range(x.size):
+        steep = _DENSITY / ratio[j]
+        flat = _DENSITY * bell[j] / (1.0 - bell[j] * ratio[j])
+        right = x[j] > 0.0
+        odds[j] = log_rest[j] - log_tail[j] if right else log_tail[j] - log_rest[j]
+        log_down[j] = log_tail[j] if right else log_rest[j]
+        up[j] = flat if right else steep
+        down[j] = steep if right else flat
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def sweep(
+    offsets: IntArray,
+    first: int,
+    last: int,
+    logit: FloatArray,
+    score: FloatArray,
+    features: FloatArray,
+    through: FloatArray,
+    primary: FloatArray,
+    left: FloatArray,
+    spread: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Update q(delta) of one modality of bags first..last in place; see `fused`.
+
+    ``logit`` comes as log Phi(eta) - log Phi(-eta) and leaves as the log odds; ``left``,
+    ``spread`` = r' V and ``totals`` = sum p x of every bag follow.
+    """
+    width, base = features.shape[1], offsets[first]
+    for i in range(first, last):
+        row = i - first
+        rest = left[row]
+        for j in range(offsets[i] - base, offsets[i + 1] - base):
+            linear, square = 0.0, 0.0
+            for d in range(width):
+                linear += features[j, d] * spread[row, d]
+                square += features[j, d] * through[j, d]
+            s, p = score[j], primary[j]
+            value = logit[j] + s * rest - linear + (p - 0.5) * (s * s + square)
+            change = 1.0 / (1.0 + math.exp(-value)) - p
+            logit[j] = value
+            primary[j] = p + change
+            rest -= change * s
+            for d in range(width):
+                spread[row, d] += change * through[j, d]
+                totals[row, d] += change * features[j, d]
+        left[row] = rest
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def settle(
+    eta: FloatArray,
+    primary: FloatArray,
+    logit: FloatArray,
+    soft: FloatArray,
+    odds: FloatArray,
+    log_down: FloatArray,
+    up: FloatArray,
+    down: FloatArray,
+    mean: FloatArray,
+    root: FloatArray,
+) -> float:
+    """Fill E[U] and sqrt(p (1 - p)); return the bound's terms; see `local.instance_sums`.
+
+    With l the log odds of p, -p log p - (1 - p) log(1 - p) = log(1 + exp(l)) - p l; ``soft`` is
+    log(1 + exp(-|l|)).
+    """
+    total = 0.0
+    for j in range(eta.size):
+        p, e, l = primary[j], eta[j], logit[j]
+        u = e + p * up[j] - (1.0 - p) * down[j]
+        mean[j] = u
+        root[j] = math.sqrt(p * (1.0 - p))
+        total += (0.5 * e - u) * e + log_down[j] + p * odds[j]
+        total += max(l, 0.0) + soft[j] - p * l
+    return total
+
+
+@numba.njit(cache=True, fastmath=_REASSOCIATE)
+def bag_totals(
+    features: FloatArray,
+    offsets: IntArray,
+    first: int,
+    last: int,
+    weight: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Fill sum_j weight x of bags first..last, [last - first, D]; rows from there."""
+    width, base = features.shape[1], offsets[first]
+    for i in range(first, last):
+        row = i - first
+        for d in range(width):
+            totals[row, d] = 0.0
+        begin, end = offsets[i] - base, offsets[i + 1] - base
+        whole = begin + (end - begin) // 4 * 4
+        for j in range(begin, whole, 4):
+            w0, w1, w2, w3 = weight[j], weight[j + 1], weight[j + 2], weight[j + 3]
+            for d in range(width):
+                totals[row, d] += (
+                    w0 * features[j, d]
+                    + w1 * features[j + 1, d]
+                    + w2 * features[j + 2, d]
+                    + w3 * features[j + 3, d]
+                )
+        for j in range(whole, end):
+            for d in range(width):
+                totals[row, d] += weight[j] * features[j, d]
+
+
+@numba.njit(cache=True)
+def draw_indicators(
+    offsets: IntArray,
+    odds: FloatArray,
+    score: FloatArray,
+    uniform: FloatArray,
+    residual: FloatArray,
+    delta: NDArray[np.bool_],
+) -> None:
+    """Draw one modality's indicators in place; see `gibbs._draw_by_position`."""
+    for i in range(offsets.size - 1):
+        left = residual[i]
+        for j in range(offsets[i], offsets[i + 1]):
+            if delta[j]:
+                left += score[j]
+            delta[j] = uniform[j] < 1.0 / (1.0 + math.exp(-odds[j] - score[j] * left))
+            if delta[j]:
+                left -= score[j]
+        residual[i] = left

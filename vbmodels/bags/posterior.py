@@ -1,0 +1,126 @@
+"""What a vMMIC fit leaves: draws of the global parameters, and predictions that average them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import ndtr, ndtri
+from scipy.stats import qmc
+
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.layout import Scaling
+from vbmodels.bags.likelihood import Likelihood, chunks
+from vbmodels.core.state import FloatArray, State
+
+
+def normal_points(dim: int, count: int, seed: int = 0) -> FloatArray:
+    """Return quasi-random points of N(0, I), [count, dim]: scrambled Sobol, ``count`` a power of 2.
+
+    Scrambling shifts no point onto 0 or 1, so that every normal quantile is finite.
+    """
+    uniform = qmc.Sobol(dim, seed=seed).random_base2(int(count).bit_length() - 1)
+    tiny = np.finfo(float).tiny
+    points: FloatArray = ndtri(np.clip(uniform, tiny, 1.0 - np.finfo(float).epsneg))
+    return points
+
+
+@dataclass(frozen=True)
+class Gaussian(State):
+    """q(t) = N(mean, precision^-1), [dim] and [dim, dim]."""
+
+    mean: FloatArray
+    precision: FloatArray
+
+    @property
+    def factor(self) -> FloatArray:
+        """Lower Cholesky factor of the precision."""
+        lower: FloatArray = cholesky(self.precision, lower=True)
+        return lower
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The covariance, [dim, dim]."""
+        half = solve_triangular(self.factor, np.eye(self.mean.size), lower=True)
+        covariance: FloatArray = half.T @ half
+        return covariance
+
+    @property
+    def variance(self) -> FloatArray:
+        """The diagonal of the covariance, [dim]."""
+        half = solve_triangular(self.factor, np.eye(self.mean.size), lower=True)
+        diagonal: FloatArray = np.einsum("ij,ij->j", half, half)
+        return diagonal
+
+    def spread(self, points: FloatArray) -> FloatArray:
+        """Return deviations from the mean that belong to points of N(0, I), [S, dim]."""
+        deviations: FloatArray = solve_triangular(self.factor, points.T, lower=True, trans="T").T
+        return deviations
+
+
+@dataclass(frozen=True)
+class Posterior(State):
+    """A mixture of Gaussians over t, equally weighted, with the scaling of the features."""
+
+    scaling: Scaling
+    components: tuple[Gaussian, ...]
+
+    def draws(self, count: int = 64) -> FloatArray:
+        """Return about ``count`` quasi-random draws of t, as many of each component."""
+        each = max(count // len(self.components), 1)
+        points = normal_points(self.scaling.layout.dim, each)
+        return np.concatenate([c.mean + c.spread(points) for c in self.components])
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the standard deviation of t, [dim] each."""
+        means = np.array([c.mean for c in self.components])
+        squares = np.array([c.variance + c.mean**2 for c in self.components])
+        mean = means.mean(axis=0)
+        return mean, np.sqrt(np.maximum(squares.mean(axis=0) - mean**2, 0.0))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions for bags and their instances.
+
+    Attributes
+    ----------
+    bag
+        P(y = 1), [B].
+    instances
+        P(delta = 1), [N_k] for each modality.
+    contributions
+        E[delta s]: what an instance is expected to add to its bag's score, [N_k] each.
+    """
+
+    bag: FloatArray
+    instances: tuple[FloatArray, ...]
+    contributions: tuple[FloatArray, ...]
+
+
+def predict(
+    draws: FloatArray, scaling: Scaling, data: Bags, use_compiled: bool | None = None
+) -> Prediction:
+    """Average the predictions of draws of t, [S, dim], over bags of any label.
+
+    P(y = 1) = mean Phi(z(t)), P(delta = 1) = mean Phi(a + x b), with the two-moment form of
+    `likelihood` for z. An empty bag is scored by the intercept and its own features.
+    """
+    likelihood = Likelihood(scaling, use_compiled)
+    bag = np.zeros(data.n_bags)
+    sizes = [len(m.features) for m in data.modalities]
+    instances = tuple(np.zeros(size) for size in sizes)
+    contributions = tuple(np.zeros(size) for size in sizes)
+    weights = [likelihood.weights(t) for t in draws]
+    for first, last in chunks(data):
+        rows = [slice(m.offsets[first], m.offsets[last]) for m in data.modalities]
+        for w in weights:
+            mean, var, terms = likelihood.moments(w, data, first, last)
+            bag[first:last] += ndtr(mean / np.sqrt(1.0 + var))
+            for k, (primary, _, score) in enumerate(terms):
+                instances[k][rows[k]] += primary
+                contributions[k][rows[k]] += primary * score
+    for total in (bag, *instances, *contributions):
+        total /= len(draws)
+    return Prediction(bag, instances, contributions)

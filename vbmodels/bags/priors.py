@@ -1,0 +1,108 @@
+"""Priors of vMMIC's global parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from vbmodels.bags.layout import Layout
+from vbmodels.core.state import FloatArray
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Normal priors, the text's by default (section 2.2.1): N(0, 16) and N(0, 4).
+
+    With ``learn`` each block of slopes w has a precision of its own instead,
+    w | tau ~ N(slope_mean, I / tau), tau ~ Gamma(shape, rate / dim w): its scale follows the
+    data. ``rate`` is about the squared length of a block of slopes that is expected. With
+    ``length`` that squared length is given: every slope of a block has the variance
+    length / dim w.
+
+    Parameters
+    ----------
+    intercept_mean, intercept_variance
+        Of alpha and every a_k.
+    slope_mean, slope_variance
+        Of every slope, where precisions are not learned.
+    learn
+        Whether the precisions of slopes are learned.
+    shape, rate
+        Of their prior.
+    length
+        Squared length of a block of slopes, in place of ``slope_variance``; not with ``learn``.
+    """
+
+    intercept_mean: float = 0.0
+    intercept_variance: float = 16.0
+    slope_mean: float = 0.0
+    slope_variance: float = 4.0
+    learn: bool = True
+    shape: float = 2.0
+    rate: float = 8.0
+    length: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("intercept_variance", "slope_variance", "shape", "rate"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"expected {name} > 0, got {getattr(self, name)}")
+        if self.length is not None and (self.learn or not self.length > 0.0):
+            raise ValueError(f"expected length > 0 and learn=False, got {self.length}")
+
+    def mean(self, layout: Layout) -> FloatArray:
+        """Return the prior mean of t, [dim]."""
+        mean = np.full(layout.dim, self.slope_mean)
+        mean[layout.intercepts] = self.intercept_mean
+        return mean
+
+    def precision(self, layout: Layout, tau: FloatArray | None = None) -> FloatArray:
+        """Return the diagonal of the prior precision of t, [dim], at E[tau], [blocks]."""
+        precision = np.full(layout.dim, 1.0 / self.intercept_variance)
+        tau = self.fixed(layout) if tau is None else tau
+        for block, value in zip(layout.slope_blocks, tau, strict=True):
+            precision[block] = value
+        return precision
+
+    def fixed(self, layout: Layout) -> FloatArray:
+        """Return every block's precision where it is not learned, and where learning starts."""
+        if self.length is None:
+            return np.full(len(layout.slope_blocks), 1.0 / self.slope_variance)
+        return np.array([(b.stop - b.start) / self.length for b in layout.slope_blocks])
+
+    def tau(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return E[tau] of every block of slopes given q(t), [blocks].
+
+        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2).
+        """
+        if not self.learn:
+            return self.fixed(layout)
+        square = (mean - self.slope_mean) ** 2 + variance
+        dims, sums = self._blocks(layout, square)
+        result: FloatArray = (self.shape + dims / 2.0) / (self.rate / dims + sums / 2.0)
+        return result
+
+    def expected_log(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> float:
+        """Return E_q[log p(t | tau) + log p(tau) - log q(tau)] at the best q(tau).
+
+        With q(tau) at its optimum, a block of slopes with S = E|w - slope_mean|^2 gives
+        log of the integral of exp(E log p(w | tau)) p(tau) over tau,
+
+            -(D/2) log 2 pi + a0 log b0 - log G(a0) - (a0 + D/2) log(b0 + S/2) + log G(a0 + D/2).
+        """
+        square = (mean - self.mean(layout)) ** 2 + variance
+        precision = self.precision(layout)
+        terms = 0.5 * np.log(precision / (2.0 * np.pi)) - 0.5 * precision * square
+        if not self.learn:
+            return float(terms.sum())
+        dims, sums = self._blocks(layout, square)
+        rates, shapes = self.rate / dims, self.shape + dims / 2.0
+        blocks = -0.5 * dims * np.log(2.0 * np.pi) + self.shape * np.log(rates)
+        blocks += gammaln(shapes) - gammaln(self.shape) - shapes * np.log(rates + sums / 2.0)
+        return float(terms[layout.intercepts].sum() + blocks.sum())
+
+    def _blocks(self, layout: Layout, square: FloatArray) -> tuple[FloatArray, FloatArray]:
+        blocks = layout.slope_blocks
+        dims = np.array([float(b.stop - b.start) for b in blocks])
+        return dims, np.array([square[b].sum() for b in blocks])

@@ -1,0 +1,311 @@
+"""MICProB's Gibbs sampler for any number of modalities, with joint draws of (delta, U).
+
+Given the globals t and the indicators delta a sweep draws
+
+    y*_i ~ N(mu_i, 1) on the label's side,     mu_i = alpha + f_i w + sum_j delta_ij s_ij
+    delta_ij ~ Bernoulli, U_ij integrated out, one instance of a bag after another:
+        logit = log Phi(eta) - log Phi(-eta) + s (y*_i - mu_i + delta_ij s) - s^2 / 2
+    U_ij | delta_ij ~ TN+-(eta_ij, 1)
+    theta ~ N(V (L0 mu0 + sum y* r), V),        V^-1 = L0 + sum r r',  r_i = (1, f_i, sum delta x)
+    (a_k, b_k) ~ N(V_k (L mu + sum U (1, x)), V_k),   V_k^-1 = L + sum (1, x)(1, x)'
+
+The text draws U given delta and delta given U, which determine one another: such a chain
+stands still (its own B.1.9 and B.1.10 carry that over). A partition draws the local
+variables with numbers of its own, spawned from the seed, the sweep, the chain and the
+partition's id; the driver draws the globals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import expit, log_ndtr, ndtri_exp
+
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.layout import Observed, Scaling
+from vbmodels.bags.mode import refuse_hopeless
+from vbmodels.bags.priors import Priors
+from vbmodels.bags.published.local import log_odds
+from vbmodels.bags.published.rows import Rows
+from vbmodels.bags.published.vmmic import FIXED
+from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+
+DRIVER = 2**32 - 1
+"""Stands in the place of a partition's id for what the driver draws."""
+
+
+@dataclass(frozen=True)
+class Chains(State):
+    """The chains' globals after a sweep, and the draws kept so far.
+
+    Attributes
+    ----------
+    t
+        Present globals, [C, dim].
+    grams
+        sum (1, x)(1, x)' over scaled instances, of each modality.
+    sweep
+        Number of this sweep, from 0.
+    kept
+        Draws of t, [C, S, dim], every ``thin``-th after the burn-in.
+    """
+
+    scaling: Scaling
+    t: FloatArray
+    grams: tuple[FloatArray, ...]
+    seed: int
+    sweep: int
+    kept: FloatArray
+
+    def draws(self, count: int = 256) -> FloatArray:
+        """Return about ``count`` kept draws of t, spread evenly over chains and sweeps."""
+        every: FloatArray = self.kept.reshape(-1, self.t.shape[1])
+        if not len(every):
+            every = self.t
+        chosen = np.linspace(0, len(every) - 1, min(count, len(every))).astype(int)
+        return np.asarray(every[chosen])
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the standard deviation of t, [dim] each."""
+        every: FloatArray = self.kept.reshape(-1, self.t.shape[1])
+        return np.asarray(every.mean(axis=0)), np.asarray(every.std(axis=0))
+
+
+@dataclass(frozen=True)
+class Indicators(State):
+    """delta of one partition's instances, [C, N_k] for each modality."""
+
+    delta: tuple[NDArray[np.bool_], ...]
+
+
+@dataclass(frozen=True)
+class Draws(Stats):
+    """Sums over a partition's bags, a chain a row.
+
+    Attributes
+    ----------
+    outer
+        sum r r', [C, T, T].
+    label
+        sum y* r, [C, T].
+    latent
+        sum U (1, x), [C, 1 + D_k].
+    log_likelihood
+        sum log Phi(s_i mu_i), [C], given the indicators.
+    """
+
+    outer: FloatArray
+    label: FloatArray
+    latent: tuple[FloatArray, ...]
+    log_likelihood: FloatArray
+
+
+@dataclass(frozen=True)
+class GibbsVMMIC:
+    """Sample vMMIC's posterior.
+
+    Parameters
+    ----------
+    priors
+        Priors of the global parameters, with variances that are given.
+    standardise
+        Whether features are brought to mean 0 and standard deviation 1.
+    chains
+        Independent chains.
+    burn_in, kept, thin
+        Sweeps left out at first, draws kept of each chain, and sweeps between two of them.
+    start_sd
+        Standard deviation of the chains' starts around 0.
+    use_compiled
+        Whether to use the compiled loop; by default where Numba is installed.
+    """
+
+    priors: Priors = field(default_factory=lambda: FIXED)
+    standardise: bool = True
+    chains: int = 4
+    burn_in: int = 500
+    kept: int = 500
+    thin: int = 1
+    start_sd: float = 0.1
+    use_compiled: bool | None = None
+
+    objective: ClassVar[str] = "log likelihood"
+
+    def observe(self, batch: Bags) -> Observed:
+        """Return the scaling's moments; they hold sum x x' of every modality too."""
+        return Observed.of(batch)
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Chains:
+        """Start every chain near 0."""
+        scaling = observed.scaling(self.standardise)
+        layout = scaling.layout
+        refuse_hopeless(observed, layout)
+        return Chains(
+            scaling=scaling,
+            t=self.start_sd * rng.standard_normal((self.chains, layout.dim)),
+            grams=observed.grams(scaling),
+            seed=int(rng.integers(2**62)),
+            sweep=0,
+            kept=np.empty((self.chains, 0, layout.dim)),
+        )
+
+    def local_step(self, q: Chains, batch: Bags, local: Indicators | None) -> Indicators:
+        """Draw y* and then delta, with U integrated out, of every chain."""
+        rows = Rows.of(batch, q.scaling, self.use_compiled)
+        chains = []
+        for c, t in enumerate(q.t):
+            rng = self._rng(q, c, batch.partition)
+            before = None if local is None else tuple(d[c] for d in local.delta)
+            chains.append(_draw_indicators(rows, t, before, rng))
+        return Indicators(tuple(np.array(d) for d in zip(*chains, strict=True)))
+
+    def suff_stats(self, q: Chains, batch: Bags, local: Indicators) -> Draws:
+        """Draw U given delta and y* anew given delta, and sum what the globals need."""
+        rows = Rows.of(batch, q.scaling, self.use_compiled)
+        found = []
+        for c, t in enumerate(q.t):
+            rng = self._rng(q, len(q.t) + c, batch.partition)
+            found.append(_draw_sums(rows, t, tuple(d[c] for d in local.delta), rng))
+        outer, label, latent, values = zip(*found, strict=True)
+        by_modality = tuple(np.array(x) for x in zip(*latent, strict=True))
+        return Draws(np.array(outer), np.array(label), by_modality, np.array(values))
+
+    def global_step(self, q: Chains, stats: Draws) -> Chains:
+        """Draw theta and every (a_k, b_k) given the local variables; keep the draw."""
+        layout = q.scaling.layout
+        prior = self.priors.precision(layout)
+        linear = prior * self.priors.mean(layout)
+        theta = slice(0, layout.n_theta)
+        t = np.empty_like(q.t)
+        for c in range(len(t)):
+            rng = self._rng(q, c, DRIVER)
+            precision = np.diag(prior[theta]) + stats.outer[c]
+            t[c, theta] = _draw(precision, linear[theta] + stats.label[c], rng)
+            for k, gram in enumerate(q.grams):
+                part = layout.gate(k)
+                t[c, part] = _draw(
+                    np.diag(prior[part]) + gram, linear[part] + stats.latent[k][c], rng
+                )
+        sweep = q.sweep + 1
+        kept = q.kept
+        if sweep > self.burn_in and (sweep - self.burn_in) % self.thin == 0:
+            kept = np.concatenate([kept, t[:, None]], axis=1)
+        return replace(q, t=t, sweep=sweep, kept=kept)
+
+    def elbo(self, q: Chains, stats: Draws) -> float:
+        """Return the chains' mean log likelihood given their indicators; it is no bound."""
+        return float(stats.log_likelihood.mean())
+
+    def posterior(self, q: Chains) -> Chains:
+        """Return the chains: they are draws already."""
+        return q
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Yield every sweep; converged means that all draws have been made."""
+        while True:
+            q: Any = cursor.q
+            stats: Any = cursor.stats
+            done = q.kept.shape[1] >= self.kept
+            yield Step(cursor.number, q, cursor.elbo, cursor, done)
+            after, number = self.global_step(q, stats), cursor.number + 1
+            # The kept draws stay with the driver: a sweep needs none of them.
+            sent = replace(after, kept=np.empty((len(after.t), 0, after.t.shape[1])))
+            stats = reduce(sent, number=number, warm=cursor.number)
+            cursor = Cursor(after, stats, number, self.elbo(after, stats))
+
+    def _rng(self, q: Chains, chain: int, partition: int) -> np.random.Generator:
+        return np.random.default_rng([q.seed, q.sweep, chain, partition])
+
+
+def _draw(precision: FloatArray, linear: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw from N(precision^-1 linear, precision^-1)."""
+    factor = cholesky(precision, lower=True)
+    half = solve_triangular(factor, linear, lower=True) + rng.standard_normal(linear.size)
+    draw: FloatArray = solve_triangular(factor, half, lower=True, trans="T")
+    return draw
+
+
+def _truncated(
+    mean: FloatArray, positive: NDArray[np.bool_], rng: np.random.Generator
+) -> FloatArray:
+    """Draw from N(mean, 1) cut to the positive or the negative side.
+
+    -(z - mean) is a standard normal below ``mean`` on the positive side; it is found by its
+    quantile, in logarithms so that no tail is lost.
+    """
+    side = np.where(positive, 1.0, -1.0)
+    log_u = -rng.standard_exponential(mean.size)
+    draws: FloatArray = mean - side * ndtri_exp(log_u + log_ndtr(side * mean))
+    return draws
+
+
+def _linear(rows: Rows, t: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    layout = rows.scaling.layout
+    x = rows.features(k)
+    gate = t[layout.gate(k)]
+    return x, gate[0] + x @ gate[1:], x @ t[layout.slopes(k)]
+
+
+def _draw_indicators(
+    rows: Rows,
+    t: FloatArray,
+    before: tuple[NDArray[np.bool_], ...] | None,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.bool_], ...]:
+    data, layout = rows.data, rows.scaling.layout
+    terms = [_linear(rows, t, k) for k in range(len(data.modalities))]
+    if before is None:
+        before = tuple(rng.random(eta.size) < expit(log_odds(eta)) for _, eta, _ in terms)
+    mu = rows.design(tuple(d.astype(float) for d in before)) @ t[: layout.n_theta]
+    residual = _truncated(mu, data.sign > 0.0, rng) - mu
+    after = []
+    for part, (_, eta, s), old in zip(data.modalities, terms, before, strict=True):
+        odds, uniform, delta = log_odds(eta) - 0.5 * s**2, rng.random(eta.size), old.copy()
+        if rows.kernels is not None:
+            rows.kernels.draw_indicators(part.offsets, odds, s, uniform, residual, delta)
+        else:
+            _draw_by_position(part.offsets, odds, s, uniform, residual, delta)
+        after.append(delta)
+    return tuple(after)
+
+
+def _draw_by_position(
+    offsets: IntArray,
+    odds: FloatArray,
+    score: FloatArray,
+    uniform: FloatArray,
+    residual: FloatArray,
+    delta: NDArray[np.bool_],
+) -> None:
+    """Draw one modality's indicators in place, a position of all bags at once.
+
+    ``odds`` is log Phi(eta) - log Phi(-eta) - s^2 / 2, ``residual`` y* - mu of every bag.
+    """
+    sizes = np.diff(offsets)
+    for position in range(int(sizes.max(initial=0))):
+        bags = np.flatnonzero(sizes > position)
+        at = offsets[bags] + position
+        without = residual[bags] + delta[at] * score[at]
+        delta[at] = uniform[at] < expit(odds[at] + score[at] * without)
+        residual[bags] = without - delta[at] * score[at]
+
+
+def _draw_sums(
+    rows: Rows, t: FloatArray, delta: tuple[NDArray[np.bool_], ...], rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, tuple[FloatArray, ...], float]:
+    data, layout = rows.data, rows.scaling.layout
+    r = rows.design(tuple(d.astype(float) for d in delta))
+    mu = r @ t[: layout.n_theta]
+    label = _truncated(mu, data.sign > 0.0, rng)
+    latent = []
+    for k in range(len(data.modalities)):
+        x, eta, _ = _linear(rows, t, k)
+        u = _truncated(eta, delta[k], rng)
+        latent.append(np.concatenate([[u.sum()], x.T @ u]))
+    return r.T @ r, r.T @ label, tuple(latent), float(log_ndtr(data.sign * mu).sum())

@@ -1,0 +1,108 @@
+"""vMMIC as the text prints it (section 2.2.2, appendix B), kept for comparison.
+
+Its updates of q(U) and q(delta) are not those of a mean field: A (B.1.10) holds Phi(m_U)
+already and E[U] (B.1.9) multiplies by Phi again; and A = A* Phi(m_U) e^kappa starts from the
+A* of the iteration before, so the log odds add up over iterations and q(delta) freezes at 0
+or 1. The globals are factored, q(alpha) q(beta) q(gamma) q(a) q(b) q(c) q(d), and updated in
+this order. Slips that are plainly of the pen are mended: m_U with the modality's own terms,
+X_i' E[l l'^T] Z_i, the squares of B.1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.layout import Layout, Observed
+from vbmodels.bags.mode import Sums
+from vbmodels.bags.published.local import Local, SweepSums
+from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC, inverse
+from vbmodels.core.cavi import Cursor, Reduce, Step
+
+
+@dataclass(frozen=True)
+class PrintedVMMIC(MeanFieldVMMIC):
+    """Fit vMMIC by the text's own updates; there is no bound that they raise.
+
+    What `elbo` returns is the bound of the corrected factors at the text's parameters; it
+    may fall, and judges nothing: what a fit leaves is the last iteration. The fit ends by the
+    text's rule (section 2.2.3): the mean change of P(y_i = 1) over the training bags between two
+    iterations is small.
+
+    Parameters
+    ----------
+    tolerance
+        That mean change.
+    """
+
+    start: str = "zero"
+    tolerance: float = 1e-4
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> MeanField:
+        """Start near zero (or at the mode), a and b apart from one another."""
+        q = super().init(observed, rng)
+        prior = self.priors.precision(q.scaling.layout)
+        covariances = []
+        for k, gram in enumerate(q.grams):
+            precision = np.diag(prior[q.scaling.layout.gate(k)]) + gram
+            precision[0, 1:] = precision[1:, 0] = 0.0
+            covariances.append(inverse(precision))
+        return replace(q, gate_covariances=tuple(covariances))
+
+    def local_step(self, q: MeanField, batch: Bags, local: Local | None) -> Local | None:
+        """Update the local factors as printed, carrying the log odds on."""
+        if q.search is not None:
+            return None
+        return self._swept(q, batch, local, carry=True)
+
+    def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
+        """Return the sums of a sweep, with the text's E[U] beside the right one."""
+        if q.search is not None:
+            return super().suff_stats(q, batch, local)
+        return self._sweep_sums(q, batch, local, printed=True)
+
+    def global_step(self, q: MeanField, stats: Any) -> MeanField:
+        """Update alpha, w, beta_1, ..., then every a_k and b_k, one factor after another."""
+        if q.search is not None:
+            return super().global_step(q, stats)
+        layout = q.scaling.layout
+        prior, prior_mean = self.priors.precision(layout), self.priors.mean(layout)
+        curvature = self._theta_curvature(layout, stats)
+        mean, covariance = q.mean.copy(), np.zeros_like(q.covariance)
+        for block in _theta_blocks(layout):
+            v = inverse(np.diag(prior[block]) + curvature[block, block])
+            others = curvature[block] @ mean - curvature[block, block] @ mean[block]
+            linear = prior[block] * prior_mean[block] + stats.label[block]
+            mean[block] = v @ (linear - others)
+            covariance[block, block] = v
+        gates = []
+        for k, gram in enumerate(q.grams):
+            part = layout.gate(k)
+            linear = prior[part] * prior_mean[part] + stats.printed[k]
+            g, v = q.gate_means[k].copy(), q.gate_covariances[k]
+            g[0] = v[0, 0] * (linear[0] - gram[0, 1:] @ g[1:])
+            g[1:] = v[1:, 1:] @ (linear[1:] - gram[1:, 0] * g[0])
+            gates.append(g)
+        return replace(q, mean=mean, covariance=covariance, gate_means=tuple(gates))
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Sweep without acceleration until the text's rule is met."""
+        cursor = self._started(reduce, cursor)
+        while True:
+            q: Any = cursor.q
+            stats: Any = cursor.stats
+            settled = cursor.number > 0 and stats.moved <= self.tolerance * stats.outer[0, 0]
+            yield Step(cursor.number, q, cursor.elbo, cursor, bool(settled))
+            after, number = self.global_step(q, stats), cursor.number + 1
+            stats = reduce(after, number=number, warm=cursor.number)
+            cursor = Cursor(after, stats, number, self.elbo(after, stats))
+
+
+def _theta_blocks(layout: Layout) -> list[slice]:
+    blocks = [slice(0, 1), layout.own_slopes]
+    blocks += [layout.slopes(k) for k in range(len(layout.features))]
+    return [block for block in blocks if block.stop > block.start]

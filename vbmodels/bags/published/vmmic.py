@@ -1,0 +1,292 @@
+"""Mean-field vMMIC: coordinate ascent with a joint factor q(U, delta), and the text's update.
+
+q = prod_i q(y*_i) prod_ij q(delta_ij) q(U_ij | delta_ij) q(theta) prod_k q(a_k, b_k), with the
+local factors of `local`. A sweep is one reduce: P = sum r r' + sum p (1 - p) phi phi',
+h = sum E[y*] r, sum E[U] (1, x) for each modality, and the bound's scalars.
+
+    V^-1 = L0 + P,  m = V (L0 mu0 + h);   V_k^-1 = L + sum x x',  m_k = V_k (L mu + sum x E[U])
+
+    ELBO = sum_i { log Phi(s_i m*_i) + (m*_i^2 - mu_i^2)/2 - E[y*_i](m*_i - mu_i) }
+         - tr(V sum r r')/2 - tr(M sum p (1 - p) phi phi')/2
+         + sum_ij { (e*^2 - eta^2)/2 - E[U](e* - eta) + p log Phi(e*) + (1 - p) log Phi(-e*)
+                    - p log p - (1 - p) log(1 - p) }
+         - sum_k tr(V_k sum x x')/2 - KL(theta) - sum_k KL(a_k, b_k),
+
+m*, e* the parameters inside q(y*) and q(U | delta). All that meets the present theta and
+(a, b) is a sum over the data against them, so the bound at other globals needs no pass.
+
+The optimum of this bound is a poor model (|b| grows past its true size, |beta| shrinks);
+`collapsed` is the better fit, and its mode the default start here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.layout import Layout, Observed, Scaling
+from vbmodels.bags.likelihood import Likelihood
+from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
+from vbmodels.bags.posterior import Gaussian, Posterior
+from vbmodels.bags.priors import Priors
+from vbmodels.bags.published.fused import fused_sweep
+from vbmodels.bags.published.local import Globals, Local, SweepSums, sums, sweep
+from vbmodels.bags.published.rows import Rows
+from vbmodels.core.cavi import Cursor, Reduce, Step, squarem
+from vbmodels.core.state import FloatArray, State
+
+FIXED = Priors(learn=False)
+
+
+@dataclass(frozen=True)
+class MeanField(State):
+    """The global factors.
+
+    Attributes
+    ----------
+    mean, covariance
+        Of q(theta), [T] and [T, T].
+    gate_means, gate_covariances
+        Of q(a_k, b_k), [1 + D_k] and [1 + D_k, 1 + D_k].
+    grams
+        sum (1, x)(1, x)' over the scaled instances of each modality.
+    search
+        The search of the start, until its mode is found; then None.
+    """
+
+    scaling: Scaling
+    mean: FloatArray
+    covariance: FloatArray
+    gate_means: tuple[FloatArray, ...]
+    gate_covariances: tuple[FloatArray, ...]
+    grams: tuple[FloatArray, ...]
+    search: ModeSearch | None
+
+
+@dataclass(frozen=True)
+class MeanFieldVMMIC:
+    """Fit vMMIC by mean-field coordinate ascent.
+
+    Parameters
+    ----------
+    priors
+        Priors of the global parameters, with variances that are given.
+    standardise
+        Whether features are brought to mean 0 and standard deviation 1.
+    start
+        "mode": the mode of the collapsed posterior; "zero": normal with ``start_sd``.
+    start_sd
+        Standard deviation of the start near zero.
+    use_compiled
+        Whether to use the compiled loops; by default where Numba is installed.
+    """
+
+    keeps_locals: ClassVar[bool] = True
+
+    priors: Priors = field(default_factory=lambda: FIXED)
+    standardise: bool = True
+    start: str = "mode"
+    start_sd: float = 0.01
+    use_compiled: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.priors.learn:
+            raise ValueError("mean-field vMMIC needs priors with given variances: learn=False")
+        if self.start not in ("mode", "zero"):
+            raise ValueError(f"expected the start 'mode' or 'zero', got {self.start!r}")
+
+    def observe(self, batch: Bags) -> Observed:
+        """Return the scaling's moments; they hold sum x x' of every modality too."""
+        return Observed.of(batch)
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> MeanField:
+        """Start at the mode of the collapsed posterior, or near zero."""
+        scaling = observed.scaling(self.standardise)
+        layout = scaling.layout
+        refuse_hopeless(observed, layout)
+        search = None
+        if self.start == "mode":
+            search = ModeSearch.start(scaling, self._search_priors(), 0, keep_first=False)
+        t, prior = self.start_sd * rng.standard_normal(layout.dim), self.priors.precision(layout)
+        return replace(
+            self._at(scaling, observed.grams(scaling), t),
+            # As narrow as so many bags make it: a wide one would drive every p to 0 at first.
+            covariance=np.diag(1.0 / (prior[: layout.n_theta] + observed.bags)),
+            search=search,
+        )
+
+    def restart(self, observed: Observed, before: MeanField, rng: np.random.Generator) -> MeanField:
+        """Start at the means and covariances of an earlier fit, on the new data's scale."""
+        fresh = self.init(observed, rng)
+        layout = fresh.scaling.layout
+        if before.scaling.layout != layout:
+            return fresh
+        change = before.scaling.change(fresh.scaling)
+        theta = change[: layout.n_theta, : layout.n_theta]
+        return replace(
+            self._moved(fresh, change @ self.to_vector(before)),
+            covariance=theta @ before.covariance @ theta.T,
+            search=None,
+        )
+
+    def local_step(self, q: MeanField, batch: Bags, local: Local | None) -> Local | None:
+        """Update the local factors once, instance by instance."""
+        if q.search is not None:
+            return None
+        return self._swept(q, batch, local)
+
+    def suff_stats(self, q: MeanField, batch: Bags, local: Local | None) -> Sums | SweepSums:
+        """Return the sums of a sweep; while the start is sought, the likelihood there."""
+        if q.search is not None:
+            likelihood = Likelihood(q.scaling, self.use_compiled)
+            return Sums.at(q.search.points, likelihood, batch, True)
+        return self._sweep_sums(q, batch, local)
+
+    def global_step(self, q: MeanField, stats: Any) -> MeanField:
+        """Update q(theta) and every q(a_k, b_k); they do not meet given the local factors."""
+        if q.search is not None:
+            return self._search_step(q, stats)
+        layout = q.scaling.layout
+        prior = self.priors.precision(layout)
+        linear = prior * self.priors.mean(layout)
+        theta = slice(0, layout.n_theta)
+        precision = np.diag(prior[theta]) + self._theta_curvature(layout, stats)
+        means = []
+        for k, covariance in enumerate(q.gate_covariances):
+            means.append(covariance @ (linear[layout.gate(k)] + stats.latent[k]))
+        covariance = inverse(precision)
+        return replace(
+            q,
+            mean=covariance @ (linear[theta] + stats.label),
+            covariance=covariance,
+            gate_means=tuple(means),
+        )
+
+    def elbo(self, q: MeanField, stats: Any) -> float:
+        """Return the bound at ``q`` and the local factors behind ``stats``.
+
+        While the start is sought: the log posterior of the trial.
+        """
+        if q.search is not None:
+            return log_posterior(q.search, q.search.tau, stats, self._search_priors())
+        layout = q.scaling.layout
+        theta = slice(0, layout.n_theta)
+        m, v = q.mean, q.covariance
+        bound = stats.total + m @ stats.label - 0.5 * m @ stats.outer @ m
+        bound -= 0.5 * np.sum(v * stats.outer)
+        for k, weighted in enumerate(stats.weighted):
+            block = layout.slopes(k)
+            second = v[block, block] + np.outer(m[block], m[block])
+            bound -= 0.5 * np.sum(second * weighted)
+        prior, mean = self.priors.precision(layout), self.priors.mean(layout)
+        bound -= _divergence(m, v, mean[theta], prior[theta])
+        for k, gram in enumerate(q.grams):
+            g, gate = q.gate_means[k], layout.gate(k)
+            bound += g @ stats.latent[k] - 0.5 * g @ gram @ g
+            bound -= 0.5 * np.sum(q.gate_covariances[k] * gram)
+            bound -= _divergence(g, q.gate_covariances[k], mean[gate], prior[gate])
+        return float(bound)
+
+    def to_vector(self, q: MeanField) -> FloatArray:
+        """Return the means of the global factors."""
+        return np.concatenate([q.mean, *q.gate_means])
+
+    def from_vector(self, q: MeanField, vector: FloatArray) -> MeanField:
+        """Move the means and keep the covariances."""
+        return self._moved(q, vector)
+
+    def posterior(self, q: MeanField) -> Posterior:
+        """Return q(theta) prod q(a_k, b_k) as one Gaussian over t."""
+        layout = q.scaling.layout
+        precision = np.zeros((layout.dim, layout.dim))
+        theta = slice(0, layout.n_theta)
+        precision[theta, theta] = inverse(q.covariance)
+        for k, covariance in enumerate(q.gate_covariances):
+            precision[layout.gate(k), layout.gate(k)] = inverse(covariance)
+        return Posterior(q.scaling, (Gaussian(self.to_vector(q), precision),))
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Find the start in silence, then sweep with SQUAREM."""
+        yield from squarem(self, reduce, self._started(reduce, cursor))
+
+    def _started(self, reduce: Reduce, cursor: Cursor) -> Cursor:
+        while True:
+            q: Any = cursor.q
+            if q.search is None:
+                return cursor
+            q, number = self.global_step(q, cursor.stats), cursor.number + 1
+            stats = reduce(q, number=number, warm=cursor.number)
+            cursor = Cursor(q, stats, number, self.elbo(q, stats))
+
+    def _search_priors(self) -> Priors:
+        return replace(self.priors, learn=True)
+
+    def _search_step(self, q: MeanField, stats: Sums) -> MeanField:
+        if q.search is None:
+            raise ValueError("there is no search to go on with")
+        search = mode_step(q.search, stats, self._search_priors())
+        if not search.found:
+            return replace(q, search=search)
+        layout = q.scaling.layout
+        found = search.posterior(self._search_priors()).components[0]
+        theta = slice(0, layout.n_theta)
+        covariance = inverse(found.precision[theta, theta])
+        return replace(self._moved(q, found.mean), covariance=covariance, search=None)
+
+    def _moved(self, q: MeanField, t: FloatArray) -> MeanField:
+        layout = q.scaling.layout
+        gates = tuple(t[layout.gate(k)] for k in range(len(layout.features)))
+        return replace(q, mean=t[: layout.n_theta], gate_means=gates)
+
+    def _at(self, scaling: Scaling, grams: tuple[FloatArray, ...], t: FloatArray) -> MeanField:
+        layout = scaling.layout
+        prior = self.priors.precision(layout)
+        covariances = tuple(
+            self._gate_covariance(gram, prior[layout.gate(k)]) for k, gram in enumerate(grams)
+        )
+        q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams, None)
+        return self._moved(q, t)
+
+    def _gate_covariance(self, gram: FloatArray, prior: FloatArray) -> FloatArray:
+        return inverse(gram + np.diag(prior))
+
+    def _swept(self, q: MeanField, batch: Bags, local: Local | None, carry: bool = False) -> Local:
+        rows = Rows.of(batch, q.scaling, self.use_compiled)
+        at = Globals(q.mean, q.covariance, q.gate_means)
+        if rows.kernels is None:
+            return sweep(rows, at, local, carry)
+        return fused_sweep(rows.kernels, rows, at, local, carry)
+
+    def _sweep_sums(
+        self, q: MeanField, batch: Bags, local: Local | None, printed: bool = False
+    ) -> SweepSums:
+        if local is None:
+            raise ValueError("the sums of a sweep need the partition's local factors")
+        return local.sums or sums(Rows.of(batch, q.scaling, self.use_compiled), local, printed)
+
+    def _theta_curvature(self, layout: Layout, stats: SweepSums) -> FloatArray:
+        curvature = stats.outer.copy()
+        for k, weighted in enumerate(stats.weighted):
+            curvature[layout.slopes(k), layout.slopes(k)] += weighted
+        return curvature
+
+
+def inverse(precision: FloatArray) -> FloatArray:
+    """Return the inverse of a positive definite matrix, symmetric to the last bit."""
+    found: FloatArray = cho_solve(cho_factor(precision), np.eye(len(precision)))
+    return 0.5 * (found + found.T)
+
+
+def _divergence(
+    mean: FloatArray, covariance: FloatArray, prior_mean: FloatArray, prior: FloatArray
+) -> float:
+    """Return KL(N(mean, covariance) || N(prior_mean, diag(1 / prior)))."""
+    away = mean - prior_mean
+    _, log_det = np.linalg.slogdet(covariance)
+    inside = prior @ (np.diag(covariance) + away**2) - mean.size
+    return float(0.5 * (inside - np.log(prior).sum() - log_det))

@@ -1,0 +1,1 @@
+"""What all models share: states, the loop, exponential families, linear algebra."""

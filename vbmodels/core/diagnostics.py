@@ -1,0 +1,95 @@
+"""How far draws from a sampler can be trusted, through ArviZ."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray
+
+with warnings.catch_warnings():
+    # ArviZ 0.23 announces its successor whenever it is imported.
+    warnings.simplefilter("ignore", FutureWarning)
+    import arviz
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Convergence and precision of Markov chains, one entry a quantity.
+
+    Attributes
+    ----------
+    mean, sd
+        Posterior mean and standard deviation over all chains; [K].
+    r_hat
+        Rank-normalised split R-hat; near 1 when the chains agree, infinite where they stand still
+        apart; NaN for a quantity that is the same in every draw; [K].
+    ess_bulk, ess_tail
+        Effective numbers of draws for the centre and for the 5 % and 95 % quantiles; [K].
+    mcse
+        Standard error of ``mean``; [K].
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    r_hat: FloatArray
+    ess_bulk: FloatArray
+    ess_tail: FloatArray
+    mcse: FloatArray
+
+    @property
+    def largest_r_hat(self) -> float:
+        """The largest R-hat of the quantities that vary; 1 where none does."""
+        varying = self.r_hat[~np.isnan(self.r_hat)]
+        return float(varying.max()) if varying.size else 1.0
+
+
+def diagnose(draws: FloatArray) -> Diagnosis:
+    """Summarise draws [chain, draw, K]; Vehtari et al. (2021) as ArviZ computes them.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two chains, fewer than four draws, or a draw is not finite.
+    """
+    if draws.ndim != 3 or draws.shape[0] < 2 or draws.shape[1] < 4:
+        raise ValueError(
+            "expected draws of shape [chain, draw, K] with at least 2 chains of 4 draws, "
+            f"got the shape {draws.shape}"
+        )
+    if not np.isfinite(draws).all():
+        chain, draw, k = np.argwhere(~np.isfinite(draws))[0]
+        raise ValueError(f"draw {draw} of quantity {k} in chain {chain} is not finite")
+    data = arviz.convert_to_dataset({"x": draws})
+
+    def values(function: str, method: str) -> FloatArray:
+        # Chains that stand still have no variance to divide by.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result: FloatArray = getattr(arviz, function)(data, method=method)["x"].to_numpy()
+        return np.asarray(result, dtype=np.float64)
+
+    r_hat, same = values("rhat", "rank"), np.ptp(draws, axis=(0, 1)) == 0.0
+    return Diagnosis(
+        mean=draws.mean(axis=(0, 1)),
+        sd=draws.std(axis=(0, 1), ddof=1),
+        r_hat=np.where(same, np.nan, np.where(np.isnan(r_hat), np.inf, r_hat)),
+        ess_bulk=values("ess", "bulk"),
+        ess_tail=values("ess", "tail"),
+        mcse=values("mcse", "mean"),
+    )
+
+
+def inference_data(posterior: dict[str, FloatArray], dims: dict[str, list[str]]) -> Any:
+    """Return draws as ArviZ's ``InferenceData``.
+
+    Parameters
+    ----------
+    posterior
+        Draws [chain, draw, ...] by name of the parameter.
+    dims
+        Names of the axes after chain and draw, by name of the parameter.
+    """
+    return arviz.from_dict(posterior=posterior, dims=dims)

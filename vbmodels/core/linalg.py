@@ -1,0 +1,90 @@
+"""Symmetric positive definite matrices through their Cholesky factors; packed triangles.
+
+Everything is vectorised over leading axes. No inverse is formed but where it is the answer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from vbmodels.core.state import FloatArray
+
+
+def cholesky(matrix: FloatArray, name: str = "the matrix", jitter: float = 0.0) -> FloatArray:
+    """Return the lower factor L of L L' = matrix + jitter mean(diag) I; [..., D, D].
+
+    ``jitter`` is relative to the mean of each diagonal, so it has no unit.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a matrix is not positive definite; the message has ``name`` and what was found.
+    """
+    if jitter > 0.0:
+        scale = np.diagonal(matrix, axis1=-2, axis2=-1).mean(-1)
+        matrix = matrix + (jitter * scale)[..., None, None] * np.eye(matrix.shape[-1])
+    try:
+        factor = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        found = f"its smallest eigenvalue is {np.linalg.eigvalsh(matrix).min():.3g}"
+    else:
+        if np.isfinite(factor).all():
+            return factor
+        found = "it holds a number that is not finite"
+    raise np.linalg.LinAlgError(
+        f"{name} must be positive definite ({found}); "
+        "rescale the columns, drop duplicates of them, or strengthen the prior"
+    )
+
+
+def log_det(factor: FloatArray) -> FloatArray:
+    """Return log det(L L'); [...]."""
+    result: FloatArray = 2.0 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
+    return result
+
+
+def solve_lower(factor: FloatArray, right: FloatArray, transposed: bool = False) -> FloatArray:
+    """Return L^-1 right, or L'^-1 right; right is [..., D, M].
+
+    One matrix goes through LAPACK's triangular solve, a stack through NumPy's general one,
+    which has its loop in C.
+    """
+    if factor.ndim == 2 and right.ndim == 2:
+        result: FloatArray = solve_triangular(
+            factor, right, lower=True, trans=1 if transposed else 0, check_finite=False
+        )
+        return result
+    left = np.swapaxes(factor, -1, -2) if transposed else factor
+    return np.asarray(np.linalg.solve(left, right), dtype=np.float64)
+
+
+def solve(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """Return (L L')^-1 right for vectors; right is [..., D]."""
+    column = solve_lower(factor, right[..., None])
+    return solve_lower(factor, column, transposed=True)[..., 0]
+
+
+def inverse(factor: FloatArray) -> FloatArray:
+    """Return (L L')^-1, symmetric to the last bit; [..., D, D]."""
+    half = solve_lower(factor, np.broadcast_to(np.eye(factor.shape[-1]), factor.shape))
+    full: FloatArray = np.swapaxes(half, -1, -2) @ half
+    return 0.5 * (full + np.swapaxes(full, -1, -2))
+
+
+def pack(matrix: FloatArray) -> FloatArray:
+    """Return the lower triangles of symmetric matrices, row by row; [..., D (D+1) / 2]."""
+    rows, columns = np.tril_indices(matrix.shape[-1])
+    return matrix[..., rows, columns]
+
+
+def unpack(packed: FloatArray) -> FloatArray:
+    """Return the symmetric matrices behind `pack`; [..., D, D]."""
+    size = int(np.sqrt(2 * packed.shape[-1]))
+    if size * (size + 1) // 2 != packed.shape[-1]:
+        raise ValueError(f"{packed.shape[-1]} numbers are not the triangle of a square matrix")
+    rows, columns = np.tril_indices(size)
+    matrix = np.empty((*packed.shape[:-1], size, size))
+    matrix[..., rows, columns] = packed
+    matrix[..., columns, rows] = packed
+    return matrix

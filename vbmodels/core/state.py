@@ -1,0 +1,273 @@
+"""States: frozen dataclasses of arrays that can be saved, restored, compared and added.
+
+Everything that a fit must keep (global parameters, a partition's data and local
+parameters, statistics, the position of a loop) is a `State`. Its leaves are NumPy
+arrays, Python scalars and ``None``; its branches are tuples and other states. So one
+pair of functions writes and reads them all, without pickle and with a checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbmodels.core.moved import current
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+FORMAT = "vbflows-state/1"
+_HEADER = "header"
+# Names that an archive of arrays, or the function that writes it, uses itself.
+_RESERVED = frozenset({_HEADER, "file", "allow_pickle"})
+
+
+class StateError(ValueError):
+    """Stored bytes that are damaged, of another format, or of another type than expected."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Base of every frozen dataclass of arrays.
+
+    Subclasses are registered by name, and only registered classes are restored: reading
+    a file never imports or runs anything that the file names.
+    """
+
+    _registry: ClassVar[dict[str, type[State]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        State._registry[f"{cls.__module__}.{cls.__qualname__}"] = cls
+
+
+@dataclass(frozen=True)
+class Stats(State):
+    """A state whose sum over partitions is meaningful, leaf by leaf."""
+
+    def __add__(self, other: Self) -> Self:
+        if type(other) is not type(self):
+            return NotImplemented
+        return type(self)(
+            **{
+                field.name: _add(getattr(self, field.name), getattr(other, field.name))
+                for field in fields(self)
+            }
+        )
+
+
+S = TypeVar("S", bound=State)
+
+
+def _add(left: Any, right: Any) -> Any:
+    if isinstance(left, tuple):
+        return tuple(_add(a, b) for a, b in zip(left, right, strict=True))
+    if left is None and right is None:
+        return None
+    if isinstance(left, State) or left is None or right is None:
+        if not isinstance(left, Stats) or not isinstance(right, Stats):
+            raise TypeError(
+                f"only Stats add up, got {type(left).__name__} and {type(right).__name__}"
+            )
+    elif np.shape(left) != np.shape(right):
+        raise ValueError(
+            f"statistics of two partitions differ in shape: {np.shape(left)} and {np.shape(right)}"
+        )
+    return left + right
+
+
+def leaves(state: State, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted name, leaf) for every array, scalar and None of a state, in field order."""
+    for field in fields(state):
+        yield from _leaves(getattr(state, field.name), f"{prefix}{field.name}")
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, State):
+        yield from leaves(value, f"{name}.")
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from _leaves(item, f"{name}.{i}")
+    else:
+        yield name, value
+
+
+def same_bits(left: State, right: State) -> bool:
+    """Whether two states are equal to the last bit, NaN equal to NaN."""
+    if type(left) is not type(right):
+        return False
+    a, b = list(leaves(left)), list(leaves(right))
+    return len(a) == len(b) and all(
+        x == y and _bits(u) == _bits(v) for (x, u), (y, v) in zip(a, b, strict=True)
+    )
+
+
+def _bits(leaf: Any) -> tuple[str, tuple[int, ...], bytes]:
+    if leaf is None:
+        return ("none", (), b"")
+    array = np.asarray(leaf)
+    return (array.dtype.str, array.shape, array.tobytes())
+
+
+def nbytes(state: State) -> int:
+    """Bytes held by the arrays of a state."""
+    return sum(leaf.nbytes for _, leaf in leaves(state) if isinstance(leaf, np.ndarray))
+
+
+def aligned(state: S) -> S:
+    """Copy what is not C-contiguous and aligned.
+
+    Arrays that arrive over a network may start off an 8-byte boundary, where NumPy takes
+    another path through matrix products and the last bits differ.
+    """
+    rebuilt: S = _rebuild(state, lambda a: np.require(a, requirements=["C", "A"]))
+    return rebuilt
+
+
+def _rebuild(value: Any, change: Any) -> Any:
+    if isinstance(value, State):
+        return type(value)(
+            **{f.name: _rebuild(getattr(value, f.name), change) for f in fields(value)}
+        )
+    if isinstance(value, tuple):
+        return tuple(_rebuild(item, change) for item in value)
+    return change(value) if isinstance(value, np.ndarray) else value
+
+
+def to_bytes(state: State) -> bytes:
+    """Serialise a state: an uncompressed .npz (no pickle) with a typed header and a checksum."""
+    arrays: dict[str, NDArray[Any]] = {}
+    tree = _describe(state, "", arrays)
+    header = {"format": FORMAT, "tree": tree, "sha256": _digest(tree, arrays)}
+    buffer = io.BytesIO()
+    encoded = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
+    np.savez(buffer, allow_pickle=False, **{_HEADER: encoded}, **arrays)
+    return buffer.getvalue()
+
+
+def _describe(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    if value is None:
+        return {"none": True}
+    if isinstance(value, State):
+        name = f"{type(value).__module__}.{type(value).__qualname__}"
+        if "__dataclass_fields__" not in vars(type(value)):
+            raise TypeError(f"{name} is no dataclass: decorate it with @dataclass(frozen=True)")
+        inside = {
+            f.name: _describe(getattr(value, f.name), f"{path}.{f.name}", arrays)
+            for f in fields(value)
+        }
+        return {"state": name, "fields": inside}
+    if isinstance(value, tuple):
+        return {"tuple": [_describe(v, f"{path}.{i}", arrays) for i, v in enumerate(value)]}
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        raise TypeError(f"a state holds arrays of numbers or fixed-width text; {path} does not")
+    key = path.lstrip(".")
+    if key in _RESERVED:
+        raise TypeError(f"a state that is stored may not call a field {key!r}: rename it")
+    arrays[key] = array
+    if isinstance(value, np.ndarray):
+        return {"array": key}
+    kind = type(value).__name__ if type(value) in _KINDS.values() else "numpy"
+    return {"scalar": key, "kind": kind}
+
+
+_KINDS: dict[str, type[Any]] = {"bool": bool, "int": int, "float": float, "str": str}
+
+
+def _digest(tree: Any, arrays: dict[str, NDArray[Any]]) -> str:
+    total = hashlib.sha256(json.dumps(tree, sort_keys=True).encode())
+    for key in sorted(arrays):
+        array = arrays[key]
+        total.update(f"{key}|{array.dtype.str}|{array.shape}|".encode())
+        total.update(np.ascontiguousarray(array).view(np.uint8).data if array.nbytes else b"")
+    return total.hexdigest()
+
+
+# What NumPy, zipfile and json raise on bytes that are cut short or changed.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    AttributeError,
+    zipfile.BadZipFile,
+    struct.error,
+    zlib.error,
+)
+
+
+def from_bytes(data: bytes, expected: type[S], source: str = "the stored state") -> S:
+    """Restore what `to_bytes` wrote, refusing what is damaged or of another type.
+
+    Parameters
+    ----------
+    data
+        The bytes of one file.
+    expected
+        The class that the state must be (or be derived from).
+    source
+        The name of the file, for messages.
+
+    Raises
+    ------
+    StateError
+        If the bytes are cut short, changed, or hold another type.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.zip.infolist()):
+                raise ValueError("it is compressed, which a state never is")
+            arrays = {key: archive[key] for key in archive.files}
+        header = json.loads(arrays.pop(_HEADER).tobytes())
+        found = header["format"]
+        tree, digest = header["tree"], header["sha256"]
+    except _DAMAGE as error:
+        raise StateError(f"{source} is damaged or not a vbflows state file ({error})") from error
+    if found != FORMAT:
+        raise StateError(f"{source} has format {found!r}; this version reads {FORMAT!r}")
+    if _digest(tree, arrays) != digest:
+        raise StateError(f"{source} is damaged: its checksum does not match its contents")
+    state = _restore(tree, arrays, source)
+    if not isinstance(state, expected):
+        raise StateError(f"{source} holds a {type(state).__name__}, expected a {expected.__name__}")
+    return state
+
+
+def _restore(tree: Any, arrays: dict[str, NDArray[Any]], source: str) -> Any:
+    if "none" in tree:
+        return None
+    if "array" in tree:
+        return arrays[tree["array"]]
+    if "scalar" in tree:
+        value = arrays[tree["scalar"]][()]
+        return _KINDS[tree["kind"]](value) if tree["kind"] in _KINDS else value
+    if "tuple" in tree:
+        return tuple(_restore(item, arrays, source) for item in tree["tuple"])
+    cls = State._registry.get(current(tree["state"]))
+    if cls is None:
+        raise StateError(f"{source} holds a {tree['state']}, which this program does not know")
+    values = {name: _restore(item, arrays, source) for name, item in tree["fields"].items()}
+    names = {field.name for field in fields(cls)}
+    if names != set(values):
+        raise StateError(
+            f"{source} was written by another version: {cls.__name__} has the fields "
+            f"{sorted(names)}, the file has {sorted(values)}"
+        )
+    return cls(**values)

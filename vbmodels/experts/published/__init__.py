@@ -1,0 +1,1 @@
+"""The mixture of experts as its papers print it: bounds, posterior regularisation, sampler."""

@@ -1,0 +1,173 @@
+"""Mixture of logistic experts by coordinate ascent on bounds of sigmoid and softmax.
+
+q = prod_k q(beta_k) q(eta_k) prod_n q(z_n). The row step is that of `row_step`; with its sums
+
+    bound = constant + sum_k [b_k'E beta_k - tr(S_k E beta_k beta_k')]
+          + sum_k [a_k'E eta_k - tr(T_k E eta_k eta_k')] - KL(q || prior),
+
+T = X'X/4 for Boehning's gates. Priors: "gaussian" (here: V = (diag tau + 2 S)^-1, m = V b) and
+"mabn2", the mutual angular prior of type II (`mabn`). With ``omega`` the experts' Gaussians are
+regularised towards wide angles (`normals`), and the bound has that term too. The loop is
+SQUAREM's, guarded by the bound, in the coordinates of `coordinates`.
+
+With weights the likelihood is prod_n p(y_n | x_n)^w_n. Each row's bound holds whatever its q(z_n)
+and is multiplied by w_n, its entropy with it: q(z_n) stays the unweighted one, its sums get w_n.
+
+This bound is no judge of the number of experts: its slack grows with K and with the spread
+of the gates, by more than the data say (Bouchard's leaves one expert nearly all rows). K is
+chosen by held-out log-likelihood (`marginal`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from vbmodels.core.linalg import unpack
+from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.batch import Observed, Rows
+from vbmodels.experts.posterior import Component, Posterior
+from vbmodels.experts.published.coordinates import flat, moved
+from vbmodels.experts.published.mabn import Angular, AngularPrior
+from vbmodels.experts.published.normals import NormalPrior, Normals
+from vbmodels.experts.published.row_step import GateBound, Local, RowSums, local_state, row_sums
+
+Prior = Literal["gaussian", "mabn2"]
+
+
+@dataclass(frozen=True)
+class Seen(Stats):
+    """Counts of the rows, and X'X packed."""
+
+    observed: Observed
+    gram: FloatArray
+
+
+@dataclass(frozen=True)
+class Mixture(State):
+    """The global parameters: gates and experts, and X'X packed."""
+
+    gates: Normals | Angular
+    experts: Normals | Angular
+    gram: FloatArray
+
+
+@dataclass(frozen=True)
+class BoundedExperts:
+    """Coordinate ascent for mixtures of logistic experts.
+
+    Parameters
+    ----------
+    n_experts
+        K; with 1 it is Bayesian logistic regression, and the gates are left out.
+    prior
+        "gaussian" or "mabn2".
+    gate_bound
+        "bohning" or "bouchard".
+    tau
+        Precision of the Gaussian prior.
+    angular
+        The mutual angular prior.
+    omega
+        Weight of posterior regularisation of the experts, with the Gaussian prior.
+    """
+
+    n_experts: int = 5
+    prior: Prior = "gaussian"
+    gate_bound: GateBound = "bohning"
+    tau: float = 1.0
+    angular: AngularPrior = field(default_factory=AngularPrior)
+    omega: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.prior == "mabn2" and self.omega > 0.0:
+            raise ValueError("expected the Gaussian prior with omega, got mabn2: give one of them")
+
+    @property
+    def law(self) -> Any:
+        """The prior of gates."""
+        return self.angular if self.prior == "mabn2" else NormalPrior(self.tau)
+
+    @property
+    def expert_law(self) -> Any:
+        """The prior of experts."""
+        return self.angular if self.prior == "mabn2" else NormalPrior(self.tau, self.omega)
+
+    def observe(self, batch: Rows) -> Seen:
+        """Return counts and X'X of the labelled rows."""
+        return Seen(Observed.of(batch), batch.gram(batch.used[None])[0])
+
+    def init(self, observed: Seen, rng: np.random.Generator) -> Mixture:
+        """Begin at random."""
+        observed.observed.refuse_one_class()
+        columns = observed.observed.squares.size
+        gates = self.law.start(self.n_experts, columns, rng)
+        return Mixture(gates, self.expert_law.start(self.n_experts, columns, rng), observed.gram)
+
+    def local_step(self, q: Mixture, batch: Rows, local: Local | None) -> Local:
+        """Return the best local parameters at ``q``."""
+        if self.gate_bound == "bohning" or self.n_experts == 1:
+            gate = (batch.project(q.gates.mean), None)
+            return local_state(batch.t, q.experts.along(batch), gate, local)
+        gate_moments, expert_moments = _along(q.gates, q.experts, batch)
+        return local_state(batch.t, expert_moments, gate_moments, local)
+
+    def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
+        """Return the sums at the local parameters."""
+        return row_sums(batch, local)
+
+    def global_step(self, q: Mixture, stats: RowSums) -> Mixture:
+        """Return the gates and experts that maximise the bound (mabn2: that raise it in turn)."""
+        gates = self.law.update(q.gates, stats.gate_linear, self._curvature(q, stats))
+        experts = self.expert_law.update(q.experts, stats.linear, unpack(stats.quadratic))
+        return Mixture(gates, experts, q.gram)
+
+    def elbo(self, q: Mixture, stats: RowSums) -> float:
+        """Return the bound; see the module's text."""
+        value = stats.constant + np.sum(stats.linear * q.experts.mean)
+        value += np.sum(stats.gate_linear * q.gates.mean)
+        value -= np.sum(unpack(stats.quadratic) * q.experts.second)
+        value -= np.sum(self._curvature(q, stats) * q.gates.second)
+        value -= self.law.divergence(q.gates) + self.expert_law.divergence(q.experts)
+        return float(value)
+
+    def to_vector(self, q: Mixture) -> FloatArray:
+        """Return gates and experts without constraints."""
+        return np.concatenate([flat(q.gates), flat(q.experts)])
+
+    def from_vector(self, q: Mixture, vector: FloatArray) -> Mixture:
+        """Return ``q`` moved to these coordinates."""
+        half = len(vector) // 2
+        gates, experts = moved(q.gates, vector[:half]), moved(q.experts, vector[half:])
+        return Mixture(gates, experts, q.gram)
+
+    def posterior(self, q: Mixture) -> Posterior:
+        """Return one component with its covariances."""
+        factors = (q.gates, q.experts)
+        mean = np.stack([f.mean for f in factors])
+        covariance = np.stack([f.covariance for f in factors])
+        sd = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
+        return Posterior((Component(mean, sd, covariance),))
+
+    def _curvature(self, q: Mixture, stats: RowSums) -> FloatArray:
+        """T of every gate; [K or 1, p, p]."""
+        if stats.gate_quadratic is not None:
+            return unpack(stats.gate_quadratic)
+        return (0.25 if self.n_experts > 1 else 0.0) * unpack(q.gram)[None]
+
+
+def _along(
+    gates: Normals | Angular, experts: Normals | Angular, batch: Rows
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return E v'x and E (v'x)^2 of gates and of experts; Gaussians in one pass of the rows."""
+    if isinstance(gates, Angular) or isinstance(experts, Angular):
+        return [gates.along(batch), experts.along(batch)]
+    k = len(gates.mean)
+    mean, covariance = (
+        np.concatenate([getattr(v, name) for v in (gates, experts)])
+        for name in ("mean", "covariance")
+    )
+    first, second = Normals(mean, covariance).along(batch)
+    return [(first[:k], second[:k]), (first[k:], second[k:])]

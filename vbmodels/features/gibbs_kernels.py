@@ -1,0 +1,239 @@
+"""Compiled draws, each on a stream of its own row: no result depends on how rows are cut.
+
+Streams are SplitMix64 (Steele, Lea and Flood 2014) from a key that hashes seed, iteration,
+chain and row number. The reference for `draw_omega` is
+`vbmodels.core.expfam.polya_gamma.draw_polya_gamma`; for `draw_features` it is the plain conditional
+in the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vbmodels.core.state import FloatArray
+
+Keys = NDArray[np.uint64]
+LARGEST_PSI = 600.0
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_CUT = 0.64
+_U64: Any = np.uint64
+
+
+@njit(inline="always")
+def _mixed(x):  # type: ignore[no-untyped-def]
+    x = (x ^ (x >> _U64(30))) * _MIX_1
+    x = (x ^ (x >> _U64(27))) * _MIX_2
+    return x ^ (x >> _U64(31))
+
+
+@njit(inline="always")
+def _uniform(state):  # type: ignore[no-untyped-def]
+    """Advance a stream and return a number in (0, 1)."""
+    state[0] += _GOLDEN
+    return (float(_mixed(state[0]) >> _U64(11)) + 0.5) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True)
+def _keys(row_id, words):  # type: ignore[no-untyped-def]
+    keys = np.empty(len(row_id), np.uint64)
+    for n in range(len(row_id)):
+        key = _mixed(_U64(row_id[n]) + _GOLDEN)
+        for word in words:
+            key = _mixed((key ^ word) + _GOLDEN)
+        keys[n] = key
+    return keys
+
+
+def row_keys(row_id: NDArray[np.int64], *words: int) -> Keys:
+    """Return the key of each row's stream for some integers (seed, iteration, chain ...); [N]."""
+    keys: Keys = _keys(row_id, np.array([w % 2**64 for w in words], dtype=np.uint64))
+    return keys
+
+
+@njit(cache=True)
+def _draw_features(sign, weights, log_odds, z, chance, keys):  # type: ignore[no-untyped-def]
+    n_rows, n_units = sign.shape
+    k_all = z.shape[1]
+    up, down = np.exp(weights[:, 1:]), np.exp(-weights[:, 1:])
+    ratio = np.empty(n_units)
+    asked = np.empty(n_units, np.int64)
+    state = np.empty(1, np.uint64)
+    for n in range(n_rows):
+        state[0] = keys[n]
+        count = 0
+        for j in range(n_units):
+            if sign[n, j] != 0:
+                psi = weights[j, 0]
+                for k in range(k_all):
+                    if z[n, k]:
+                        psi += weights[j, k + 1]
+                psi = min(max(-sign[n, j] * psi, -LARGEST_PSI), LARGEST_PSI)
+                asked[count] = j
+                ratio[count] = math.exp(psi)
+                count += 1
+        for k in range(k_all):
+            was = z[n, k] != 0
+            total, product = 0.0, 1.0
+            for i in range(count):
+                j = asked[i]
+                # exp(-s psi) after the feature has been switched: s w is added or taken away.
+                step = down[j, k] if (sign[n, j] > 0) != was else up[j, k]
+                product *= (1.0 + ratio[i]) / (1.0 + ratio[i] * step)
+                if i % 8 == 7:
+                    total += math.log(product)
+                    product = 1.0
+            total += math.log(product)
+            logit = log_odds[k] + (-total if was else total)
+            chance[n, k] = 1.0 / (1.0 + math.exp(-min(max(logit, -LARGEST_PSI), LARGEST_PSI)))
+            now = _uniform(state) < chance[n, k]
+            if now != was:
+                for i in range(count):
+                    j = asked[i]
+                    ratio[i] *= down[j, k] if (sign[n, j] > 0) != was else up[j, k]
+                z[n, k] = now
+
+
+def draw_features(
+    sign: NDArray[np.int8],
+    weights: FloatArray,
+    log_odds: FloatArray,
+    z: NDArray[np.int8],
+    keys: Keys,
+) -> FloatArray:
+    """Draw z_n1, ..., z_nK in turn given the weights, omega summed out; z moves in place.
+
+    Parameters
+    ----------
+    sign
+        [N, J] answers.
+    weights
+        [J, K + 1] biases and weights; |psi| up to `LARGEST_PSI` and |weight| up to 80 are exact.
+    log_odds
+        [K] log(pi_k / (1 - pi_k)).
+    z
+        [N, K] the features before and after.
+    keys
+        [N] streams.
+
+    Returns
+    -------
+    chance
+        [N, K] the probability that each z_nk was drawn with.
+    """
+    chance = np.empty(z.shape)
+    _draw_features(sign, weights, log_odds, z, chance, keys)
+    return chance
+
+
+@njit(inline="always")
+def _log_ndtr(x):  # type: ignore[no-untyped-def]
+    if x > -30.0:
+        return math.log(0.5 * math.erfc(-x * math.sqrt(0.5)))
+    s = 1.0 / (x * x)
+    tail = math.log1p(-s * (1.0 - 3.0 * s * (1.0 - 5.0 * s)))
+    return -0.5 * x * x - math.log(-x) - 0.5 * math.log(2.0 * math.pi) + tail
+
+
+@njit(inline="always")
+def _short(z, state):  # type: ignore[no-untyped-def]
+    """Draw from the inverse Gaussian with mean 1/z and shape 1, given x < CUT."""
+    if z < 1.0 / _CUT:
+        while True:
+            e = -math.log(_uniform(state))
+            bar = -math.log(_uniform(state))
+            if e * e > 2.0 * bar / _CUT:
+                continue
+            x = _CUT / (1.0 + _CUT * e) ** 2
+            if _uniform(state) <= math.exp(-0.5 * z * z * x):
+                return x
+    mu = 1.0 / z
+    while True:
+        radius = -2.0 * math.log(_uniform(state))
+        y = radius * math.cos(2.0 * math.pi * _uniform(state)) ** 2
+        half = 0.5 * mu * y
+        # mu (1 + half - sqrt(half (2 + half))), without cancellation.
+        x = mu / (1.0 + half + math.sqrt(half * (2.0 + half)))
+        if _uniform(state) * (mu + x) > mu:
+            x = mu * mu / x
+        if x < _CUT:
+            return x
+
+
+@njit(inline="always")
+def _term(n, x):  # type: ignore[no-untyped-def]
+    k = n + 0.5
+    if x <= _CUT:
+        return math.pi * k * (2.0 / (math.pi * x)) ** 1.5 * math.exp(-2.0 * k * k / x)
+    return math.pi * k * math.exp(-0.5 * k * k * math.pi * math.pi * x)
+
+
+@njit
+def _omega(psi, state):  # type: ignore[no-untyped-def]
+    z = 0.5 * abs(psi)
+    rate = math.pi * math.pi / 8.0 + 0.5 * z * z
+    root = 1.0 / math.sqrt(_CUT)
+    # log of 2 exp(-z) P(inverse Gaussian < CUT) and of the exponential's mass beyond it.
+    near = _log_ndtr(root * (_CUT * z - 1.0)) - z
+    far = _log_ndtr(-root * (_CUT * z + 1.0)) + z
+    left = 2.0 * (math.exp(near) + math.exp(far))
+    right = math.pi / (2.0 * rate) * math.exp(-rate * _CUT)
+    while True:
+        if _uniform(state) * (left + right) < right:
+            x = _CUT - math.log(_uniform(state)) / rate
+        else:
+            x = _short(z, state)
+        total = _term(0, x)
+        level = _uniform(state) * total
+        n = 0
+        while True:
+            n += 1
+            if n % 2 == 1:
+                total -= _term(n, x)
+                if level <= total:
+                    return 0.25 * x
+            else:
+                total += _term(n, x)
+                if level > total:
+                    break
+
+
+@njit(cache=True)
+def _draw_omega(psi, sign, keys, omega):  # type: ignore[no-untyped-def]
+    state = np.empty(1, np.uint64)
+    for n in range(len(psi)):
+        state[0] = keys[n]
+        for j in range(psi.shape[1]):
+            omega[n, j] = _omega(psi[n, j], state) if sign[n, j] != 0 else 0.0
+
+
+def draw_omega(psi: FloatArray, sign: NDArray[np.int8], keys: Keys) -> FloatArray:
+    """Draw omega ~ PG(1, psi) where a unit was asked, 0 elsewhere; [N, J].
+
+    Polson, Scott and Windle (2013), section 4, after Devroye (2009).
+    """
+    omega = np.empty(psi.shape)
+    _draw_omega(psi, sign, keys, omega)
+    return omega
+
+
+@njit(cache=True)
+def _draw_uniform(keys, found):  # type: ignore[no-untyped-def]
+    state = np.empty(1, np.uint64)
+    for n in range(len(keys)):
+        state[0] = keys[n]
+        for k in range(found.shape[1]):
+            found[n, k] = _uniform(state)
+
+
+def draw_uniform(keys: Keys, size: int) -> FloatArray:
+    """Draw ``size`` numbers in (0, 1) from each stream; [N, size]."""
+    found = np.empty((len(keys), size))
+    _draw_uniform(keys, found)
+    return found

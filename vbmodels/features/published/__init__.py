@@ -1,0 +1,1 @@
+"""The latent feature model as Ruiz et al. print it: their bound and their sampler."""

@@ -1,0 +1,1 @@
+"""VBSS and BSS as their papers print them, per document, with their samplers."""

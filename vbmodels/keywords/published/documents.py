@@ -1,0 +1,126 @@
+"""Documents one at a time or many at once, without a run: a batch from graphs, a direct fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.published.coordinate import Factors
+from vbmodels.keywords.published.vbss import VBSS
+
+
+def batch_of(documents: Sequence[tuple[BoolArray, FloatArray]]) -> KeywordBatch:
+    """Build a batch from each document's labels y [n] and co-occurrence counts [n, n].
+
+    It has the intercept as its only feature, which is all that per-document models need.
+
+    Raises
+    ------
+    ValueError
+        If a document has no words, or its counts are not a symmetric [n, n] matrix of
+        numbers that are finite and not negative.
+    """
+    rows, cols, counts = [], [], []
+    for d, (y, a) in enumerate(documents):
+        _check(d, y, a)
+        row, col = np.nonzero(np.triu(a))
+        rows.append(row)
+        cols.append(col)
+        counts.append(a[row, col])
+    sizes = [len(y) for y, _ in documents]
+    n_documents, n_words = len(sizes), sum(sizes)
+    return KeywordBatch(
+        x=np.ones((n_words, 1)),
+        y=np.concatenate([np.empty(0, dtype=bool), *(y for y, _ in documents)]),
+        offsets=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        fold=np.zeros(n_documents, dtype=np.int64),
+        complete=np.zeros(n_documents, dtype=bool),
+        edge_row=np.concatenate([np.empty(0, dtype=np.int64), *rows]),
+        edge_col=np.concatenate([np.empty(0, dtype=np.int64), *cols]),
+        edge_count=np.concatenate([np.empty(0), *counts]),
+        edge_offsets=np.concatenate([[0], np.cumsum([len(r) for r in rows], dtype=np.int64)]),
+    )
+
+
+def _check(d: int, y: BoolArray, a: FloatArray) -> None:
+    n = len(y)
+    if n == 0:
+        raise ValueError(f"document {d} has no words; leave it out")
+    if a.shape != (n, n):
+        raise ValueError(
+            f"document {d} has {n} words; expected {n} x {n} co-occurrence counts, found "
+            f"{' x '.join(map(str, a.shape))}"
+        )
+    if not (np.isfinite(a).all() and (a >= 0.0).all() and (a == a.T).all()):
+        raise ValueError(
+            f"the co-occurrence counts of document {d} must be finite, not negative and symmetric"
+        )
+
+
+@dataclass(frozen=True)
+class DocumentFit:
+    """What a fit of separate documents leaves.
+
+    Parameters
+    ----------
+    probability
+        [W] r.
+    bound
+        [D] each document's bound.
+    local
+        q.
+    sweeps
+        Sweeps done.
+    converged
+        Whether every document has settled.
+    """
+
+    probability: FloatArray
+    bound: FloatArray
+    local: Factors
+    sweeps: int
+    converged: bool
+
+
+def fit_documents(
+    batch: KeywordBatch, model: VBSS | None = None, max_sweeps: int = 2000
+) -> DocumentFit:
+    """Fit every document of a batch, each until it has settled or ``max_sweeps`` are done."""
+    model = model or VBSS()
+    q = model.init(model.observe(batch), np.random.default_rng(0))
+    local = model.local_step(q, batch, None)
+    done = model.sweeps
+    while done < max_sweeps and not local.settled.all():
+        local = model.local_step(q, batch, local)
+        done += model.sweeps
+    return DocumentFit(
+        probability=model.probabilities(q, batch, local),
+        bound=model.document_bounds(batch, local),
+        local=local,
+        sweeps=done,
+        converged=bool(local.settled.all()),
+    )
+
+
+def fit_document(
+    y: BoolArray, adjacency: FloatArray, model: VBSS | None = None, max_sweeps: int = 2000
+) -> DocumentFit:
+    """Fit one document from its labels y [n] and its co-occurrence counts [n, n].
+
+    Raises
+    ------
+    ValueError
+        See `batch_of`.
+
+    Examples
+    --------
+    >>> a = np.array([[0.0, 2.0, 1.0], [2.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> fit = fit_document(np.array([True, False, False]), a)
+    >>> bool(fit.probability[1] > fit.probability[2])
+    True
+    """
+    return fit_documents(batch_of([(y, adjacency)]), model, max_sweeps)

@@ -1,1 +1,0 @@
-"""Multiple-instance learning: bags of instances with one label a bag."""

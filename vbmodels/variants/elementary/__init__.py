@@ -1,1 +1,0 @@
-"""Elementary and gamma functions, compiled."""

@@ -1,1 +1,0 @@
-"""The compiled form of the posteriors of mu."""

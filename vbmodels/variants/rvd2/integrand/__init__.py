@@ -1,1 +1,0 @@
-"""RVD2's integrand at the nodes of q(mu), compiled."""
