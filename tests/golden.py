@@ -1,0 +1,147 @@
+"""What every pipeline publishes, by digest: recorded before a change that must not move a bit.
+
+``python -m tests.golden record FILE`` before, ``python -m tests.golden compare FILE`` after, on
+the same machine: the last bits are those of its processor and its libraries. Further arguments
+are names of cases, or parts of them; all are run without any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.settings import ComputeSettings
+from tests.faults import journeys, pipelines
+
+FORMS: dict[str, list[dict[str, object]]] = {
+    "keywords": [
+        {"model": "full"},
+        {"model": "mean_field"},
+        {"model": "as_printed"},
+        {"model": "bss", "max_iter": 4},
+        {"model": "ss"},
+        {"model": "textrank"},
+        {"inference": "gibbs", "partitions": 1},
+        {"model": "full", "inference": "gibbs"},
+        {"document_precision": 1.0},
+        {"fdr_scope": "all"},
+    ],
+    "bags": [
+        {"prior_scale": "fixed"},
+        {"prior_scale": "evidence"},
+        {"prior_scale": "cross_validation", "max_iter": 20},
+        {"inference": "mean_field"},
+        {"inference": "as_printed"},
+        {"inference": "gibbs", "draws": 4, "burn_in": 2, "max_iter": 40},
+        {"model": "gp_probit"},
+        {"model": "gp_probit", "inference": "collapsed"},
+        {"model": "gp_probit", "inference": "as_printed"},
+        {"model": "gp_probit", "inference": "gibbs", "draws": 4, "burn_in": 2, "max_iter": 40},
+        {"model": "gp_logistic"},
+    ],
+    "variants": [
+        {"alternative": "broad"},
+        {"test": "posterior_difference"},
+        {"test": "posterior_difference", "inference": "mean_field"},
+        {"test": "posterior_difference", "inference": "gibbs"},
+        {"test": "posterior_difference", "dispersion": "per_location"},
+    ],
+    "features": [
+        {"bound": "text"},
+        {"bound": "both", "starts": 2, "max_iter": 200},
+        {"gauge": "free"},
+        {"variances": "each"},
+        {"inference": "gibbs", "draws": 4, "warmup": 3, "max_iter": 40},
+        {"inference": "laplace", "draws": 3, "warmup": 2, "max_iter": 40},
+    ],
+    "experts": [
+        {"inference": "marginal", "max_iter": 60},
+        {"inference": "marginal", "select": "cv", "max_iter": 60},
+        {"inference": "marginal", "prior": "mabn2", "kappa": 2.0, "max_iter": 60},
+        {"prior": "mabn2", "kappa": 2.0},
+        {"gate_bound": "bouchard"},
+        {"inference": "mh", "draws": 6, "warmup": 4, "max_iter": 60},
+    ],
+}
+
+
+def cases() -> dict[str, Callable[[Path], dict[str, bytes]]]:
+    """Return what publishes something, by name."""
+    made: dict[str, Callable[[Path], dict[str, bytes]]] = {}
+    for name in sorted(pipelines.SETTINGS):
+        for kind in journeys.JOURNEYS:
+            made[f"{name} {kind}"] = lambda folder, n=name, k=kind: _journey(n, k, folder)
+        made[f"{name} workers"] = lambda folder, n=name: _run(
+            n, folder, ComputeSettings(workers=2, memory_limit="1GiB")
+        )
+        for form in FORMS[name]:
+            text = " ".join(f"{key}={value}" for key, value in form.items())
+            made[f"{name} {text}"] = lambda folder, n=name, f=form: _run(
+                n, folder, ComputeSettings(), **f
+            )
+    return made
+
+
+def _journey(name: str, kind: str, folder: Path) -> dict[str, bytes]:
+    made = journeys.set_out(name, kind, folder, str(folder))
+    if kind == "resume":
+        made.begin()
+        return pipelines.published(made.go())
+    return made.expected
+
+
+def _run(name: str, folder: Path, compute: ComputeSettings, **changes: object) -> dict[str, bytes]:
+    source = pipelines.simulate(name, str(folder / "in"))
+    return pipelines.published(pipelines.run(name, source, str(folder / "out"), compute, **changes))
+
+
+def digests(chosen: list[str]) -> dict[str, dict[str, str]]:
+    """Run the cases; return the digest of every file that each has published."""
+    found = {}
+    for name, case in cases().items():
+        if chosen and not any(part in name for part in chosen):
+            continue
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            journeys.quicken(patch)
+            files = case(Path(folder))
+        found[name] = {file: digest(file, bits) for file, bits in files.items()}
+        print(f"{name}: {len(files)} files", flush=True)
+    return found
+
+
+def digest(file: str, bits: bytes) -> str:
+    """Return the digest of a file; of a state without the names of its classes."""
+    if file.endswith(".npz"):
+        with np.load(io.BytesIO(bits)) as arrays:
+            parts = [(key, arrays[key]) for key in sorted(arrays.files) if key != "header"]
+        bits = b"".join(f"{k}{a.dtype}{a.shape}".encode() + a.tobytes() for k, a in parts)
+    return hashlib.sha256(bits).hexdigest()[:16]
+
+
+def main(command: str, file: str, *chosen: str) -> int:
+    """Record the digests in a file, or compare with it; return what the process exits with."""
+    found = digests(list(chosen))
+    if command == "record":
+        Path(file).write_text(json.dumps(found, indent=1), encoding="utf-8")
+        return 0
+    known = json.loads(Path(file).read_text(encoding="utf-8"))
+    other = [
+        f"{case}: {name}"
+        for case, files in found.items()
+        for name in {**known[case], **files}
+        if known[case].get(name) != files.get(name)
+    ]
+    print("\n".join(other) or f"{len(found)} cases have the same bits")
+    return 1 if other else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
