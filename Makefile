@@ -26,7 +26,7 @@ test: $(VENV)/.installed
 # Models and samplers as on another processor: verdicts must not hang on the last bits.
 test-processor: $(VENV)/.installed
 	$(BIN)/python -m tests.processor -q -n 2 --dist worksteal tests/vbmodels \
-		tests/contract/test_contract.py -k "not partitions and not executors and not compiled_loops"
+		tests/contract/test_contract.py -k "not partitions and not executors"
 
 # The documentation without its executed gallery; warnings are errors.
 test-site: $(VENV)/.installed
