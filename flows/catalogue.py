@@ -1,60 +1,59 @@
-"""The pipelines by name: what each answers and its settings; its code is loaded when it runs."""
+"""The pipelines by name, found by the entry points of what is installed; ours like anyone's.
+
+A package registers the settings of its family, which say what the pipeline answers and where
+its code is; that is loaded when it runs::
+
+    [project.entry-points."vbflows.families"]
+    counts = "vbflows_counts.settings:CountSettings"
+"""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+import logging
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from flows.bags.settings import BagSettings
-from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError
-from flows.features.settings import FeatureSettings
-from flows.keywords.settings import KeywordSettings
 from flows.settings import RunSettings
-from flows.variants.settings import VariantSettings
 
 if TYPE_CHECKING:
     from flows.family import Family
 
+GROUP = "vbflows.families"
 
-@dataclass(frozen=True)
-class Entry:
-    """A pipeline as the command line lists it."""
-
-    question: str
-    settings: type[RunSettings]
-    module: str  # holds the family as FAMILY
+log = logging.getLogger("vbflows.pipeline")
 
 
-PIPELINES: dict[str, Entry] = {
-    "bags": Entry(
-        "Which bags are positive, and which of their instances make them so?",
-        BagSettings,
-        "flows.bags.family",
-    ),
-    "experts": Entry(
-        "What is the label of each row, and which expert is responsible for it?",
-        ExpertSettings,
-        "flows.experts.family",
-    ),
-    "features": Entry(
-        "Which hidden features explain a table of categories, and who has them?",
-        FeatureSettings,
-        "flows.features.family",
-    ),
-    "keywords": Entry(
-        "Which words of each document are its keywords, given a few that are known?",
-        KeywordSettings,
-        "flows.keywords.family",
-    ),
-    "variants": Entry(
-        "Which alleles are in the case's reads beyond errors, compared with a control?",
-        VariantSettings,
-        "flows.variants.family",
-    ),
-}
+def registered() -> dict[str, type[RunSettings]]:
+    """Return the settings of every family that is installed, by its name.
+
+    A package that cannot be loaded, or takes a name that is taken, is left out with a warning:
+    it must not end the pipelines of others.
+    """
+    found: dict[str, type[RunSettings]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: (not _ours(p.value), p.name)):
+        try:
+            settings = point.load()
+            if not (isinstance(settings, type) and issubclass(settings, RunSettings)):
+                raise TypeError(f"{point.value} is no class of settings")
+        except Exception as error:
+            log.warning("the pipeline %s cannot be loaded and is left out: %s", point.name, error)
+            continue
+        if point.name in found:
+            log.warning("a second pipeline %s (%s) is left out", point.name, point.value)
+            continue
+        found[point.name] = settings
+    return dict(sorted(found.items()))
+
+
+def _ours(value: str) -> bool:
+    return value.startswith("flows.")
+
+
+PIPELINES = registered()
+"""The class of settings of every pipeline."""
 
 
 def pipeline_named(name: str) -> Family:
@@ -77,5 +76,5 @@ def pipeline_named(name: str) -> Family:
                 )
             ]
         )
-    family: Family = import_module(PIPELINES[name].module).FAMILY
+    family: Family = import_module(PIPELINES[name].family).FAMILY
     return family

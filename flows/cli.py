@@ -91,7 +91,7 @@ def _settings_table(name: str) -> Table:
     table = Table(title=f"Settings of {name} (--set or --config)", title_justify="left", box=None)
     for heading in ("setting", "default", "range", "meaning"):
         table.add_column(heading, overflow="fold")
-    for setting, bounds, default, meaning in settings_of.describe(PIPELINES[name].settings):
+    for setting, bounds, default, meaning in settings_of.describe(PIPELINES[name]):
         table.add_row(setting, default, bounds, meaning)
     return table
 
@@ -138,7 +138,7 @@ def _add_pipeline(name: str) -> None:
         json_output: Json = False,
     ) -> None:
         chosen = settings_of.load(
-            PIPELINES[name].settings,
+            PIPELINES[name],
             config,
             assign or [],
             partitions=partitions,

@@ -49,7 +49,7 @@ class Settings(Directive):
     def run(self) -> list[nodes.Node]:
         """Return the table."""
         name = self.arguments[0]
-        chosen = RunSettings if name == "common" else PIPELINES[name].settings
+        chosen = RunSettings if name == "common" else PIPELINES[name]
         common = set(RunSettings.model_fields) if "own" in self.options else set()
         same = {
             field

@@ -20,6 +20,10 @@ _BAG_FORMS = {
 class BagSettings(RunSettings):
     """Labels of bags and their primary instances."""
 
+    question = "Which bags are positive, and which of their instances make them so?"
+    family = "flows.bags.family"
+    flow = "flows.pipelines.bags.bags"
+
     tol: float = Field(
         1e-6,
         gt=0.0,

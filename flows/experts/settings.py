@@ -13,6 +13,10 @@ from vbmodels.experts.options import refusal
 class ExpertSettings(RunSettings):
     """A mixture of logistic experts that predicts a label 0/1 from numeric columns."""
 
+    question = "What is the label of each row, and which expert is responsible for it?"
+    family = "flows.experts.family"
+    flow = "flows.pipelines.experts.experts"
+
     max_iter: int = Field(5000, ge=1, description="Most evaluations of all rows.")
     tol: float = Field(
         3e-6,

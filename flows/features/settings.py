@@ -17,6 +17,10 @@ _AFTER_DRAWS = {"gibbs": 1, "laplace": 9}
 class FeatureSettings(RunSettings):
     """Latent binary features behind a table of categories (the Indian buffet process)."""
 
+    question = "Which hidden features explain a table of categories, and who has them?"
+    family = "flows.features.family"
+    flow = "flows.pipelines.features.features"
+
     max_iter: int = Field(2000, ge=1, description="Most sweeps over the data.")
     tol: float = Field(
         1e-7, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the bound to come."

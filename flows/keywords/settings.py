@@ -12,6 +12,10 @@ from flows.settings.base import Probability, RunSettings
 class KeywordSettings(RunSettings):
     """Keyword extraction from a few known keywords per document."""
 
+    question = "Which words of each document are its keywords, given a few that are known?"
+    family = "flows.keywords.family"
+    flow = "flows.pipelines.keywords.keywords"
+
     model: Literal["pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"] = Field(
         "pooled",
         description="pooled: one regression over the corpus; full, mean_field, as_printed: VBSS "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,7 +18,24 @@ Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
 class RunSettings(BaseModel):
-    """What every pipeline has."""
+    """What every pipeline has.
+
+    The class of a family's settings also says what the pipeline is, so that it can be listed
+    without loading what it needs to run.
+
+    Attributes
+    ----------
+    question
+        What it answers, for the list of commands.
+    family
+        The module that holds the family as ``FAMILY``.
+    flow
+        Import path of its Prefect flow, for schedules; empty where it has none.
+    """
+
+    question: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+    flow: ClassVar[str] = ""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False

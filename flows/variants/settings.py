@@ -15,6 +15,10 @@ _LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 class VariantSettings(RunSettings):
     """Variants of a case against a control, from reads or from base counts."""
 
+    question = "Which alleles are in the case's reads beyond errors, compared with a control?"
+    family = "flows.variants.family"
+    flow = "flows.pipelines.variants.variants"
+
     tol: float = Field(
         1e-6, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the objective to come."
     )

@@ -113,7 +113,7 @@ def serve(plan: Plan, port: int = PORT) -> None:
         os.environ["PREFECT_API_URL"] = url  # runs are processes of their own
         deployments = [
             RunnerDeployment.from_entrypoint(
-                f"flows.pipelines.{one.pipeline}.{one.pipeline}",
+                PIPELINES[one.pipeline].flow,
                 name=one.name,
                 cron=one.cron,
                 interval=one.every,
