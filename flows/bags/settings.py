@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from flows.settings.base import RunSettings
-from vbmodels.bags.choice import LENGTHS
+from flows.settings.declared import declared
 from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.options import GPOptions, VMMICOptions
 
 _BAG_FORMS = {
     "vmmic": ("collapsed", "mean_field", "as_printed", "gibbs"),
@@ -17,20 +17,13 @@ _BAG_FORMS = {
 }
 
 
-class BagSettings(RunSettings):
+class BagSettings(declared(VMMICOptions, GPOptions)):
     """Labels of bags and their primary instances."""
 
     question = "Which bags are positive, and which of their instances make them so?"
     family = "flows.bags.family"
     flow = "flows.pipelines.bags.bags"
 
-    tol: float = Field(
-        1e-6,
-        gt=0.0,
-        lt=1.0,
-        description="Relative tolerance on the rise of the bound to come (mean_field; the "
-        "collapsed form stops when an epoch changes its objective by less than its draws do).",
-    )
     model: Literal["vmmic", "gp_probit", "gp_logistic"] = Field(
         "vmmic",
         description="vmmic: two probit regressions, primary instances and bags; gp_probit: a "
@@ -43,34 +36,6 @@ class BagSettings(RunSettings):
         "ascent; as_printed: the paper's own updates; gibbs: draws from the posterior; direct: "
         "a search for the mode of the collapsed bound. By default collapsed for vmmic, direct "
         "for gp_probit, as_printed for gp_logistic.",
-    )
-    kernel: str = Field(
-        "auto",
-        description="gp_probit, gp_logistic: linear, rbf, exponential, matern32, matern52, or a "
-        "sum such as linear+rbf; auto: linear for rows of length 1 (TF-IDF), else rbf.",
-    )
-    kernel_params: Literal["heuristic", "optimise"] = Field(
-        "optimise",
-        description="gp_probit with direct: whether length scale and amplitude are chosen from a "
-        "grid by evidence; the other forms take the heuristic values.",
-    )
-    n_inducing: int | None = Field(
-        None,
-        ge=1,
-        le=5000,
-        description="gp_probit, gp_logistic: inducing points; by default 50.",
-    )
-    linear_prior: Literal["auto", "independent", "correlated"] = Field(
-        "auto",
-        description="gp_probit, gp_logistic: prior of the linear kernel's weights. correlated: "
-        "words that stand in the same rows have similar weights; auto: correlated for rows of "
-        "length 1 (TF-IDF), else independent.",
-    )
-    posterior: Literal["auto", "laplace", "gaussian"] = Field(
-        "auto",
-        description="gp_probit with direct. laplace: the mode and its curvature; gaussian: the "
-        "nearest Gaussian, averaged over draws; auto: gaussian for the linear kernel of text, "
-        "else laplace.",
     )
     baseline_feature: bool = Field(
         False,
@@ -100,30 +65,6 @@ class BagSettings(RunSettings):
     precision: Literal["float64", "float32"] = Field(
         "float64", description="Type in which features are stored; sums are float64 always."
     )
-    intercept_mean: float = Field(0.0, description="Prior mean of intercepts.")
-    intercept_variance: float = Field(16.0, gt=0.0, description="Prior variance of intercepts.")
-    slope_mean: float = Field(0.0, description="Prior mean of slopes.")
-    slope_variance: float = Field(
-        4.0, gt=0.0, description="Prior variance of slopes where it is not learned."
-    )
-    prior_scale: Literal["learned", "evidence", "cross_validation", "fixed"] = Field(
-        "learned",
-        description="collapsed: where the prior scale of slopes comes from. learned: each block's "
-        "own, with the fit; evidence, cross_validation: one for all, the best of slope_lengths; "
-        "fixed: slope_variance. The other forms take slope_variance.",
-    )
-    slope_length: float = Field(
-        8.0,
-        gt=0.0,
-        description="learned: squared length of a block of slopes that is expected beforehand.",
-    )
-    slope_lengths: tuple[float, ...] = Field(
-        LENGTHS,
-        min_length=1,
-        description="evidence, cross_validation: squared lengths to choose from; a block of D "
-        "slopes has the prior variance length / D.",
-    )
-    folds: int = Field(5, ge=2, le=100, description="cross_validation: folds of the labelled bags.")
     chains: int = Field(4, ge=2, description="gibbs: independent chains.")
     burn_in: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(500, ge=10, description="gibbs: draws kept of each chain.")

@@ -6,10 +6,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.settings.base import Probability, RunSettings
+from flows.settings.declared import declared
+from vbmodels.keywords.options import KeywordOptions
 
 
-class KeywordSettings(RunSettings):
+class KeywordSettings(declared(KeywordOptions)):
     """Keyword extraction from a few known keywords per document."""
 
     question = "Which words of each document are its keywords, given a few that are known?"
@@ -29,25 +30,6 @@ class KeywordSettings(RunSettings):
     chains: int = Field(4, ge=2, description="Chains of a sampler.")
     draws: int = Field(1000, ge=4, description="Draws of each chain that are kept.")
     warmup: int = Field(500, ge=0, description="First draws of each chain that are thrown away.")
-    fdr: Probability = Field(
-        0.1,
-        description="Level of the Bayesian false discovery rate of the selected words: the "
-        "largest share of them that the model may expect to be false.",
-    )
-    fdr_scope: Literal["all", "new"] = Field(
-        "new",
-        description="What the false discovery rate is counted over: the new words alone, or all "
-        "selected words, where known keywords count as true (the papers' rule).",
-    )
-    keyword_rate: Probability | None = Field(
-        None,
-        description="Share of candidate words that are keywords; estimated from documents marked "
-        "complete when it is not given.",
-    )
-    window: int = Field(
-        2, ge=1, le=50, description="Largest distance, in words, that counts as co-occurrence."
-    )
-    damping: Probability = Field(0.85, description="Damping of TextRank and of the SS scores.")
     min_count: int | None = Field(
         None,
         ge=1,
@@ -83,11 +65,6 @@ class KeywordSettings(RunSettings):
         gt=0.0,
         description="VBSS per document: prior variance of the slope b; the text's 10 leaves it "
         "little room.",
-    )
-    document_precision: float | None = Field(
-        None,
-        gt=0.0,
-        description="pooled: precision of an intercept of each document; by default there is none.",
     )
 
     @property

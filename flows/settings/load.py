@@ -120,11 +120,16 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
 
 
 def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:
-    """Return (name, type and range, default, meaning) of every setting, for help and docs."""
-    schema = settings.model_json_schema()["properties"]
+    """Return (name, type and range, default, meaning) of every setting, for help and docs.
+
+    Those that the pipeline's own class declares come first, those that every run has last.
+    """
+    schema, fields = settings.model_json_schema()["properties"], settings.model_fields
+    common = RunSettings.model_fields
+    names = sorted(fields, key=lambda name: (name in common, name not in settings.__annotations__))
     return [
-        (name, _range(schema[name]), repr(field.default), field.description or "")
-        for name, field in settings.model_fields.items()
+        (name, _range(schema[name]), repr(fields[name].default), fields[name].description or "")
+        for name in names
     ]
 
 

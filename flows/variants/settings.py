@@ -7,21 +7,20 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from flows.settings.base import Probability, RunSettings
+from flows.settings.base import Probability
+from flows.settings.declared import declared
+from vbmodels.variants.options import CallOptions
 
 _LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 
 
-class VariantSettings(RunSettings):
+class VariantSettings(declared(CallOptions)):
     """Variants of a case against a control, from reads or from base counts."""
 
     question = "Which alleles are in the case's reads beyond errors, compared with a control?"
     family = "flows.variants.family"
     flow = "flows.pipelines.variants.variants"
 
-    tol: float = Field(
-        1e-6, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the objective to come."
-    )
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."
     )
@@ -79,22 +78,6 @@ class VariantSettings(RunSettings):
         "two_groups",
         description="two_groups: empirical Bayes with a point null per allele; "
         "posterior_difference: the papers' RVD2, per location.",
-    )
-    fdr: Probability = Field(
-        0.05,
-        description="Level of the false discovery rate of the calls. Alleles that are rather "
-        "errors (local rate above 1/2) are never called.",
-    )
-    strict: bool = Field(
-        False, description="two_groups: call by e-BH, valid under any dependence of the units."
-    )
-    two_sided: bool = Field(
-        False, description="Whether an allele that is rarer in the case counts too."
-    )
-    alternative: Literal["broad", "mixture"] = Field(
-        "mixture",
-        description="two_groups: rates of variants are a mixture over the allele's share, fitted "
-        "too, or Beta(.1, .1) alone (broad), which finds less.",
     )
     tau: float = Field(
         0.0,

@@ -7,29 +7,31 @@ of parameters, cloning, storing and tags does.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from vbmodels.bags.choice import LENGTHS, ChosenVMMIC
+from vbmodels.bags.choice import ChosenVMMIC
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
 from vbmodels.bags.gp_probit import CollapsedGP
+from vbmodels.bags.options import GPOptions, VMMICOptions
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
+from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import BagClassifier
-from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, positive
+from vbmodels.estimators.base import Draws
 
 HEURISTIC_AMPLITUDE = 3.0
 
 
-class MultimodalMIC(BagClassifier):
+@dataclass(eq=False, repr=False)
+class MultimodalMIC(VMMICOptions, BagClassifier):
     """Multimodal multiple-instance classification: two probit regressions (vMMIC).
 
     Parameters
@@ -68,54 +70,8 @@ class MultimodalMIC(BagClassifier):
     (True, (5,))
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "inference": [StrOptions({"collapsed", "mean_field"})],
-        "prior_scale": [StrOptions({"learned", "evidence", "cross_validation", "fixed"})],
-        "intercept_mean": [Real],
-        "intercept_variance": [positive()],
-        "slope_mean": [Real],
-        "slope_variance": [positive()],
-        "slope_length": [positive()],
-        "slope_lengths": ["array-like"],
-        "folds": [Interval(Integral, 2, 100, closed="both")],
-        "standardise": ["boolean"],
-        **LOOP_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        *,
-        inference: str = "collapsed",
-        prior_scale: str = "learned",
-        intercept_mean: float = 0.0,
-        intercept_variance: float = 16.0,
-        slope_mean: float = 0.0,
-        slope_variance: float = 4.0,
-        slope_length: float = 8.0,
-        slope_lengths: Any = LENGTHS,
-        folds: int = 5,
-        standardise: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_partitions: int = 1,
-        random_state: Any = None,
-        client: Any = None,
-    ) -> None:
-        self.inference = inference
-        self.prior_scale = prior_scale
-        self.intercept_mean = intercept_mean
-        self.intercept_variance = intercept_variance
-        self.slope_mean = slope_mean
-        self.slope_variance = slope_variance
-        self.slope_length = slope_length
-        self.slope_lengths = slope_lengths
-        self.folds = folds
-        self.standardise = standardise
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_partitions = n_partitions
-        self.random_state = random_state
-        self.client = client
+    inference: Literal["collapsed", "mean_field"] = option("collapsed", "How it is fitted.")
+    standardise: bool = option(True, "Whether features become z-scores.")
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
@@ -158,7 +114,8 @@ class MultimodalMIC(BagClassifier):
         return {"coef": drawn[None]}, {"coef": ["coefficient"]}
 
 
-class MILGPClassifier(BagClassifier):
+@dataclass(eq=False, repr=False)
+class MILGPClassifier(GPOptions, BagClassifier):
     """A probit Gaussian process of instances; a bag is positive when one of them is (MIL-GP).
 
     Parameters
@@ -199,45 +156,8 @@ class MILGPClassifier(BagClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "inference": [StrOptions({"direct", "collapsed"})],
-        "kernel": [str],
-        "kernel_params": [StrOptions({"optimise", "heuristic"})],
-        "n_inducing": [Interval(Integral, 1, 5000, closed="both"), None],
-        "linear_prior": [StrOptions({"auto", "independent", "correlated"})],
-        "posterior": [StrOptions({"auto", "laplace", "gaussian"})],
-        "standardise": ["boolean", None],
-        **LOOP_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        *,
-        inference: str = "direct",
-        kernel: str = "auto",
-        kernel_params: str = "optimise",
-        n_inducing: int | None = None,
-        linear_prior: str = "auto",
-        posterior: str = "auto",
-        standardise: bool | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_partitions: int = 1,
-        random_state: Any = None,
-        client: Any = None,
-    ) -> None:
-        self.inference = inference
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.n_inducing = n_inducing
-        self.linear_prior = linear_prior
-        self.posterior = posterior
-        self.standardise = standardise
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_partitions = n_partitions
-        self.random_state = random_state
-        self.client = client
+    inference: Literal["direct", "collapsed"] = option("direct", "How it is fitted.")
+    standardise: bool | None = option(None, "Whether features become z-scores.")
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""

@@ -5,29 +5,23 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from types import UnionType
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from vbmodels.core.cavi import Staged, drive
+from vbmodels.core.options import Range, option, share
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.executors import reduce_over
 from vbmodels.estimators.tables import as_matrix, is_arrow
-
-LOOP_CONSTRAINTS: dict[str, list[Any]] = {
-    "tol": [Interval(Real, 0.0, 1.0, closed="neither")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "n_partitions": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-    "client": "no_validation",  # type: ignore[dict-item]
-}
-"""Ranges of the parameters that every estimator has."""
 
 NO_TARGET = "no_validation"
 """What scikit-learn takes for y where there is none to check; None is a target forgotten."""
@@ -36,17 +30,48 @@ Draws = tuple[dict[str, FloatArray], dict[str, list[str]]]
 """Draws [chain, draw, ...] of each parameter, and the names of its further axes."""
 
 
-def positive(kind: type = Real) -> Interval:
-    """Return the range of numbers above 0."""
-    return Interval(
-        kind, 0 if kind is Real else 1, None, closed="neither" if kind is Real else "left"
-    )
+def parameter(default: Any, accepts: Any) -> Any:
+    """Declare a parameter that an estimator alone has, with what scikit-learn accepts for it."""
+    return field(default=default, metadata={"accepts": accepts}, kw_only=True)
 
 
+def constraints(estimator: type) -> dict[str, Any]:
+    """Return what scikit-learn checks parameters against, as the options declare it."""
+    hints = get_type_hints(estimator)
+    return {
+        one.name: one.metadata["accepts"]
+        if "accepts" in one.metadata
+        else _accepted(hints[one.name], one.metadata["range"])
+        for one in fields(estimator)
+    }
+
+
+def _accepted(kind: Any, ends: Range) -> list[Any]:
+    if get_origin(kind) in (Union, UnionType):
+        return [one for part in get_args(kind) for one in _accepted(part, ends)]
+    if get_origin(kind) is Literal:
+        return [StrOptions(set(get_args(kind)))]
+    if get_origin(kind) is tuple:
+        return ["array-like"]
+    if kind in (int, float):
+        return [_interval(Integral if kind is int else Real, ends)]
+    return ["boolean" if kind is bool else None if kind is type(None) else kind]
+
+
+def _interval(kind: type, ends: Range) -> Any:
+    if not ends.given():
+        return kind
+    low = ends.gt if ends.ge is None else ends.ge
+    high = ends.lt if ends.le is None else ends.le
+    closed = {(1, 1): "both", (1, 0): "left", (0, 1): "right", (0, 0): "neither"}
+    return Interval(kind, low, high, closed=closed[ends.ge is not None, ends.le is not None])
+
+
+@dataclass(eq=False, repr=False)
 class LoopEstimator(BaseEstimator):
     """An estimator whose model is fitted by the common loop.
 
-    Subclasses store ``tol``, ``max_iter``, ``n_partitions``, ``random_state`` and ``client``.
+    Its parameters are the fields of a dataclass: its own, and the options of its family.
 
     Attributes
     ----------
@@ -64,12 +89,15 @@ class LoopEstimator(BaseEstimator):
         Whether the loop ended by itself.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]]
-    tol: float
-    max_iter: int
-    n_partitions: int
-    random_state: Any
-    client: Any
+    tol: float = share(1e-8, "Relative tolerance on the rise of the bound to come.")
+    max_iter: int = option(1000, "Most sweeps over the data.", ge=1)
+    n_partitions: int = option(1, "Parts that the rows are cut into.", ge=1)
+    random_state: Any = parameter(None, ["random_state"])
+    client: Any = parameter(None, "no_validation")
+
+    @property
+    def _parameter_constraints(self) -> dict[str, Any]:
+        return constraints(type(self))
 
     def _run(self, model: Any, batches: Sequence[Any]) -> Any:
         """Fit a model to partitions and keep what is common to all fits."""

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
+from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.tables import like
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, cell_keys, scaled, too_large
 from vbmodels.experts.forms import make
-from vbmodels.experts.options import refusal
+from vbmodels.experts.options import ExpertOptions, refusal
 from vbmodels.experts.posterior import METHODS
 from vbmodels.experts.published.metropolis import SampledExperts
 
 
-class MixtureOfExperts(ClassifierMixin, LoopEstimator):
+@dataclass(eq=False, repr=False)
+class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     """A mixture of logistic experts with softmax gates, for two classes.
 
     The models are those of the pipeline ``experts``: `vbmodels.experts.marginal` (the default),
@@ -109,84 +110,8 @@ class MixtureOfExperts(ClassifierMixin, LoopEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_experts": [Interval(Integral, 1, 100, closed="both")],
-        "inference": [StrOptions({"marginal", "cavi", "mh"})],
-        "prior": [StrOptions({"gaussian", "mabn1", "mabn2"})],
-        "select": [StrOptions({"fixed", "cv"})],
-        "gate_bound": [StrOptions({"bohning", "bouchard"})],
-        "tau": [positive(), None],
-        "shared": ["boolean", None],
-        "kappa": [Interval(Real, 0.0, None, closed="left")],
-        "omega": [Interval(Real, 0.0, None, closed="left")],
-        "alpha1": [positive()],
-        "alpha2": [positive()],
-        "learn_lengths": ["boolean"],
-        "chains": [Interval(Integral, 2, 100, closed="both")],
-        "warmup": [Interval(Integral, 0, None, closed="left")],
-        "draws": [Interval(Integral, 4, None, closed="left")],
-        "thin": [positive(Integral), None],
-        "restarts": [Interval(Integral, 1, 100, closed="both")],
-        "predict_by": [StrOptions(set(METHODS))],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "standardise": ["boolean"],
-        **LOOP_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_experts: int = 5,
-        *,
-        inference: str = "marginal",
-        prior: str = "gaussian",
-        select: str = "fixed",
-        gate_bound: str = "bohning",
-        tau: float | None = None,
-        shared: bool | None = None,
-        kappa: float = 10.0,
-        omega: float = 0.0,
-        alpha1: float = 2.0,
-        alpha2: float = 0.5,
-        learn_lengths: bool = True,
-        chains: int = 4,
-        warmup: int = 900,
-        draws: int = 400,
-        thin: int | None = None,
-        restarts: int = 5,
-        predict_by: str = "plug_in",
-        class_weight: Any = None,
-        standardise: bool = True,
-        tol: float = 3e-6,
-        max_iter: int = 5000,
-        n_partitions: int = 1,
-        random_state: Any = None,
-        client: Any = None,
-    ) -> None:
-        self.n_experts = n_experts
-        self.inference = inference
-        self.prior = prior
-        self.select = select
-        self.gate_bound = gate_bound
-        self.tau = tau
-        self.shared = shared
-        self.kappa = kappa
-        self.omega = omega
-        self.alpha1 = alpha1
-        self.alpha2 = alpha2
-        self.learn_lengths = learn_lengths
-        self.chains = chains
-        self.warmup = warmup
-        self.draws = draws
-        self.thin = thin
-        self.restarts = restarts
-        self.predict_by = predict_by
-        self.class_weight = class_weight
-        self.standardise = standardise
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_partitions = n_partitions
-        self.random_state = random_state
-        self.client = client
+    predict_by: str = parameter("plug_in", [StrOptions(set(METHODS))])
+    class_weight: Any = parameter(None, [StrOptions({"balanced"}), dict, None])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from numbers import Integral, Real
-from types import SimpleNamespace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
+from vbmodels.estimators.base import Draws, LoopEstimator
 from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, objects_of
 from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
+from vbmodels.features.options import FeatureOptions
 
 
-class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEstimator):
+@dataclass(eq=False, repr=False)
+class LatentFeatures(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FeatureOptions, LoopEstimator
+):
     """Hidden binary features behind a table of categories (the Indian buffet process).
 
     The models are those of the pipeline ``features``. Every distinct value of a column is a
@@ -91,72 +94,10 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
     (1, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_features": [Interval(Integral, 1, 200, closed="both")],
-        "inference": [StrOptions({"variational", "gibbs"})],
-        "bound": [StrOptions({"polya_gamma", "text", "both"})],
-        "gauge": [StrOptions({"pinned", "free"})],
-        "alpha": [positive()],
-        "sigma2": [positive()],
-        "learn": ["boolean"],
-        "variances": [StrOptions({"shared", "each"})],
-        "anneal": [Interval(Integral, 0, 1000, closed="both")],
-        "starts": [Interval(Integral, 1, 20, closed="both")],
-        "chains": [Interval(Integral, 1, 20, closed="both")],
-        "warmup": [Interval(Integral, 0, None, closed="left")],
-        "draws": [Interval(Integral, 4, None, closed="left")],
-        "flip_above": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "least_rows": [Interval(Integral, 0, None, closed="left"), None],
-        "max_categories": [Interval(Integral, 2, 10_000, closed="both")],
-        **LOOP_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_features: int = 12,
-        *,
-        inference: str = "variational",
-        bound: str = "polya_gamma",
-        gauge: str = "pinned",
-        alpha: float = 1.0,
-        sigma2: float = 1.0,
-        learn: bool = True,
-        variances: str = "shared",
-        anneal: int = 60,
-        starts: int = 2,
-        chains: int = 3,
-        warmup: int = 200,
-        draws: int = 200,
-        flip_above: float = 0.8,
-        least_rows: int | None = None,
-        max_categories: int = 100,
-        tol: float = 1e-7,
-        max_iter: int = 2000,
-        n_partitions: int = 1,
-        random_state: Any = None,
-        client: Any = None,
-    ) -> None:
-        self.n_features = n_features
-        self.inference = inference
-        self.bound = bound
-        self.gauge = gauge
-        self.alpha = alpha
-        self.sigma2 = sigma2
-        self.learn = learn
-        self.variances = variances
-        self.anneal = anneal
-        self.starts = starts
-        self.chains = chains
-        self.warmup = warmup
-        self.draws = draws
-        self.flip_above = flip_above
-        self.least_rows = least_rows
-        self.max_categories = max_categories
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_partitions = n_partitions
-        self.random_state = random_state
-        self.client = client
+    inference: Literal["variational", "gibbs"] = option("variational", "How it is fitted.")
+    max_categories: int = option(
+        100, "Most categories of a column that are accepted.", ge=2, le=10_000
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -197,9 +138,9 @@ class LatentFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LoopEsti
             feature_batch(codes[part], self._levels, part, grouped=self.inference == "variational")
             for part in np.array_split(rows, min(self.n_partitions, len(rows)))
         ]
-        self._options = SimpleNamespace(**self.get_params(deep=False))
+        asked = {one.name: getattr(self, one.name) for one in fields(FeatureOptions)}
+        self._options = FeatureOptions(**asked)
         self._options.n_features = min(self.n_features, len(rows) - 1)
-        self._options.client = None
         model = make(self._options)
         q = self._run(model, batches)
         fit = read(model, q, self._options)

@@ -7,28 +7,29 @@ cloning, storing and tags apply, and no others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator, positive
+from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.graph import DAMPING, WINDOW
+from vbmodels.keywords.options import KeywordOptions
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
 
 
-class KeywordExtractor(TransformerMixin, LoopEstimator):
+@dataclass(eq=False, repr=False)
+class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     """Keywords of documents by one regression over the corpus (pooled VBSS of ``keywords``).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
@@ -81,54 +82,10 @@ class KeywordExtractor(TransformerMixin, LoopEstimator):
     [['cat'], ['dog']]
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "fdr": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "fdr_scope": [StrOptions({"new", "all"})],
-        "keyword_rate": [Interval(Real, 0.0, 1.0, closed="neither"), None],
-        "document_precision": [positive(), None],
-        "window": [Interval(Integral, 1, 50, closed="both")],
-        "damping": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "min_count": [positive(Integral)],
-        "stop_words": [StrOptions({"english"}), list, None],
-        "stemmer": [callable, None],
-        "tokenizer": [callable, None],
-        **LOOP_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        *,
-        fdr: float = 0.1,
-        fdr_scope: str = "new",
-        keyword_rate: float | None = None,
-        document_precision: float | None = None,
-        window: int = WINDOW,
-        damping: float = DAMPING,
-        min_count: int = 1,
-        stop_words: Any = "english",
-        stemmer: Any = None,
-        tokenizer: Any = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        n_partitions: int = 1,
-        random_state: Any = None,
-        client: Any = None,
-    ) -> None:
-        self.fdr = fdr
-        self.fdr_scope = fdr_scope
-        self.keyword_rate = keyword_rate
-        self.document_precision = document_precision
-        self.window = window
-        self.damping = damping
-        self.min_count = min_count
-        self.stop_words = stop_words
-        self.stemmer = stemmer
-        self.tokenizer = tokenizer
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_partitions = n_partitions
-        self.random_state = random_state
-        self.client = client
+    min_count: int = option(1, "Least occurrences of a candidate in its document.", ge=1)
+    stop_words: Any = parameter("english", [StrOptions({"english"}), list, None])
+    stemmer: Any = parameter(None, [callable, None])
+    tokenizer: Any = parameter(None, [callable, None])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.base import LOOP_CONSTRAINTS, Draws, LoopEstimator
+from vbmodels.estimators.base import Draws, LoopEstimator
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
 from vbmodels.variants.batch import BASES, Counts, Units, units
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
+from vbmodels.variants.options import CallOptions
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
@@ -38,7 +39,8 @@ class GivenCounts:
     kind: Any
 
 
-class VariantTester(LoopEstimator):
+@dataclass(eq=False, repr=False)
+class VariantTester(CallOptions, LoopEstimator):
     """Which alleles are in the case's reads beyond errors (the two-groups test of ``variants``).
 
     Parameters
@@ -77,42 +79,8 @@ class VariantTester(LoopEstimator):
     ([7], ['G'])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "case": [str],
-        "control": [str, None],
-        "fdr": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "strict": ["boolean"],
-        "two_sided": ["boolean"],
-        "alternative": [StrOptions({"mixture", "broad"})],
-        **LOOP_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        *,
-        case: str = "case",
-        control: str | None = "control",
-        fdr: float = 0.05,
-        strict: bool = False,
-        two_sided: bool = False,
-        alternative: str = "mixture",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_partitions: int = 1,
-        random_state: Any = None,
-        client: Any = None,
-    ) -> None:
-        self.case = case
-        self.control = control
-        self.fdr = fdr
-        self.strict = strict
-        self.two_sided = two_sided
-        self.alternative = alternative
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_partitions = n_partitions
-        self.random_state = random_state
-        self.client = client
+    case: str = option("case", "Name of the sample that is tested.")
+    control: str | None = option("control", "Name of the sample it is compared with.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

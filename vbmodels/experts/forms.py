@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.options import Options
+from vbmodels.experts.options import ExpertOptions
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.mabn import AngularPrior
 from vbmodels.experts.published.metropolis import SampledExperts
-from vbmodels.experts.published.row_step import GateBound
-from vbmodels.experts.published.walk import SampledPrior, WalkPrior
+from vbmodels.experts.published.walk import WalkPrior
 
 COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 """Numbers of experts tried by ``select="cv"``, up to n_experts."""
@@ -18,7 +15,7 @@ COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 AnyExperts = MarginalExperts | BoundedExperts | SampledExperts
 
 
-def make(options: Options, rival_beside: bool = True) -> AnyExperts:
+def make(options: ExpertOptions, rival_beside: bool = True) -> AnyExperts:
     """Return the model to fit.
 
     Parameters
@@ -31,7 +28,7 @@ def make(options: Options, rival_beside: bool = True) -> AnyExperts:
     if options.inference == "mh":
         return SampledExperts(
             options.n_experts,
-            WalkPrior(cast(SampledPrior, options.prior), options.tau or 1.0, options.kappa),
+            WalkPrior(options.prior, options.tau or 1.0, options.kappa),
             options.alpha1,
             options.alpha2,
             learn=options.learn_lengths,
@@ -44,7 +41,7 @@ def make(options: Options, rival_beside: bool = True) -> AnyExperts:
         return BoundedExperts(
             options.n_experts,
             "mabn2" if options.prior == "mabn2" else "gaussian",
-            cast(GateBound, options.gate_bound),
+            options.gate_bound,
             options.tau or 1.0,
             AngularPrior(options.kappa, options.alpha1, options.alpha2),
             options.omega,

@@ -1,59 +1,90 @@
-"""What the user may say of a mixture of experts, and what does not go together."""
+"""What the user may say of a mixture of experts, to the pipeline and to the estimators."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from vbmodels.core.options import option, share
 
 
-class Options(Protocol):
-    """What the user may say; the pipeline's settings and the estimator have these names.
+@dataclass(eq=False, repr=False)
+class ExpertOptions:
+    """Options of a mixture of experts."""
 
-    Attributes
-    ----------
-    inference
-        "marginal", "cavi" or "mh".
-    prior
-        "gaussian", "mabn1" (mh) or "mabn2".
-    select
-        "fixed", or "cv": K is chosen up to n_experts (marginal).
-    gate_bound
-        "bohning" or "bouchard" (cavi).
-    tau, shared
-        Of the Gaussian prior; None to choose by hold-out (marginal).
-    kappa, omega
-        Weights of the angular prior and of Omega.
-    alpha1, alpha2, learn_lengths
-        Of the lengths under an angular prior (cavi, mh).
-    chains, warmup, draws, thin
-        Of mh.
-    restarts
-        Starts that are averaged (marginal).
-    class_weight
-        "balanced", or the estimator's weights by class (marginal, cavi); "none" or None.
-    """
+    n_experts: int = option(
+        5, "Number of experts; 1 is Bayesian logistic regression.", ge=1, le=100, positional=True
+    )
+    inference: Literal["marginal", "cavi", "mh"] = option(
+        "marginal",
+        "marginal: the responsible expert summed out, several starts averaged; cavi: coordinate "
+        "ascent on bounds of sigmoid and softmax; mh: Metropolis-Hastings, for few columns, with "
+        "diagnostics.",
+    )
+    prior: Literal["gaussian", "mabn1", "mabn2"] = option(
+        "gaussian",
+        "mabn1 (mh) and mabn2: the mutual angular priors of type I and II, which keep experts "
+        "apart (marginal tries mabn2 against none by held-out rows).",
+    )
+    select: Literal["fixed", "cv"] = option(
+        "fixed",
+        "cv: the number of experts is chosen among 1, 2, 5, 10, ... up to n_experts by the log-"
+        "likelihood of held-out rows (marginal).",
+    )
+    gate_bound: Literal["bohning", "bouchard"] = option(
+        "bohning", "Bound on the gates' softmax (cavi)."
+    )
+    tau: float | None = option(
+        None,
+        "Precision of the prior of weights; by default chosen by held-out rows (marginal) or 1 "
+        "(cavi, mh).",
+        gt=0.0,
+    )
+    shared: bool | None = option(
+        None,
+        "Whether the experts' prior has a common mean; by default chosen by held-out rows "
+        "(marginal).",
+    )
+    kappa: float = option(10.0, "Concentration of the angular priors.", ge=0.0)
+    alpha1: float = option(
+        2.0, "Shape of the lengths' Gamma under an angular prior (cavi, mh).", gt=0.0
+    )
+    alpha2: float = option(0.5, "Rate of the same.", gt=0.0)
+    learn_lengths: bool = option(
+        True,
+        "Whether alpha1 (at most 50) and alpha2 are learned by EM during warmup, apart for gates "
+        "and experts (mh with an angular prior).",
+    )
+    omega: float = option(
+        0.0,
+        "Weight of the angular regulariser Omega: tried against none by held-out rows (marginal), "
+        "or added to the bound (cavi with the Gaussian prior).",
+        ge=0.0,
+    )
+    chains: int = option(4, "Chains (mh).", ge=2, le=100)
+    warmup: int = option(900, "First evaluations of each chain that are thrown away (mh).", ge=0)
+    draws: int = option(400, "Draws kept of each chain (mh).", ge=4)
+    thin: int | None = option(
+        None,
+        "Evaluations from one kept draw to the next; by default as many as move every gate in "
+        "every way: n_experts, and twice that with an angular prior (mh).",
+        ge=1,
+    )
+    restarts: int = option(5, "Starts that are averaged (marginal).", ge=1, le=100)
+    standardise: bool = option(
+        True,
+        "Whether columns are brought to mean 0 and standard deviation 1; columns of 0 and 1 stay "
+        "as they are.",
+    )
+    tol: float = share(
+        3e-06,
+        "marginal: rise of the objective, in nats a row, that ends a search; cavi: relative "
+        "tolerance on the rise of the bound to come.",
+    )
+    max_iter: int = option(5000, "Most evaluations of all rows.", ge=1)
 
-    n_experts: int
-    inference: Any
-    prior: Any
-    select: Any
-    gate_bound: Any
-    tau: float | None
-    shared: bool | None
-    kappa: float
-    omega: float
-    alpha1: float
-    alpha2: float
-    learn_lengths: bool
-    chains: int
-    warmup: int
-    draws: int
-    thin: int | None
-    restarts: int
-    class_weight: Any
-    tol: float
 
-
-def refusal(options: Options) -> str | None:
+def refusal(options: Any) -> str | None:
     """Say which options do not go together; None where all do."""
     if options.inference != "marginal" and options.select == "cv":
         return f"select cv goes with inference marginal, not {options.inference}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from vbmodels.features.gibbs import (
     missing_cells,
     score_rows,
 )
+from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
 from vbmodels.features.polish import Polished, polya_gamma_of
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
@@ -30,45 +31,6 @@ TEXT_SWEEPS = 90  # of the text's bound and of the held weights after it
 HELD = 8
 HOLD = 60  # sweeps of a plain start before each feature's variance moves
 _LEAST = 5
-
-
-class Options(Protocol):
-    """What the user may say; the pipeline's settings and the estimator have these names.
-
-    Attributes
-    ----------
-    n_features
-        Most features.
-    inference
-        "variational", "gibbs" or "laplace".
-    bound, gauge, anneal, starts
-        Of "variational": "polya_gamma", "text" or "both"; "pinned" or "free"; sweeps of an
-        annealed start; starts side by side.
-    alpha, sigma2, learn
-        Concentration, prior variance of a category's weight, and whether they are learned.
-    variances
-        "shared", or "each": every feature learns a variance of its own (variational).
-    chains, warmup, draws
-        Of the samplers.
-    flip_above, least_rows
-        Which features are reported, and which as complements.
-    """
-
-    n_features: int
-    inference: Any
-    bound: Any
-    gauge: Any
-    anneal: int
-    starts: int
-    alpha: float
-    sigma2: float
-    learn: bool
-    variances: Any
-    chains: int
-    warmup: int
-    draws: int
-    flip_above: float
-    least_rows: int | None
 
 
 class UnfinishedFit(ValueError):
@@ -145,7 +107,7 @@ class RowFindings:
     cells: FloatArray
 
 
-def make(settings: Options) -> Any:
+def make(settings: FeatureOptions) -> Any:
     """Return the model that the settings ask for."""
     variance = 2.0 * settings.sigma2
     if settings.inference == "gibbs":
@@ -188,7 +150,7 @@ def make(settings: Options) -> Any:
     return Restarts(tuple(kinds[settings.bound]), race)
 
 
-def read(model: Any, q: Any, settings: Options) -> Reported:
+def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     """Return a fit as it is reported."""
     if isinstance(model, GibbsIBP):
         _refuse_unwritten(model, q)
@@ -260,7 +222,9 @@ def _of_chain(prefix: str, draws: FloatArray, share: FloatArray) -> Hyperparamet
     return replace(found, alpha_sd=float(alpha_sd), sigma2_sd=0.5 * float(variance_sd))
 
 
-def apply(model: Any, q: Any, batch: FeatureBatch, local: Any, settings: Options) -> RowFindings:
+def apply(
+    model: Any, q: Any, batch: FeatureBatch, local: Any, settings: FeatureOptions
+) -> RowFindings:
     """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
     chosen = read(model, q, settings).chosen
     rows, columns = missing_cells(batch)

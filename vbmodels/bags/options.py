@@ -1,0 +1,76 @@
+"""What the user may say of bags, to the pipeline and to the estimators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vbmodels.bags.choice import LENGTHS
+from vbmodels.core.options import option, share
+
+
+@dataclass(eq=False, repr=False)
+class BagOptions:
+    """Options of every model of bags."""
+
+    tol: float = share(
+        1e-6,
+        "Relative tolerance on the rise of the bound to come (mean_field; the collapsed form stops "
+        "when an epoch changes its objective by less than its draws do).",
+    )
+
+
+@dataclass(eq=False, repr=False)
+class VMMICOptions(BagOptions):
+    """Options of vMMIC."""
+
+    intercept_mean: float = option(0.0, "Prior mean of intercepts.")
+    intercept_variance: float = option(16.0, "Prior variance of intercepts.", gt=0.0)
+    slope_mean: float = option(0.0, "Prior mean of slopes.")
+    slope_variance: float = option(4.0, "Prior variance of slopes where it is not learned.", gt=0.0)
+    prior_scale: Literal["learned", "evidence", "cross_validation", "fixed"] = option(
+        "learned",
+        "collapsed: where the prior scale of slopes comes from. learned: each block's own, with "
+        "the fit; evidence, cross_validation: one for all, the best of slope_lengths; fixed: "
+        "slope_variance. The other forms take slope_variance.",
+    )
+    slope_length: float = option(
+        8.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
+    )
+    slope_lengths: tuple[float, ...] = option(
+        LENGTHS,
+        "evidence, cross_validation: squared lengths to choose from; a block of D slopes has the "
+        "prior variance length / D.",
+    )
+    folds: int = option(5, "cross_validation: folds of the labelled bags.", ge=2, le=100)
+
+
+@dataclass(eq=False, repr=False)
+class GPOptions(BagOptions):
+    """Options of the Gaussian process of instances."""
+
+    kernel: str = option(
+        "auto",
+        "gp_probit, gp_logistic: linear, rbf, exponential, matern32, matern52, or a sum such as "
+        "linear+rbf; auto: linear for rows of length 1 (TF-IDF), else rbf.",
+    )
+    kernel_params: Literal["heuristic", "optimise"] = option(
+        "optimise",
+        "gp_probit with direct: whether length scale and amplitude are chosen from a grid by "
+        "evidence; the other forms take the heuristic values.",
+    )
+    n_inducing: int | None = option(
+        None, "gp_probit, gp_logistic: inducing points; by default 50.", ge=1, le=5000
+    )
+    linear_prior: Literal["auto", "independent", "correlated"] = option(
+        "auto",
+        "gp_probit, gp_logistic: prior of the linear kernel's weights. correlated: words that "
+        "stand in the same rows have similar weights; auto: correlated for rows of length 1 (TF-"
+        "IDF), else independent.",
+    )
+    posterior: Literal["auto", "laplace", "gaussian"] = option(
+        "auto",
+        "gp_probit with direct. laplace: the mode and its curvature; gaussian: the nearest "
+        "Gaussian, averaged over draws; auto: gaussian for the linear kernel of text, else "
+        "laplace.",
+    )

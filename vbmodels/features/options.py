@@ -1,0 +1,76 @@
+"""What the user may say of latent features, to the pipeline and to the estimator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vbmodels.core.options import option, share
+
+LARGEST_LAPLACE = 1000
+"""Rows: every flip of the collapsed sampler costs a fit of all columns."""
+
+
+@dataclass(eq=False, repr=False)
+class FeatureOptions:
+    """Options of the latent feature model."""
+
+    n_features: int = option(
+        12,
+        "Most features; those that the data do not ask for stay empty.",
+        ge=1,
+        le=200,
+        positional=True,
+    )
+    inference: Literal["variational", "gibbs", "laplace"] = option(
+        "variational",
+        "variational: features and their number, fast; gibbs: draws from the posterior, better at "
+        "predicting missing cells; laplace: the collapsed sampler of Ruiz et al., in one "
+        f"partition, for tables of at most {LARGEST_LAPLACE} rows.",
+    )
+    bound: Literal["polya_gamma", "text", "both"] = option(
+        "polya_gamma",
+        "polya_gamma: closed form, from starts that are annealed and plain in turn; text: the "
+        "bound of Ruiz et al. first, then Polya-Gamma from its features; both: starts of either "
+        "kind side by side. A Monte-Carlo estimate of the true bound chooses among starts "
+        "(variational).",
+    )
+    gauge: Literal["pinned", "free"] = option(
+        "pinned",
+        "text: whether each column's most frequent category is held at 0, or all categories are "
+        "free as in the text.",
+    )
+    alpha: float = option(
+        1.0, "Concentration of the Indian buffet process (start, if learned).", gt=0.0
+    )
+    sigma2: float = option(
+        1.0,
+        "Prior variance sigma_B^2 of a category's weight (start, if learned); a binary column's "
+        "log-odds have twice that.",
+        gt=0.0,
+    )
+    learn: bool = option(True, "Whether alpha and sigma2 are learned.")
+    variances: Literal["shared", "each"] = option(
+        "shared",
+        "learn: one sigma2 for all features, or each feature its own, so that features that nearly "
+        "all rows or none have do not draw that of the others down (variational).",
+    )
+    anneal: int = option(60, "Sweeps of an annealed start (variational).", ge=0, le=1000)
+    starts: int = option(
+        2, "Starts side by side, of each bound; the best goes on (variational).", ge=1, le=20
+    )
+    chains: int = option(3, "Chains (gibbs).", ge=1, le=20)
+    warmup: int = option(200, "Draws of each chain that are thrown away (gibbs, laplace).", ge=0)
+    draws: int = option(200, "Draws of each chain that are averaged (gibbs, laplace).", ge=4)
+    flip_above: float = share(
+        0.8,
+        "Features that more than this share of the rows have are reported as their complements.",
+    )
+    least_rows: int | None = option(
+        None,
+        "Features that fewer rows have are not reported; by default a thousandth of the rows, and "
+        "5 at least.",
+        ge=0,
+    )
+    tol: float = share(1e-7, "Relative tolerance on the rise of the bound to come.")
+    max_iter: int = option(2000, "Most sweeps over the data.", ge=1)
