@@ -14,6 +14,7 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
 ]
 
 extensions = [
+    "contract_matrix",
     "contract_tables",
     "formulae",
     "myst_parser",

@@ -25,8 +25,9 @@ from flows.features.ingest import Levels
 from flows.features.models import Hyperparameters
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import FEATURE_WEIGHTS, feature_rows
-from flows.features.settings import LARGEST_LAPLACE, FeatureSettings
+from flows.features.settings import FeatureSettings
 from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 
 _NAMED = 20
