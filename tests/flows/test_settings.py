@@ -207,3 +207,13 @@ def test_aliases_cannot_make_a_long_message(tmp_path):
 def test_a_config_without_an_end_is_refused():
     with pytest.raises(InputError, match="more than 1,048,576 characters"):
         load(KeywordSettings, "/dev/zero", [])
+
+
+def test_settings_of_a_family_are_found_under_their_old_name():
+    with pytest.warns(DeprecationWarning, match=r"stands in flows\.bags\.settings now"):
+        from flows.settings import BagSettings as old
+    from flows.bags.settings import BagSettings
+
+    assert old is BagSettings
+    with pytest.raises(ImportError):
+        from flows.settings import Nothing  # noqa: F401
