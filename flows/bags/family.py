@@ -71,13 +71,10 @@ class BagsFamily:
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
-        opened = storage.parquet_file(file.url)
-        rows, empty = opened.metadata.num_rows, opened.schema_arrow.empty_table()
         several = settings.model != "vmmic"
-        multi = several and bag_classes.has_classes(empty)
-        pieces = slabs(file.url) if rows else None
-        faults, runs = bags_check.check_bags(empty, file.url, several, pieces)
-        return CheckedBags(rows, tuple(faults), (), runs, multi)
+        checker, runs = bags_check.check_bags(slabs(file.url), file.url, several)
+        multi = several and bag_classes.has_classes(checker.columns)
+        return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""

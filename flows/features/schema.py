@@ -6,6 +6,35 @@ import pyarrow as pa
 
 from flows.data.table import TEXT, Column, Table
 
+CATEGORIES_IN = Table(
+    "table",
+    "Rows of categories; a missing cell is null, or what the setting `missing` names.",
+    (
+        Column(
+            "id",
+            TEXT,
+            "name of the row, unique over all files; the file's name and the row's number when "
+            "absent",
+            required=False,
+            accepts=(pa.int64(),),
+            names="row",
+            unique=True,
+            expected="names of rows (text, whole numbers or a dictionary of them)",
+            remedy="write the names as text",
+        ),
+    ),
+    others=Column(
+        "column of categories",
+        TEXT,
+        "categories: text, whole numbers or booleans",
+        nullable=True,
+        accepts=(pa.int64(), pa.bool_(), pa.float64()),
+        expected="categories (text, whole numbers, booleans or a dictionary of them)",
+        remedy="turn the column into categories or leave it out",
+    ),
+)
+
+
 FEATURE_WEIGHTS = Table(
     "weights",
     "What each reported feature does to each category.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import json_files, partition, storage
-from flows.data.names import shared_names
+from flows.data.checks import shared_names
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPlace
 from flows.data.slabs import slabs
@@ -21,7 +20,7 @@ from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
-from flows.keywords.check import KNOWN_TAGS, check_documents, joined_documents
+from flows.keywords.check import check_documents
 from flows.keywords.counts import CorpusCounts, reduce_counts
 from flows.keywords.gold import gold_labels
 from flows.keywords.models import corpus_model, document_model, sample
@@ -66,18 +65,12 @@ class Keywords:
             wrong = error.faults
         else:
             wrong = ()
-        rows, faults, names = 0, [], []
-        for first, table in slabs(file.url):
-            rows += table.num_rows
-            faults.append((first, check_documents(table, file.url)))
-            if all(f.row is not None or f.expected == KNOWN_TAGS for f in faults[-1][1]):
-                names.append([name or "" for name in table["doc_id"].to_pylist()])
-        found = (*wrong, *joined_documents(faults, names, file.url))
-        return Checked(rows, found, () if found else tuple(itertools.chain(*names)))
+        checker = check_documents(slabs(file.url), file.url)
+        return Checked(checker.rows, (*wrong, *checker.found.faults()), checker.names)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List document names that two files share."""
-        return shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
+        return shared_names(DOCUMENTS, [f.url for f in files], [c.keys for c in checked])
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
