@@ -14,6 +14,7 @@ import pyarrow as pa
 from flows.data import partition, storage
 from flows.data.checks import Checker, other_columns, shared_names
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPlace
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
@@ -193,11 +194,11 @@ class Experts:
         url = storage.join(place.root, "posterior", "design.npz")
         storage.write_bytes(url, to_bytes(read_design(place, work=True)))
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return every weight of the first component."""
         one = model.posterior(q).components[0]
         return [
-            (f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
+            Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
             for r, role in enumerate(("gate", "expert"))
             for k in range(one.mean.shape[1])
             for d in range(one.mean.shape[2])

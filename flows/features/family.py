@@ -12,6 +12,7 @@ import pyarrow as pa
 from flows.data import partition, storage
 from flows.data.checks import Checker, other_columns, shared_names
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import RunPlace
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
@@ -159,7 +160,7 @@ class FeaturesFamily:
         data = storage.read_bytes(feature_coding.dictionary_url(place))
         storage.write_bytes(feature_coding.kept_url(place), data)
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
         found = feature_models.hyperparameters(model, q)
         return [row for at in found for row in _global_rows(at)]
@@ -216,14 +217,14 @@ def _refuse_many_rows(rows: int) -> None:
     )
 
 
-def _global_rows(at: Hyperparameters) -> list[tuple[Any, ...]]:
+def _global_rows(at: Hyperparameters) -> list[Parameter]:
     sigma2, each = at.sigma2.tolist(), f"{at.prefix}fitted feature"
-    rows: list[tuple[Any, ...]] = [("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
+    rows = [Parameter("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
     if np.all(at.sigma2 == sigma2[0]):
-        rows.append(("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
+        rows.append(Parameter("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
     else:
-        rows += [("sigma2", f"{each} {k}", v, None) for k, v in enumerate(sigma2)]
-    rows += [("share", f"{each} {k}", float(s), None) for k, s in enumerate(at.share)]
+        rows += [Parameter("sigma2", f"{each} {k}", v) for k, v in enumerate(sigma2)]
+    rows += [Parameter("share", f"{each} {k}", float(s)) for k, s in enumerate(at.share)]
     return rows
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from flows.data import json_files, partition, storage
 from flows.data.checks import shared_names
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPlace
 from flows.data.slabs import slabs
 from flows.data.states import read_state
@@ -178,11 +179,11 @@ class Keywords:
         counts, n_documents = _read_counts(_corpus(place, fitted))
         _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return the coefficients of the corpus model; the others have no global parameters."""
         if not isinstance(model, PooledVBSS):
             return []
-        return [("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
+        return [Parameter("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
@@ -191,14 +192,15 @@ class Keywords:
         """Say what was found."""
         warnings: tuple[str, ...] = ()
         results: dict[str, Any] = {}
-        rows = self.posterior(model, q)
+        coefficients: list[tuple[str, float, float]] = []
         if isinstance(model, PooledVBSS):
             reasons = reliability(q, settings.keyword_rate is not None).reasons
             warnings = tuple(
                 f"The false discovery rate is not reliable: {reason}." for reason in reasons
             )
+            rows = coefficient_table(q, FEATURE_NAMES)
+            coefficients = [row for row in rows if row[0] != "intercept"]
             results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
-        coefficients = [(name, mean, sd) for _, name, mean, sd in rows if name != "intercept"]
         return report(summaries, coefficients, settings, results, warnings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
