@@ -66,9 +66,7 @@ class FeaturesFamily:
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
-        faults = shared_names(
-            CATEGORIES_IN, {f.url: c.keys for f, c in zip(files, checked, strict=True)}
-        )
+        faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
         faults += _equal_names(files, checked)
         return faults + other_columns([f.url for f in files], [_columns(c) for c in checked])
 
