@@ -113,6 +113,18 @@ class Column:
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
+ROW_ID = Column(
+    "id",
+    TEXT,
+    "name of the row",
+    accepts=(pa.int64(),),
+    names="row",
+    unique=True,
+    expected="names of rows (text, whole numbers or a dictionary of them)",
+    remedy="write the names as text",
+)
+
+
 @dataclass(frozen=True)
 class Either:
     """Columns of which every row needs one."""
@@ -175,9 +187,15 @@ class Table:
         return known | dict.fromkeys(self.others_in(names), self.others) if self.others else known
 
     def read(self, given: pa.Table) -> pa.Table:
-        """Return a file's columns in the types that are declared; absent ones stay absent."""
-        own = self.declared(given.column_names)
-        return pa.table({name: column.read(given[name]) for name, column in own.items()})
+        """Return a file's columns in the types that are declared; absent ones are null."""
+        names = given.column_names
+        own = {c.name: c for c in self.columns} | self.declared(names)
+        return pa.table(
+            {
+                name: c.read(given[name]) if name in names else pa.nulls(len(given), c.type)
+                for name, c in own.items()
+            }
+        )
 
     def faults(self, found: pa.Schema, file: str) -> list[Fault]:
         """List what keeps a file with this schema from being read as this table."""

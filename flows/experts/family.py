@@ -102,11 +102,9 @@ class Experts:
 
     def ingest(self, part: Part, settings: ExpertSettings, place: RunPlace) -> Ingested:
         """Keep a partition's rows with its columns in order, and sum its columns up."""
-        tables = [ROWS_IN.read(storage.read_rows(s.url, s.start, s.stop)) for s in part.slices]
-        names = [name for table in tables for name in table[tables_of.ID].to_pylist()]
-        columns = tables_of.columns_of(tables[0])
-        pairs = [tables_of.numbers_of(table, columns) for table in tables]
-        x, t = (np.concatenate(found) for found in zip(*pairs, strict=True))
+        given = partition.read(part, ROWS_IN)
+        names, columns = given[tables_of.ID].to_pylist(), tables_of.columns_of(given)
+        x, t = tables_of.numbers_of(given, columns)
         arrays = {f"c.{name}": column for name, column in zip(columns, x.T, strict=True)}
         table = pa.table({tables_of.ID: names, tables_of.LABEL: t, **arrays})
         storage.write_table(work_url(place, "rows", part.index), table)

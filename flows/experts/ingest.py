@@ -22,7 +22,7 @@ def columns_of(table: pa.Table) -> list[str]:
 def numbers_of(table: pa.Table, columns: Sequence[str]) -> tuple[FloatArray, FloatArray]:
     """Return x [N, D], and t [N]: 1 and -1 for the labels 1 and 0, 0 for null."""
     x = np.column_stack([table[name].to_numpy() for name in columns])
-    label = table[LABEL].to_numpy() if LABEL in table.column_names else np.full(len(x), np.nan)
+    label = table[LABEL].to_numpy()
     return x, np.where(np.isnan(label), 0.0, 2.0 * label - 1.0)
 
 

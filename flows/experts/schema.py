@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.data.table import TEXT, Column, Table
+from flows.data.table import ROW_ID, TEXT, Column, Table
 
 ROWS_IN = Table(
     "table",
     "Rows of numbers, some of them with a label.",
     (
-        Column(
-            "id",
-            TEXT,
-            "name of the row, unique over all files",
-            accepts=(pa.int64(),),
-            names="row",
-            unique=True,
-            expected="names of rows (text, whole numbers or a dictionary of them)",
-            remedy="write the names as text",
-        ),
+        ROW_ID,
         Column(
             "label",
             pa.float64(),

@@ -69,9 +69,11 @@ def read_pieces(
     """Return the names of rows and their columns, from (URL, first row, end) of some files."""
     ids, columns = [], []
     for url, start, stop in pieces:
-        table = CATEGORIES_IN.read(read_file(url, start, stop, form))
-        ids.append(row_names(table, url, start))
-        columns.append({name: of for name, of in in_columns(table).items() if name != ID})
+        given = read_file(url, start, stop, form)
+        cells = in_columns(CATEGORIES_IN.read(given))
+        names = cells.pop(ID)
+        ids.append(names if ID in given.column_names else row_names(len(given), url, start))
+        columns.append(cells)
     first = columns[0]
     joined = {name: pa.concat_arrays([t[name] for t in columns if name in t]) for name in first}
     return pa.concat_arrays(ids), joined
@@ -82,12 +84,10 @@ def in_columns(table: pa.Table) -> dict[str, pa.Array]:
     return {name: table[name].combine_chunks() for name in table.column_names}
 
 
-def row_names(table: pa.Table, url: str, start: int) -> pa.Array:
-    """Return the column ``id``; where there is none, file name and row number."""
-    if ID in table.column_names:
-        return table[ID].combine_chunks()
+def row_names(rows: int, url: str, start: int) -> pa.Array:
+    """Name rows without an id by their file and number."""
     name = file_name(url)
-    return pa.array([f"{name}:{start + i + 1}" for i in range(table.num_rows)], pa.string())
+    return pa.array([f"{name}:{start + i + 1}" for i in range(rows)], pa.string())
 
 
 def file_name(url: str) -> str:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
-from flows.data.table import TEXT, Column, Table
+from flows.data.table import ROW_ID, TEXT, Column, Table
 
 CATEGORIES_IN = Table(
     "table",
     "Rows of categories; a missing cell is null, or what the setting `missing` names.",
     (
-        Column(
-            "id",
-            TEXT,
-            "name of the row, unique over all files; the file's name and the row's number when "
-            "absent",
+        replace(
+            ROW_ID,
+            meaning=f"{ROW_ID.meaning}; the file's name and the row's number when absent",
             required=False,
-            accepts=(pa.int64(),),
-            names="row",
-            unique=True,
-            expected="names of rows (text, whole numbers or a dictionary of them)",
-            remedy="write the names as text",
         ),
     ),
     others=Column(
         "column of categories",
         TEXT,
-        "categories: text, whole numbers or booleans",
+        "categories as text, whole numbers or booleans; null is missing",
         nullable=True,
         accepts=(pa.int64(), pa.bool_(), pa.float64()),
         expected="categories (text, whole numbers, booleans or a dictionary of them)",

@@ -84,7 +84,7 @@ class Keywords:
 
     def ingest(self, part: Part, settings: KeywordSettings, place: RunPlace) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        documents = partition.read(part, None, DOCUMENTS.arrow)
+        documents = partition.read(part, DOCUMENTS)
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options)
         gold = gold_labels(documents, prepared.words, options)

@@ -10,13 +10,7 @@ DOCUMENTS = Table(
     "documents",
     "Documents with some of their keywords; either `text` or `tokens` must be there.",
     (
-        Column(
-            "doc_id",
-            TEXT,
-            "name of the document, unique over all files",
-            names="document",
-            unique=True,
-        ),
+        Column("doc_id", TEXT, "name of the document", names="document", unique=True),
         Column("text", TEXT, "the document as running text", nullable=True, required=False),
         Column("tokens", WORDS, "its words in order", nullable=True, required=False),
         Column(

@@ -79,6 +79,7 @@ class Against:
             length = self.contigs[contig]
             found.rows(
                 rows[pos[rows] > length], "pos",
+                lambda row, contig=contig, length=length:
                 f"a position within {contig}:1-{length} of {self.path}",
                 lambda row: str(pos[row]), _REMEDY,
             )  # fmt: skip

@@ -129,7 +129,7 @@ def read_sorted(
     Parameters
     ----------
     table
-        A slice of rows.
+        A slice of rows, in the columns of `COUNTS`.
     samples
         Names of the samples whose rows are kept.
     wanted
@@ -139,7 +139,7 @@ def read_sorted(
     chr_names
         The setting: whether ``chr1`` stands for ``1`` there and in regions.
     """
-    table = COUNTS.read(table.select([c.name for c in COUNTS.columns if c.name != "depth"]))
+    table = table.drop_columns("depth")
     if order is not None:
         table = table.set_column(0, "chrom", _renamed(table["chrom"], order, chr_names))
     given = len(table)
