@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPlace
 from flows.data.storage import InputFile
 from flows.faults import Fault
@@ -113,8 +114,8 @@ class Family(Protocol):
     def keep(self, q: Any, settings: Any, place: RunPlace, fitted: RunPlace | None) -> None:
         """Store beside the posterior whatever scoring new data will need."""
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
-        """Return (name, index, mean, sd) of every global parameter worth reading."""
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+        """Return every global parameter worth reading."""
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
@@ -154,13 +155,3 @@ class Concluding(Protocol):
 
         The posterior is ``q``, with what only all partitions together could settle.
         """
-
-
-@runtime_checkable
-class NamesParameters(Protocol):
-    """A family whose parameters are of things that have a name in the data only."""
-
-    def name_parameters(
-        self, rows: Sequence[tuple[Any, ...]], place: RunPlace
-    ) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of `Family.posterior` with these names."""

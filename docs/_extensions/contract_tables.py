@@ -65,7 +65,7 @@ class Settings(Directive):
 
 
 class Columns(Directive):
-    """The columns of a table: name, Arrow type, whether it may be missing, meaning."""
+    """The columns of a table: name, Arrow type, what its cells must be, meaning."""
 
     required_arguments = 1
 
@@ -74,15 +74,13 @@ class Columns(Directive):
         page = self.state.document.settings.env.docname.rpartition("/")[2]
         table = getattr(import_module(f"flows.{page}.schema"), self.arguments[0])
         rows = []
-        for column in table.columns:
-            absent = "may be absent" if not column.required else ""
-            null = "may be null" if column.nullable else ""
+        for column in (*table.columns, *([table.others] if table.others else [])):
             unit = f" [{column.unit}]" if column.unit else ""
             rows.append(
                 [
-                    _code(column.name),
+                    nodes.Text(column.name) if column is table.others else _code(column.name),
                     _code(str(column.type)),
-                    nodes.Text(", ".join(part for part in (absent, null) if part)),
+                    nodes.Text(", ".join(column.rules)),
                     nodes.Text(column.meaning + unit),
                 ]
             )

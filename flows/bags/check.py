@@ -13,32 +13,27 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from flows.bags import classes as bag_classes
-from flows.bags.classes import MASK, label_faults, mask_faults, with_label, with_lists
+from flows.bags.classes import MASK, check_classes, check_label_columns, with_label, with_lists
 from flows.bags.columns import (
     NOT_KNOWN,
     SAME_LENGTH,
+    check_instances,
+    check_modalities,
+    check_own,
     class_prints,
-    differing_own,
-    differs,
     feature_widths,
-    known_labels,
+    joined,
     label_of_bags,
-    name_faults,
     named_instances,
     of_modality,
     own_prints,
     own_width,
-    repeated_instances,
     thinned,
 )
 from flows.bags.schema import INSTANCES_IN
-from flows.data.row_faults import invalid_text, row_faults
+from flows.data.checks import Checker, Found
 from flows.faults import Fault
 from vbmodels.core.state import IntArray
-
-_TYPES = {column.name: column.type for column in INSTANCES_IN.columns}
-_OTHER_FEATURES = "give a bag the same features in every file"
-_OTHER_CLASSES = "give a bag the same classes in every file"
 
 
 @dataclass(frozen=True)
@@ -82,78 +77,63 @@ class Runs:
 
 
 def check_bags(
-    table: pa.Table,
-    file: str,
-    multi: bool = False,
-    pieces: Iterable[tuple[int, pa.Table]] | None = None,
-) -> tuple[list[Fault], Runs | None]:
-    """List all faults of one file, and say where its bags stand if there is none.
+    pieces: Iterable[tuple[int, pa.Table]], file: str, several: bool = False
+) -> tuple[Checker, Runs | None]:
+    """Check one file, and say where its bags stand if nothing is wrong.
 
     Parameters
     ----------
-    table
-        The whole file; with `pieces`, no row of it, for its columns' sake.
-    file
-        Its name, for messages.
-    multi
-        Whether the model takes bags with labels of several classes.
     pieces
         (first row, rows) of the file, of which no two are held at a time: of numbers only what
         the check needs is kept.
+    file
+        Its name, for messages.
+    several
+        Whether the model takes bags with labels of several classes.
     """
-    faults = INSTANCES_IN.faults(table.schema, file)
-    if pieces is None and not len(table):
-        found = Fault(file, "at least one row", "0 rows", remedy="leave the file out or fill it")
-        return [*faults, found], None
-    if faults:
-        return faults, None
-    thin = thinned([(0, table)] if pieces is None else pieces, file)
-    table = thin.table
-    for name in ("bag_id", "instance_id", "modality"):
-        if name in table.column_names and pa.types.is_string(table[name].type):
-            faults += invalid_text(table[name], name, file)
-    if faults:
-        return faults, None
-    faults = mask_faults(table, file)
-    if faults:
-        return faults, None
-    table = with_lists(table)
-    faults = label_faults(table, file, multi)
-    if faults:
-        return faults, None
-    label, faults = known_labels(with_label(table) if multi else table, file)
-    plain = {
-        name: table[name].cast(kind).combine_chunks()
-        for name, kind in _TYPES.items()
-        if name in table.column_names and name not in ("label", "labels", MASK)
-    }
-    faults += name_faults(plain, thin.lengths, file)
-    widths, more = feature_widths(plain, thin.lengths, file)
-    own, lack = own_width(thin.own, file)
-    faults += thin.faults + more + lack
-    if faults:
-        return faults, None
-    codes = plain["bag_id"].dictionary_encode()
-    number = codes.indices.to_numpy()
-    per_bag, faults = label_of_bags(number, label, plain["bag_id"], file)
-    faults += differing_own(thin, number, file) + repeated_instances(plain, number, file)
+    checker = Checker(INSTANCES_IN, file)
+    found, parts, readable = checker.found, [], True
+    for table in checker.slabs(pieces):
+        names = set(table.column_names)
+        readable &= names == {c.name for c in INSTANCES_IN.columns} & set(checker.columns)
+        if readable and "features" in names:
+            parts.append(thinned(table))
+    found.first = 0
+    if checker.rows:
+        check_label_columns(checker.columns, several, found)
+    if not (parts and readable) or {"labels", MASK} <= set(checker.columns):
+        return checker, None
+    thin = joined(parts)
+    table = with_lists(thin.table)
+    multi = several and "labels" in table.column_names
+    if multi:
+        check_classes(table, MASK if MASK in table.column_names else "labels", found)
+    check_modalities(thin, found)
+    widths, own = feature_widths(thin, found), own_width(thin, found)
+    if found:
+        return checker, None
+    codes = table["bag_id"].combine_chunks().dictionary_encode()
+    number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
+    per_bag = label_of_bags(with_label(table) if multi else table, number, found)
+    check_own(thin, number, found)
+    check_instances(table, number, found)
+    if found:
+        return checker, None
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
-    names = codes.dictionary.to_pylist()
     first = number[starts[:-1]]
-    classes = None
-    if multi and "labels" in table.column_names:
+    classes = np.zeros(len(names), np.int64)
+    if multi:
         classes = class_prints(bag_classes.of_bags(table, number, len(names)))
-    runs = Runs(
+    return checker, Runs(
         tuple(names[i] for i in first),
         starts,
         per_bag[first],
         widths,
         own,
         own_prints(thin, number, len(names))[first],
-        np.zeros(len(first), np.int64) if classes is None else classes[first],
-        Named(*named_instances(plain)),
+        classes[first],
+        Named(*named_instances(table)),
     )
-    return faults, runs if not faults else None
 
 
 def check_together(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
@@ -161,60 +141,71 @@ def check_together(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
 
     That is labels, classes and features of bags, numbers of features, and instances.
     """
-    together = sorted(zip(files, runs, strict=True), key=lambda pair: pair[0])
-    faults = _other_prints(together, "bag_features", _OTHER_FEATURES)
-    faults += _other_prints(together, "labels", _OTHER_CLASSES)
-    faults += _shared_instances(together)
-    label: dict[str, tuple[int, str]] = {}
+    together = sorted(
+        ((Found(file), own) for file, own in zip(files, runs, strict=True)),
+        key=lambda pair: pair[0].file,
+    )
+    _other_prints(together, "bag_features", "give a bag the same features in every file")
+    _other_prints(together, "labels", "give a bag the same classes in every file")
+    _shared_instances(together)
+    _other_labels(together)
     width: dict[str, tuple[int, str]] = {}
     own: tuple[int, str] | None = None
-    for file, found in together:
-        for bag, value, row in zip(found.bag_ids, found.labels, found.starts, strict=False):
-            before = label.setdefault(bag, (int(value), file))
-            if NOT_KNOWN in (value, before[0]):
-                label[bag] = max(before, (int(value), file))
-            elif value != before[0]:
-                faults.append(
-                    differs(file, "label", f"{before[0]}, bag {bag!r} in {before[1]}",
-                            str(value), int(row) + 1, "give every bag one label")
-                )  # fmt: skip
-        for modality, value in found.widths.items():
+    for found, said in together:
+        file = found.file
+        for modality, value in said.widths.items():
             known = width.setdefault(modality, (value, file))
             if value != known[0]:
                 told = f"{known[0]} features{of_modality(modality)}, as in {known[1]}"
-                faults.append(differs(file, "features", told, str(value), None, SAME_LENGTH))
-        own = own or (found.own, file)
-        if found.own != own[0]:
+                found.tell(Fault(file, told, str(value), "features", remedy=SAME_LENGTH))
+        own = own or (said.own, file)
+        if said.own != own[0]:
             told = f"{own[0]} features of a bag, as in {own[1]}"
-            faults.append(differs(file, "bag_features", told, str(found.own), None, SAME_LENGTH))
-    return faults[:100]
+            found.tell(Fault(file, told, str(said.own), "bag_features", remedy=SAME_LENGTH))
+    return [fault for found, _ in together for fault in found.faults()]
 
 
-def _other_prints(together: Sequence[tuple[str, Runs]], column: str, remedy: str) -> list[Fault]:
-    """List the bags that two files give other features, or other classes."""
-    first: dict[str, tuple[int, str, int]] = {}
-    faults = []
-    for file, found in together:
-        prints = found.own_prints if column == "bag_features" else found.class_prints
-        rows = {}
-        for bag, value, row in zip(found.bag_ids, prints.tolist(), found.starts.tolist(),
-                                   strict=False):  # fmt: skip
-            if value and first.setdefault(bag, (value, file, row))[0] != value:
-                rows[row] = bag
-        faults += row_faults(
-            list(rows),
-            lambda row, file=file, rows=rows: differs(
-                file, column,
-                f"those that bag {rows[row]!r} has in {first[rows[row]][1]}, "
-                f"row {first[rows[row]][2] + 1}", "others", row + 1, remedy,
-            ),
+def _other_labels(together: Sequence[tuple[Found, Runs]]) -> None:
+    """Tell of the bags that two files give other labels."""
+    first: dict[str, tuple[int, str]] = {}
+    for found, said in together:
+        other = {}
+        for bag, value, row in zip(
+            said.bag_ids, said.labels.tolist(), said.starts.tolist(), strict=False
+        ):
+            before = first.setdefault(bag, (value, found.file))
+            if NOT_KNOWN in (value, before[0]):
+                first[bag] = max(before, (value, found.file))
+            elif value != before[0]:
+                other[row] = bag, value, before
+        found.rows(
+            list(other), "label",
+            lambda row, other=other: "{2[0]}, bag {0!r} in {2[1]}".format(*other[row]),
+            lambda row, other=other: str(other[row][1]), "give every bag one label",
         )  # fmt: skip
-    return faults
 
 
-def _shared_instances(together: Sequence[tuple[str, Runs]]) -> list[Fault]:
-    """List the instances that an earlier file has too."""
-    of = [found.instances for _, found in together]
+def _other_prints(together: Sequence[tuple[Found, Runs]], column: str, remedy: str) -> None:
+    """Tell of the bags that two files give other features, or other classes."""
+    first: dict[str, tuple[int, str, int]] = {}
+    for found, said in together:
+        prints = said.own_prints if column == "bag_features" else said.class_prints
+        rows = {}
+        for bag, value, row in zip(said.bag_ids, prints.tolist(), said.starts.tolist(),
+                                   strict=False):  # fmt: skip
+            if value and first.setdefault(bag, (value, found.file, row))[0] != value:
+                rows[row] = bag
+        found.rows(
+            list(rows), column,
+            lambda row, rows=rows: f"those that bag {rows[row]!r} has in {first[rows[row]][1]}, "
+            f"row {first[rows[row]][2] + 1}",
+            "others", remedy,
+        )  # fmt: skip
+
+
+def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
+    """Tell of the instances that an earlier file has too."""
+    of = [said.instances for _, said in together]
     prints = np.concatenate([np.zeros(0, np.int64), *(own.prints for own in of)])
     rows = np.concatenate([np.zeros(0, np.int64), *(own.rows for own in of)])
     file = np.repeat(np.arange(len(of)), [len(own.rows) for own in of])
@@ -223,18 +214,14 @@ def _shared_instances(together: Sequence[tuple[str, Runs]]) -> list[Fault]:
     first = np.empty_like(order)
     first[order] = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
     again = np.flatnonzero(first != np.arange(len(order)))
-    faults = []
-    for number, (name, _) in enumerate(together):
+    for number, (found, _) in enumerate(together):
         before = {int(rows[i]): int(first[i]) for i in again[file[again] == number]}
-        faults += row_faults(
-            list(before),
-            lambda row, name=name, before=before: differs(
-                name, "instance_id", "an instance that no other file has",
-                f"that of {together[file[before[row]]][0]}, row {rows[before[row]] + 1}", row + 1,
-                "leave the copy out, or give every instance its own name",
-            ),
+        found.rows(
+            list(before), "instance_id", "an instance that no other file has",
+            lambda row, before=before: f"that of {together[file[before[row]]][0].file}, "
+            f"row {rows[before[row]] + 1}",
+            "leave the copy out, or give every instance its own name",
         )  # fmt: skip
-    return faults
 
 
 def check_to_fit(source: str, runs: Sequence[Runs]) -> list[Fault]:

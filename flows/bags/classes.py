@@ -11,18 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from flows.data.checks import Found
 from flows.faults import Fault
 from vbmodels.bags.batch import UNLABELLED
 from vbmodels.core.state import BoolArray, IntArray
 
-WANTED = "one list of classes a bag, the same in all its rows"
 MASK = "bag_label_mask"
 MASK_BITS = 63
 
 
-def has_classes(table: pa.Table) -> bool:
+def has_classes(columns: Sequence[str]) -> bool:
     """Whether bags have labels of several classes, as lists or as a mask."""
-    return "labels" in table.column_names or MASK in table.column_names
+    return "labels" in columns or MASK in columns
 
 
 def with_lists(table: pa.Table) -> pa.Table:
@@ -38,22 +38,6 @@ def with_lists(table: pa.Table) -> pa.Table:
             return table
         table = table.drop_columns("labels")
     return table.append_column("labels", lists)
-
-
-def mask_faults(table: pa.Table, file: str) -> list[Fault]:
-    """List what is wrong with the column of masks: a sign, or lists beside it."""
-    if MASK not in table.column_names:
-        return []
-    if "labels" in table.column_names:
-        found = f"labels and {MASK}"
-        remedy = "leave one of the two columns out"
-        return [Fault(file, "classes of bags in one column", found, column=MASK, remedy=remedy)]
-    return [
-        Fault(file, f"a mask of bits 0 to {MASK_BITS - 1}", str(mask), column=MASK, row=row + 1,
-              remedy="set bit k where the bag has class k, and no sign")
-        for row, mask in enumerate(table[MASK].to_pylist())
-        if mask is not None and mask < 0
-    ][:100]  # fmt: skip
 
 
 @cache
@@ -73,48 +57,37 @@ def with_label(table: pa.Table) -> pa.Table:
     return table.set_column(place, "label", pc.coalesce(given, some))
 
 
-def label_faults(table: pa.Table, file: str, multi: bool) -> list[Fault]:
-    """List what is wrong with the columns label and labels of a file.
+def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> None:
+    """Tell of classes in two columns, and of bags without any label.
 
-    ``multi`` says whether the model takes several classes.
+    ``several`` says whether the model takes several classes.
     """
-    names = table.column_names
-    if "label" in names or ("labels" in names and multi):
-        column = MASK if MASK in names else "labels"
-        return _differing(table, file, column) if "labels" in names and multi else []
+    if {"labels", MASK} <= set(columns):
+        found.tell(
+            Fault(found.file, "classes of bags in one column", f"labels and {MASK}", MASK,
+                  remedy="leave one of the two columns out")
+        )  # fmt: skip
+    if "label" in columns or (several and has_classes(columns)):
+        return
     remedy = "give bags a label"
-    if "labels" in names:
+    if has_classes(columns):
         remedy = "take model=gp_probit, which fits every class of labels, or give bags a label"
-    return [
-        Fault(
-            file=file,
-            column="label",
-            expected="a column of type int8",
-            found=f"none; the columns are {', '.join(names)}",
-            remedy=remedy,
-        )
-    ]
+    listed = f"none; the columns are {', '.join(columns)}"
+    found.tell(Fault(found.file, "a column of type int8", listed, "label", remedy=remedy))
 
 
-def _differing(table: pa.Table, file: str, column: str) -> list[Fault]:
+def check_classes(table: pa.Table, column: str, found: Found) -> None:
+    """Tell of rows that give their bag other classes than an earlier row does."""
     seen: dict[Any, Any] = {}
-    faults = []
+    other = {}
     rows = zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True)
     for row, (bag, classes) in enumerate(rows):
-        if classes is None:
-            continue
-        if None in classes:
-            found = "a null in the list"
-        elif seen.setdefault(bag, set(classes)) != set(classes):
-            found = f"others for bag {bag!r}"
-        else:
-            continue
-        faults.append(
-            Fault(
-                file, WANTED, found, column=column, row=row + 1, remedy="repeat the bag's classes"
-            )
-        )
-    return faults[:100]
+        if classes is not None and seen.setdefault(bag, set(classes)) != set(classes):
+            other[row] = bag
+    found.rows(
+        list(other), column, "one list of classes a bag, the same in all its rows",
+        lambda row: f"others for bag {other[row]!r}", "repeat the bag's classes",
+    )  # fmt: skip
 
 
 def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:

@@ -35,6 +35,7 @@ from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPlace
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
@@ -43,8 +44,6 @@ from flows.faults import Fault, InputError
 from vbmodels.bags.batch import Bags, even_bounds
 from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.core.state import to_bytes
-
-OF_CLASS = " of class "
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,10 @@ class BagsFamily:
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
-        opened = storage.parquet_file(file.url)
-        rows, empty = opened.metadata.num_rows, opened.schema_arrow.empty_table()
         several = settings.model != "vmmic"
-        multi = several and bag_classes.has_classes(empty)
-        pieces = slabs(file.url) if rows else None
-        faults, runs = bags_check.check_bags(empty, file.url, several, pieces)
-        return CheckedBags(rows, tuple(faults), (), runs, multi)
+        checker, runs = bags_check.check_bags(slabs(file.url), file.url, several)
+        multi = several and bag_classes.has_classes(checker.columns)
+        return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
@@ -198,36 +194,21 @@ class BagsFamily:
         form = storage.read_bytes(form_url(place))
         storage.write_bytes(kept_url(place), form)
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
-        """Return the coefficients; an index is modality.feature, both counted from 1.
-
-        `name_parameters` puts the names of modality and class in place of their numbers.
-        """
-        rows: list[tuple[Any, ...]] = []
-        for block in bag_models.coefficients(model, q):
-            of = "" if block.of_class is None else f"{OF_CLASS}{block.of_class + 1}"
-            place = "" if block.modality is None else f"{block.modality + 1}."
-            for i, (mean, sd) in enumerate(zip(block.mean, block.sd, strict=True)):
-                rows.append((block.name + of, f"{place}{i + 1}", float(mean), float(sd)))
-        return rows
-
-    def name_parameters(
-        self, rows: Sequence[tuple[Any, ...]], place: RunPlace
-    ) -> list[tuple[Any, ...]]:
-        """Name classes, and modalities: modality.feature, or the feature where there is no name."""
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+        """Return the coefficients; an index is modality.feature, features counted from 1."""
         form = read_form(form_url(place))
-        names, classes = form["modalities"], form.get("classes") or []
-
-        def named_class(name: str) -> str:
-            block, of, number = name.partition(OF_CLASS)
-            return f"{block}{of}{classes[int(number) - 1]}" if of and classes else name
-
-        def named_index(index: str) -> str:
-            number, dot, feature = index.partition(".")
-            name = names[int(number) - 1] if dot else ""
-            return f"{name}.{feature}" if name else feature or number
-
-        return [(named_class(n), named_index(index), *rest) for n, index, *rest in rows]
+        rows = []
+        for block in bag_models.coefficients(model, q):
+            of, modality = "", ""
+            if block.of_class is not None:
+                of = f" of class {form['classes'][block.of_class]}"
+            if block.modality is not None and form["modalities"][block.modality]:
+                modality = f"{form['modalities'][block.modality]}."
+            rows += [
+                Parameter(block.name + of, f"{modality}{i}", float(mean), float(sd))
+                for i, (mean, sd) in enumerate(zip(block.mean, block.sd, strict=True), start=1)
+            ]
+        return rows
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[Sequence[BagSummary]],

@@ -34,12 +34,12 @@ def slices_of(
 def read_rows(part: Part) -> pa.Table:
     """Read a partition's rows; where they are scattered, all between the first and the last."""
     if len(part.slices) <= MANY_SLICES:
-        return partition.read(part, _COLUMNS, INSTANCES_IN.arrow)
+        return partition.read(part, INSTANCES_IN)
     tables = []
     for url in sorted({s.url for s in part.slices}):
         own = [s for s in part.slices if s.url == url]
         first = own[0].start
         table = storage.read_rows(url, first, own[-1].stop, _COLUMNS)
         rows = np.concatenate([np.arange(s.start, s.stop) for s in own]) - first
-        tables.append(partition.conform(table.take(pa.array(rows)), INSTANCES_IN.arrow))
+        tables.append(INSTANCES_IN.read(table.take(pa.array(rows))))
     return pa.concat_tables(tables)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.data.table import TEXT, Column, Table
+from flows.data.table import NUMBERS, TEXT, WORDS, Bound, Column, Table
+from vbmodels.core.moments import LARGEST
 
 INSTANCES_IN = Table(
     "bags",
     "Instances, one a row, of bags with one label each; a row without features is a bag's own.",
     (
-        Column("bag_id", TEXT, "name of the bag", accepts=(pa.int64(),)),
+        Column("bag_id", TEXT, "name of the bag", accepts=(pa.int64(),), names="bag"),
         Column(
             "instance_id",
             TEXT,
@@ -26,10 +27,12 @@ INSTANCES_IN = Table(
             nullable=True,
             required=False,
             accepts=(pa.bool_(), pa.float64()),
+            values=(0, 1),
+            remedy="code the label as 0 or 1, null where it is not known",
         ),
         Column(
             "labels",
-            pa.list_(pa.string()),
+            WORDS,
             "classes that the bag has, each a problem of its own (gp_probit, gp_logistic); null "
             "where they are not known",
             nullable=True,
@@ -43,21 +46,31 @@ INSTANCES_IN = Table(
             "k, which is then named by two digits; null where they are not known",
             nullable=True,
             required=False,
-            accepts=(pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()),
+            bounds=(
+                Bound(
+                    "a mask of bits 0 to 62",
+                    least=0,
+                    remedy="set bit k where the bag has class k, and no sign",
+                ),
+            ),
         ),
         Column("modality", TEXT, "kind of the instance", nullable=True, required=False),
         Column(
             "features",
-            pa.list_(pa.float64()),
+            NUMBERS,
             "as many numbers for every instance of a modality; null: the bag has no instance here",
             nullable=True,
+            finite=True,
+            largest=LARGEST,
         ),
         Column(
             "bag_features",
-            pa.list_(pa.float64()),
+            NUMBERS,
             "numbers that describe the bag itself, the same in all its rows",
             nullable=True,
             required=False,
+            finite=True,
+            largest=LARGEST,
         ),
         Column(
             "primary",

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from flows.data import storage
 from flows.data.storage import InputFile
+from flows.data.table import Table
 
 
 @dataclass(frozen=True)
@@ -81,22 +82,12 @@ def cut(
     return parts
 
 
-def read(part: Part, columns: Sequence[str] | None, schema: pa.Schema) -> pa.Table:
-    """Read a partition's rows, as a table of the given schema; absent columns are null."""
-    tables = [
-        conform(storage.read_rows(s.url, s.start, s.stop, columns, s.size), schema)
-        for s in part.slices
+def read(part: Part, table: Table) -> pa.Table:
+    """Read a partition's rows as a table of the declared types; absent columns are null."""
+    columns = None if table.others else [column.name for column in table.columns]
+    read = [
+        table.read(storage.read_rows(s.url, s.start, s.stop, columns, s.size)) for s in part.slices
     ]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Cast a table to a schema's types and order; absent columns become null."""
-    arrays = [
-        table[field.name].cast(field.type)
-        if field.name in table.column_names
-        else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
-    loose = pa.schema([field.with_nullable(True) for field in schema])
-    return pa.table(arrays, schema=loose)
+    if not read:
+        return table.arrow.empty_table()
+    return pa.concat_tables([rows.select(read[0].column_names) for rows in read])

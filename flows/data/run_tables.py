@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 
 from flows.data.table import TEXT, Column, Table
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A row of the table `POSTERIOR`: one global parameter."""
+
+    name: str
+    index: str | None
+    mean: float
+    sd: float | None = None
+
 
 POSTERIOR = Table(
     "posterior",

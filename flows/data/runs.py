@@ -19,7 +19,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from flows.data import json_files, lock, storage
-from flows.data.run_tables import POSTERIOR, TRACE
+from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
 from flows.faults import Fault, InputError
 from vbmodels.core.state import State, to_bytes
@@ -168,7 +168,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def write_posterior(place: RunPlace, q: State, rows: Sequence[tuple[Any, ...]]) -> None:
+def write_posterior(place: RunPlace, q: State, parameters: Sequence[Parameter]) -> None:
     """Write the global parameters, for machines (.npz) and for readers (Parquet).
 
     Parameters
@@ -177,12 +177,11 @@ def write_posterior(place: RunPlace, q: State, rows: Sequence[tuple[Any, ...]]) 
         Where.
     q
         The global parameters.
-    rows
-        (name, index or None, mean, sd or None) of every parameter worth reading.
+    parameters
+        Those worth reading.
     """
     storage.write_bytes(storage.join(place.root, "posterior", "q.npz"), to_bytes(q))
-    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-    table = pa.table([list(column) for column in columns], schema=POSTERIOR.arrow)
+    table = pa.Table.from_pylist([vars(one) for one in parameters], schema=POSTERIOR.arrow)
     storage.write_table(storage.join(place.root, "posterior", "parameters.parquet"), table)
 
 

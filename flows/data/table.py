@@ -1,24 +1,60 @@
-"""What a table is: its columns, and whether a file can be read as it."""
+"""What a table is: its columns, what they may hold, and how a file's columns become them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.faults import Fault
+
+TEXT = pa.string()
+WORDS = pa.list_(pa.string())
+NUMBERS = pa.list_(pa.float64())
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A limit of a column's numbers, both ends included, and how it is said."""
+
+    words: str
+    least: int | None = None
+    most: int | None = None
+    remedy: str | None = None
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a table.
 
+    Lists never hold nulls; everything else that cells must fulfil is said here.
+
     Attributes
     ----------
-    accepts
-        Further Arrow types that are cast without loss when a table is read.
+    nullable
+        Whether cells may be null.
     required
         Whether the column must be there at all; one that may be absent reads as null.
+    accepts
+        Further Arrow types that are cast without loss when a table is read. A column of text
+        that accepts floats reads them as codes of categories, which are whole numbers.
+    names
+        What its cells are the names of ("document"): they are neither null nor empty, and
+    unique
+        no two of them are alike, in a file and over files.
+    finite
+        Whether its numbers, or those in its lists, must be finite, and at most
+    largest
+        this in size.
+    values
+        The only values that it may have.
+    bounds
+        Limits of its numbers.
+    as_long_as
+        Another column of lists: where both have a list, these are equally long.
+    expected, remedy
+        What is expected in place of a column of another type, and what to do then.
     """
 
     name: str
@@ -28,15 +64,97 @@ class Column:
     required: bool = True
     unit: str = ""
     accepts: tuple[pa.DataType, ...] = ()
+    names: str = ""
+    unique: bool = False
+    finite: bool = False
+    largest: float | None = None
+    values: tuple[float, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    as_long_as: str = ""
+    expected: str = ""
+    remedy: str | None = None
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """What its cells must fulfil and may be, in words."""
+        told = {
+            "may be absent": not self.required,
+            "may be null": self.nullable,
+            "unique over all files": self.unique,
+            "finite": self.finite,
+            " or ".join(f"{value:g}" for value in self.values): bool(self.values),
+            f"as long as {self.as_long_as}": bool(self.as_long_as),
+        }
+        return (*(words for words, holds in told.items() if holds), *(b.words for b in self.bounds))
+
+    @property
+    def of_codes(self) -> bool:
+        """Whether floats stand for categories."""
+        return bool(self.type == TEXT) and any(map(pa.types.is_floating, self.accepts))
+
+    def reads(self, kind: pa.DataType) -> bool:
+        """Whether a file's column of this type can be read as it."""
+        return any(_same(kind, wanted) for wanted in (self.type, *self.accepts))
+
+    def read(self, column: pa.ChunkedArray) -> pa.Array:
+        """Return a file's column in the type that this one has.
+
+        Raises
+        ------
+        pyarrow.ArrowInvalid
+            If a value has no place in that type.
+        """
+        column = decoded(column)
+        if self.of_codes and pa.types.is_floating(column.type):
+            missing = pa.scalar(None, column.type)
+            column = pc.if_else(pc.is_nan(column), missing, column).cast(pa.int64())
+        # A whole number beyond 2**53 is taken for the float next to it.
+        column = column.cast(self.type, safe=not pa.types.is_floating(self.type))
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+ROW_ID = Column(
+    "id",
+    TEXT,
+    "name of the row",
+    accepts=(pa.int64(),),
+    names="row",
+    unique=True,
+    expected="names of rows (text, whole numbers or a dictionary of them)",
+    remedy="write the names as text",
+)
+
+
+@dataclass(frozen=True)
+class Either:
+    """Columns of which every row needs one."""
+
+    columns: tuple[str, str]
+    remedy: str
+    fill: str  # what to do about a row that has neither
 
 
 @dataclass(frozen=True)
 class Table:
-    """A named table: what it is for and its columns, in order."""
+    """A named table: what it is for and its columns, in order.
+
+    Attributes
+    ----------
+    row
+        What a row is.
+    either
+        Two columns of which one must be there.
+    others
+        What each column is that is not among ``columns``; where it is None, such columns are
+        not looked at. One that is required means that there is at least one.
+    """
 
     name: str
     meaning: str
     columns: tuple[Column, ...]
+    row: str = "row"
+    either: Either | None = None
+    others: Column | None = None
 
     @property
     def arrow(self) -> pa.Schema:
@@ -53,35 +171,71 @@ class Table:
             ]
         )
 
+    @property
+    def id(self) -> Column | None:
+        """The column that names the rows, each once."""
+        return next((c for c in self.columns if c.unique), None)
+
+    def others_in(self, names: list[str]) -> list[str]:
+        """Return the names of a file's columns that are not among ``columns``."""
+        own = {c.name for c in self.columns}
+        return [name for name in names if name not in own]
+
+    def declared(self, names: list[str]) -> dict[str, Column]:
+        """Return what is known of a file's columns, those that are not looked at left out."""
+        known = {c.name: c for c in self.columns if c.name in names}
+        return known | dict.fromkeys(self.others_in(names), self.others) if self.others else known
+
+    def read(self, given: pa.Table) -> pa.Table:
+        """Return a file's columns in the types that are declared; absent ones are null."""
+        names = given.column_names
+        own = {c.name: c for c in self.columns} | self.declared(names)
+        return pa.table(
+            {
+                name: c.read(given[name]) if name in names else pa.nulls(len(given), c.type)
+                for name, c in own.items()
+            }
+        )
+
     def faults(self, found: pa.Schema, file: str) -> list[Fault]:
         """List what keeps a file with this schema from being read as this table."""
-        faults = []
-        for column in self.columns:
-            index = found.get_field_index(column.name)
-            if index < 0:
-                if column.required:
-                    faults.append(
-                        Fault(
-                            file=file,
-                            column=column.name,
-                            expected=f"a column of type {column.type}",
-                            found=f"none; the columns are {', '.join(found.names) or 'none'}",
-                        )
-                    )
-            elif not _reads_as(found.field(index).type, column):
+        names = found.names
+        listed = ", ".join(names) or "none"
+        own = self.declared(names)
+        faults = [
+            Fault(file, f"a column of type {c.type}", f"none; the columns are {listed}", c.name)
+            for c in self.columns
+            if c.required and c.name not in names
+        ]
+        for name, column in own.items():
+            if names.count(name) > 1:
                 faults.append(
-                    Fault(
-                        file=file,
-                        column=column.name,
-                        expected=f"type {column.type}",
-                        found=f"type {found.field(index).type}",
-                    )
+                    Fault(file, "a name used once", "it twice", name, remedy="rename one")
                 )
+            elif not column.reads(kind := found.field(name).type):
+                expected = column.expected or f"type {column.type}"
+                faults.append(Fault(file, expected, f"type {kind}", name, remedy=column.remedy))
+        if self.either and not set(self.either.columns) & set(names):
+            expected = " or ".join(f"a column {name}" for name in self.either.columns)
+            only = f"only {', '.join(names) or 'no columns'}"
+            faults.append(Fault(file, expected, only, remedy=self.either.remedy))
+        if self.others and self.others.required and not self.others_in(names):
+            beside = " and ".join(c.name for c in self.columns)
+            faults.append(Fault(file, f"at least one {self.others.name}", f"none beside {beside}"))
         return faults
 
 
-def _reads_as(found: pa.DataType, column: Column) -> bool:
-    return any(_same(found, wanted) for wanted in (column.type, *column.accepts))
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Spell a dictionary out."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's for text."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
 
 
 def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -91,11 +245,7 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_dictionary(found):
         return _same(found.value_type, wanted)
     if pa.types.is_string(wanted):
-        return (
-            pa.types.is_string(found)
-            or pa.types.is_large_string(found)
-            or pa.types.is_string_view(found)
-        )
+        return is_text(found)
     if pa.types.is_list(wanted):
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
         return any(test(found) for test in lists) and _same(found.value_type, wanted.value_type)
@@ -104,9 +254,3 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_floating(wanted):
         return pa.types.is_floating(found) or pa.types.is_integer(found)
     return bool(found == wanted)
-
-
-TEXT = pa.string()
-
-
-WORDS = pa.list_(pa.string())

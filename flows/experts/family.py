@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -13,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import partition, storage
-from flows.data.names import repeated_names, shared_names
+from flows.data.checks import Checker, other_columns, shared_names
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPlace
-from flows.data.slabs import joined_faults, slabs
+from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.experts import ingest as tables_of
 from flows.experts.baseline import compared
@@ -30,7 +30,7 @@ from flows.experts.design import (
     work_url,
 )
 from flows.experts.report import AnyPosterior, report
-from flows.experts.schema import EXPERTS, expert_rows
+from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import ExpertSummary, summarise
 from flows.family import Checked, Each, Findings, Ingested, Prepared
@@ -60,45 +60,22 @@ class Experts:
 
     def check(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
         """List the faults of one file."""
-        found, names = [], []
-        rows = positive = known = 0
+        checker = Checker(ROWS_IN, file.url)
         columns: tuple[str, ...] = ()
-        for first, table in slabs(file.url):
-            rows += table.num_rows
-            found.append((first, tables_of.check_table(table, file.url)))
-            if found[-1][1]:
-                continue
-            columns = tuple(tables_of.columns_of(table.schema))
-            names.append(tables_of.names_of(table[tables_of.ID]))
+        positive = negative = 0
+        for table in checker.slabs(slabs(file.url)):
+            columns = tuple(tables_of.columns_of(table))
             if tables_of.LABEL in table.column_names:
-                labels = table[tables_of.LABEL].drop_null().to_pylist()
-                known += len(labels)
-                positive += sum(1 for label in labels if label)
-        faults = joined_faults(found)
-        if not faults:
-            remedy = "give every row its own name"
-            faults = repeated_names(names, file.url, tables_of.ID, remedy)
-        if faults:
-            return CheckedRows(rows, tuple(faults))
-        keys = tuple(itertools.chain(*names))
-        return CheckedRows(rows, (), keys, columns, positive, known - positive)
+                labels = table[tables_of.LABEL].to_numpy()
+                positive += int(np.count_nonzero(labels == 1.0))
+                negative += int(np.count_nonzero(labels == 0.0))
+        faults = tuple(checker.found.faults())
+        return CheckedRows(checker.rows, faults, checker.names, columns, positive, negative)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List rows that two files share, and files with other columns than the first."""
-        faults = shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
-        found = [set(_rows(c).columns) for c in checked]
-        for file, columns in zip(files[1:], found[1:], strict=True):
-            if columns != found[0]:
-                odd = ", ".join(sorted(columns ^ found[0])[:5])
-                faults.append(
-                    Fault(
-                        file=file.url,
-                        expected=f"the columns of {files[0].url}",
-                        found=f"a difference in {odd}",
-                        remedy="give all files the same columns",
-                    )
-                )
-        return faults
+        faults = shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
+        return faults + other_columns([f.url for f in files], [_rows(c).columns for c in checked])
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: both labels."""
@@ -125,11 +102,9 @@ class Experts:
 
     def ingest(self, part: Part, settings: ExpertSettings, place: RunPlace) -> Ingested:
         """Keep a partition's rows with its columns in order, and sum its columns up."""
-        tables = [storage.read_rows(s.url, s.start, s.stop) for s in part.slices]
-        names = [n for table in tables for n in tables_of.names_of(table[tables_of.ID])]
-        columns = tables_of.columns_of(tables[0].schema)
-        pairs = [tables_of.numbers_of(table, columns) for table in tables]
-        x, t = (np.concatenate(found) for found in zip(*pairs, strict=True))
+        given = partition.read(part, ROWS_IN)
+        names, columns = given[tables_of.ID].to_pylist(), tables_of.columns_of(given)
+        x, t = tables_of.numbers_of(given, columns)
         arrays = {f"c.{name}": column for name, column in zip(columns, x.T, strict=True)}
         table = pa.table({tables_of.ID: names, tables_of.LABEL: t, **arrays})
         storage.write_table(work_url(place, "rows", part.index), table)
@@ -217,11 +192,11 @@ class Experts:
         url = storage.join(place.root, "posterior", "design.npz")
         storage.write_bytes(url, to_bytes(read_design(place, work=True)))
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return every weight of the first component."""
         one = model.posterior(q).components[0]
         return [
-            (f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
+            Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
             for r, role in enumerate(("gate", "expert"))
             for k in range(one.mean.shape[1])
             for d in range(one.mean.shape[2])

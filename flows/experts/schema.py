@@ -4,7 +4,35 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.data.table import TEXT, Column, Table
+from flows.data.table import ROW_ID, TEXT, Column, Table
+
+ROWS_IN = Table(
+    "table",
+    "Rows of numbers, some of them with a label.",
+    (
+        ROW_ID,
+        Column(
+            "label",
+            pa.float64(),
+            "label of the row; null where it is to be predicted",
+            nullable=True,
+            required=False,
+            accepts=(pa.bool_(),),
+            values=(0, 1),
+            expected="labels 0, 1 or null",
+            remedy="code the two classes as 0 and 1, and rows to predict as null",
+        ),
+    ),
+    others=Column(
+        "numeric column",
+        pa.float64(),
+        "a number that predicts",
+        accepts=(pa.bool_(),),
+        finite=True,
+        expected="numbers",
+        remedy="turn categories into columns of 0 and 1, or leave the column out",
+    ),
+)
 
 
 def expert_rows(n_experts: int) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import partition, storage
-from flows.data.names import repeated_names, shared_names
+from flows.data.checks import Checker, other_columns, shared_names
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import RunPlace
-from flows.data.slabs import joined_faults
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
@@ -24,7 +23,7 @@ from flows.features import models as feature_models
 from flows.features.ingest import Levels
 from flows.features.models import Hyperparameters
 from flows.features.report import FeatureSummary, report, weight_table
-from flows.features.schema import FEATURE_WEIGHTS, feature_rows
+from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.options import LARGEST_LAPLACE
@@ -49,47 +48,28 @@ class FeaturesFamily:
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""
-        found, levels, names, rows = [], [], [], 0
+        checker = Checker(CATEGORIES_IN, file.url)
+        levels: list[dict[str, Levels]] = []
         try:
-            for first, table in tables_of.read_slabs(file.url, settings.form):
-                rows += table.num_rows
-                faults, columns, ids = tables_of.check_table(
-                    table, file.url, settings.max_levels, settings.missing
-                )
-                found.append((first, faults))
-                levels.append(columns)
-                names.append([name or "" for name in ids])
+            for table in checker.slabs(tables_of.read_slabs(file.url, settings.form)):
+                cells = tables_of.in_columns(table)
+                cells.pop(tables_of.ID, None)
+                levels.append(tables_of.levels_of(cells, settings.missing))
         except InputError as error:
             return CheckedTable(0, error.faults)
-        faults = joined_faults(found)
-        merged = levels[0] if len(levels) == 1 else tables_of.merge_levels(levels)
-        if not faults:
-            remedy = "give every row its own name"
-            faults = repeated_names(names, file.url, tables_of.ID, remedy)
-            together = (
-                tables_of.too_many(name, of, file.url, settings.max_levels)
-                for name, of in merged.items()
-            )
-            faults += [fault for fault in together if fault is not None]
-        return CheckedTable(rows, tuple(faults), tuple(itertools.chain(*names)), merged)
+        merged = tables_of.merge_levels(levels)
+        together = (
+            tables_of.too_many(name, of, file.url, settings.max_levels)
+            for name, of in merged.items()
+        )
+        checker.found.tell(*(fault for fault in together if fault is not None))
+        return CheckedTable(checker.rows, tuple(checker.found.faults()), checker.names, merged)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
-        faults = shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
+        faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
         faults += _equal_names(files, checked)
-        columns = [set(_columns(c)) for c in checked]
-        for file, found in zip(files[1:], columns[1:], strict=True):
-            if found != columns[0]:
-                odd = sorted(found ^ columns[0])
-                faults.append(
-                    Fault(
-                        file=file.url,
-                        expected=f"the columns of {files[0].url}",
-                        found=f"a difference in {', '.join(odd[:5])}",
-                        remedy="give all files the same columns",
-                    )
-                )
-        return faults
+        return faults + other_columns([f.url for f in files], [_columns(c) for c in checked])
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs."""
@@ -179,7 +159,7 @@ class FeaturesFamily:
         data = storage.read_bytes(feature_coding.dictionary_url(place))
         storage.write_bytes(feature_coding.kept_url(place), data)
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
         found = feature_models.hyperparameters(model, q)
         return [row for at in found for row in _global_rows(at)]
@@ -236,14 +216,14 @@ def _refuse_many_rows(rows: int) -> None:
     )
 
 
-def _global_rows(at: Hyperparameters) -> list[tuple[Any, ...]]:
+def _global_rows(at: Hyperparameters) -> list[Parameter]:
     sigma2, each = at.sigma2.tolist(), f"{at.prefix}fitted feature"
-    rows: list[tuple[Any, ...]] = [("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
+    rows = [Parameter("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
     if np.all(at.sigma2 == sigma2[0]):
-        rows.append(("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
+        rows.append(Parameter("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
     else:
-        rows += [("sigma2", f"{each} {k}", v, None) for k, v in enumerate(sigma2)]
-    rows += [("share", f"{each} {k}", float(s), None) for k, s in enumerate(at.share)]
+        rows += [Parameter("sigma2", f"{each} {k}", v) for k, v in enumerate(sigma2)]
+    rows += [Parameter("share", f"{each} {k}", float(s)) for k, s in enumerate(at.share)]
     return rows
 
 

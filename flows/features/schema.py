@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
-from flows.data.table import TEXT, Column, Table
+from flows.data.table import ROW_ID, TEXT, Column, Table
+
+CATEGORIES_IN = Table(
+    "table",
+    "Rows of categories; a missing cell is null, or what the setting `missing` names.",
+    (
+        replace(
+            ROW_ID,
+            meaning=f"{ROW_ID.meaning}; the file's name and the row's number when absent",
+            required=False,
+        ),
+    ),
+    others=Column(
+        "column of categories",
+        TEXT,
+        "categories as text, whole numbers or booleans; null is missing",
+        nullable=True,
+        accepts=(pa.int64(), pa.bool_(), pa.float64()),
+        expected="categories (text, whole numbers, booleans or a dictionary of them)",
+        remedy="turn the column into categories or leave it out",
+    ),
+)
+
 
 FEATURE_WEIGHTS = Table(
     "weights",

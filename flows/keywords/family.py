@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import json_files, partition, storage
-from flows.data.names import shared_names
+from flows.data.checks import shared_names
 from flows.data.partition import Part
+from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPlace
 from flows.data.slabs import slabs
 from flows.data.states import read_state
@@ -21,7 +21,7 @@ from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
-from flows.keywords.check import KNOWN_TAGS, check_documents, joined_documents
+from flows.keywords.check import check_documents
 from flows.keywords.counts import CorpusCounts, reduce_counts
 from flows.keywords.gold import gold_labels
 from flows.keywords.models import corpus_model, document_model, sample
@@ -66,18 +66,12 @@ class Keywords:
             wrong = error.faults
         else:
             wrong = ()
-        rows, faults, names = 0, [], []
-        for first, table in slabs(file.url):
-            rows += table.num_rows
-            faults.append((first, check_documents(table, file.url)))
-            if all(f.row is not None or f.expected == KNOWN_TAGS for f in faults[-1][1]):
-                names.append([name or "" for name in table["doc_id"].to_pylist()])
-        found = (*wrong, *joined_documents(faults, names, file.url))
-        return Checked(rows, found, () if found else tuple(itertools.chain(*names)))
+        checker = check_documents(slabs(file.url), file.url)
+        return Checked(checker.rows, (*wrong, *checker.found.faults()), checker.names)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List document names that two files share."""
-        return shared_names({f.url: c.keys for f, c in zip(files, checked, strict=True)})
+        return shared_names(DOCUMENTS, [f.url for f in files], [c.keys for c in checked])
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
@@ -90,7 +84,7 @@ class Keywords:
 
     def ingest(self, part: Part, settings: KeywordSettings, place: RunPlace) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        documents = partition.read(part, None, DOCUMENTS.arrow)
+        documents = partition.read(part, DOCUMENTS)
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options)
         gold = gold_labels(documents, prepared.words, options)
@@ -185,11 +179,11 @@ class Keywords:
         counts, n_documents = _read_counts(_corpus(place, fitted))
         _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return the coefficients of the corpus model; the others have no global parameters."""
         if not isinstance(model, PooledVBSS):
             return []
-        return [("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
+        return [Parameter("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
@@ -198,14 +192,15 @@ class Keywords:
         """Say what was found."""
         warnings: tuple[str, ...] = ()
         results: dict[str, Any] = {}
-        rows = self.posterior(model, q)
+        coefficients: list[tuple[str, float, float]] = []
         if isinstance(model, PooledVBSS):
             reasons = reliability(q, settings.keyword_rate is not None).reasons
             warnings = tuple(
                 f"The false discovery rate is not reliable: {reason}." for reason in reasons
             )
+            rows = coefficient_table(q, FEATURE_NAMES)
+            coefficients = [row for row in rows if row[0] != "intercept"]
             results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
-        coefficients = [(name, mean, sd) for _, name, mean, sd in rows if name != "intercept"]
         return report(summaries, coefficients, settings, results, warnings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.data.table import TEXT, WORDS, Column, Table
+from flows.data.table import TEXT, WORDS, Column, Either, Table
 
 DOCUMENTS = Table(
     "documents",
     "Documents with some of their keywords; either `text` or `tokens` must be there.",
     (
-        Column("doc_id", TEXT, "name of the document, unique over all files"),
+        Column("doc_id", TEXT, "name of the document", names="document", unique=True),
         Column("text", TEXT, "the document as running text", nullable=True, required=False),
         Column("tokens", WORDS, "its words in order", nullable=True, required=False),
-        Column("pos", WORDS, "a Penn or universal tag per token", nullable=True, required=False),
+        Column(
+            "pos",
+            WORDS,
+            "a Penn or universal tag per token",
+            nullable=True,
+            required=False,
+            as_long_as="tokens",
+        ),
         Column(
             "sentence",
             pa.list_(pa.int64()),
             "number of the sentence per token",
             nullable=True,
             required=False,
+            as_long_as="tokens",
         ),
         Column("keywords", WORDS, "known keywords, may be empty", nullable=True),
         Column(
@@ -36,6 +44,12 @@ DOCUMENTS = Table(
             nullable=True,
             required=False,
         ),
+    ),
+    row="document",
+    either=Either(
+        ("text", "tokens"),
+        remedy="give the documents as running text or as lists of words",
+        fill="give the document its text, or leave it out",
     ),
 )
 

@@ -24,7 +24,7 @@ from flows.data.runs import (
 )
 from flows.engine.compute import each_of
 from flows.engine.fit import FitResult
-from flows.family import Concluding, Ingested, NamesParameters, Prepared
+from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
 from flows.report.page import Findings
@@ -90,10 +90,7 @@ def publish(
     news = what_is_new(run)
     sections = [*([news] if news else []), *findings.sections]
     if model is not None:
-        rows: Sequence[tuple[Any, ...]] = run.family.posterior(model, q)
-        if isinstance(run.family, NamesParameters):
-            rows = run.family.name_parameters(rows, run.place)
-        write_posterior(run.place, q, rows)
+        write_posterior(run.place, q, run.family.posterior(model, q, run.place))
         run.family.keep(q, run.settings, run.place, run.fitted)
     if fitted is not None:
         trace = fitted.trace

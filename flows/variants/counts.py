@@ -16,19 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data import storage
+from flows.data.checks import MAX_ROWS, Checker, Found
+from flows.data.slabs import slabs
 from flows.faults import Fault, InputError
 from flows.variants.against_fasta import Against
-from flows.variants.regions import CONTIG_RULE, MOST_POS, Region, in_file, names_a_contig
+from flows.variants.regions import CONTIG_RULE, Region, in_file, names_a_contig
 from flows.variants.schema import COUNTS
 from vbmodels.core.state import BoolArray, IntArray, State
 from vbmodels.variants.batch import BASES, Counts
 
-MAX_ROWS = 20
 EVERY = 50
-MOST_DEPTH = 2**63 - 2
-_BATCH = 500_000
-_LARGEST = pa.scalar(2**63 - 1, pa.uint64())
 Column = tuple[str, str]  # sample and replicate
 Order = Mapping[str, int]  # contigs of the FASTA, and which of them each is
 Key = tuple[str | int, int]  # contig, or its place in the order where one is known; position
@@ -77,7 +74,7 @@ class Sorted:
 
 
 def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str], list[Fault]]:
-    """Read one file batch by batch; return its rows, its samples and every fault.
+    """Read one file slab by slab; return its rows, its samples and every fault.
 
     Parameters
     ----------
@@ -86,70 +83,41 @@ def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str
     against
         The FASTA that its locations are compared with; None for none.
     """
-    file = storage.parquet_file(url)
-    faults = COUNTS.faults(file.schema_arrow, url)
-    if faults:
-        return 0, set(), faults
-    rows, samples = 0, set()
-    names = [c.name for c in COUNTS.columns if c.name in file.schema_arrow.names]
+    checker = Checker(COUNTS, url)
+    samples: set[str | None] = set()
     with against or contextlib.nullcontext():
-        for batch in storage.read_batches(url, _BATCH):
-            given = pa.table(batch.select(names))
-            table = _signed(given)
-            samples |= set(table["sample"].cast(pa.string()).unique().to_pylist())
-            faults += _row_faults(table, given, url, rows)
-            if against is not None and len(faults) < MAX_ROWS:
-                faults += against.faults(table, url, rows)
-            rows += table.num_rows
-    if not rows:
-        faults.append(Fault(file=url, expected="at least one row", found="none"))
-    return rows, {s for s in samples if s is not None}, faults[:MAX_ROWS]
+        for table in checker.slabs(slabs(url)):
+            names = set(table.column_names)
+            if "sample" in names:
+                samples |= set(table["sample"].unique().to_pylist())
+            if "chrom" in names:
+                _contigs(table["chrom"], checker.found)
+            if "ref" in names:
+                _references(table["ref"], checker.found)
+            if names >= {"depth", *BASES}:
+                _depth(table, checker.found)
+            if against is not None and names >= {"chrom", "pos", "ref"}:
+                against.check(table, checker.found)
+    return checker.rows, {s for s in samples if s is not None}, checker.found.faults()
 
 
-def _signed(table: pa.Table) -> pa.Table:
-    """Return a table with 64-bit unsigned columns as signed ones; what is larger is the largest."""
-    for i, field in enumerate(table.schema):
-        if field.type == pa.uint64() and field.name != "replicate":
-            column = pc.min_element_wise(table[i], _LARGEST, skip_nulls=False)
-            table = table.set_column(i, field.name, column.cast(pa.int64()))
-    return table
+def _contigs(chroms: pa.ChunkedArray, found: Found) -> None:
+    names = chroms.unique().drop_null().to_pylist()
+    rows = {chroms.index(c).as_py(): c for c in names if not names_a_contig(c)}
+    found.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: repr(rows[row][:60]))
 
 
-def _row_faults(table: pa.Table, given: pa.Table, url: str, before: int) -> list[Fault]:
-    """List the faults of rows; ``given`` has their values as the file has them."""
-    faults = []
+def _references(bases: pa.ChunkedArray, found: Found) -> None:
+    length = pc.fill_null(pc.utf8_length(bases), 1).to_numpy()
+    found.rows(np.flatnonzero(length != 1), "ref", "one reference base",
+               lambda row: repr(bases[row].as_py()))  # fmt: skip
 
-    def tell(mask: pa.ChunkedArray, column: str | None, expected: str, found: str) -> None:
-        for row in np.flatnonzero(np.asarray(pc.fill_null(mask, False)))[:MAX_ROWS]:
-            value = found or repr(given[column][int(row)].as_py())
-            faults.append(
-                Fault(file=url, column=column, row=before + int(row) + 1, expected=expected,
-                      found=value)
-            )  # fmt: skip
 
-    for name in ("chrom", "pos", "ref", "sample", "replicate", *BASES):
-        tell(pc.is_null(table[name]), name, "a value", "null")
-    for name in BASES:
-        tell(pc.less(table[name], 0), name, "a count of 0 or more", "")
-        tell(pc.greater(table[name], 2**31 - 1), name, "a count below 2^31", "")
-    tell(pc.less(table["pos"], 1), "pos", "a position from 1", "")
-    tell(pc.greater_equal(table["pos"], MOST_POS), "pos", "a position below 2^29 (.tbi)", "")
-    chroms = table["chrom"].cast(pa.string())
-    unfit = [c for c in pc.unique(chroms).to_pylist() if c is not None and not names_a_contig(c)]
-    for name in unfit[:MAX_ROWS]:
-        row = before + int(pc.index(chroms, name).as_py()) + 1
-        faults.append(
-            Fault(file=url, column="chrom", row=row, expected=CONTIG_RULE, found=repr(name[:60]))
-        )
-    length = pc.utf8_length(table["ref"].cast(pa.string()))
-    tell(pc.not_equal(length, 1), "ref", "one reference base", "")
-    if "depth" in table.column_names:
-        total = sum(np.asarray(pc.fill_null(table[b], 0)).astype(np.int64) for b in BASES)
-        tell(
-            pc.less(table["depth"], pa.array(total)), "depth", "at least the sum of the counts", ""
-        )
-        tell(pc.greater(table["depth"], MOST_DEPTH), "depth", "a depth below 2^63", "")
-    return faults
+def _depth(table: pa.Table, found: Found) -> None:
+    total = sum(pc.fill_null(table[base], 0).to_numpy() for base in BASES)
+    depth = pc.fill_null(table["depth"], 2**63 - 1).to_numpy()
+    found.rows(np.flatnonzero(depth < total), "depth", "at least the sum of the counts",
+               lambda row: str(depth[row]))  # fmt: skip
 
 
 def read_sorted(
@@ -161,7 +129,7 @@ def read_sorted(
     Parameters
     ----------
     table
-        A slice of rows.
+        A slice of rows, in the columns of `COUNTS`.
     samples
         Names of the samples whose rows are kept.
     wanted
@@ -171,15 +139,9 @@ def read_sorted(
     chr_names
         The setting: whether ``chr1`` stands for ``1`` there and in regions.
     """
-    table = table.select([c.name for c in COUNTS.columns if c.name != "depth"])
-    columns = [
-        table[c.name].cast(pa.string() if c.type == pa.string() else pa.int64())
-        for c in COUNTS.columns
-        if c.name != "depth"
-    ]
+    table = table.drop_columns("depth")
     if order is not None:
-        columns[0] = _renamed(columns[0], order, chr_names)
-    table = pa.table(columns, names=table.column_names)
+        table = table.set_column(0, "chrom", _renamed(table["chrom"], order, chr_names))
     given = len(table)
     table = table.filter(pc.is_in(table["sample"], value_set=pa.array(samples, pa.string())))
     of_samples = len(table)

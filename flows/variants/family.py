@@ -10,6 +10,7 @@ import numpy as np
 
 from flows.data import json_files, partition, storage
 from flows.data.partition import Part, Slice
+from flows.data.run_tables import Parameter
 from flows.data.runs import RunPlace
 from flows.data.states import read_state
 from flows.data.storage import InputFile
@@ -225,38 +226,16 @@ class Variants:
     ) -> None:
         """Keep nothing: the hyperparameters are all that new data need."""
 
-    def posterior(self, model: Any, q: Any) -> list[tuple[Any, ...]]:
+    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
-        if isinstance(model, Pair):
-            return [
-                (name, sample, value, None)
-                for sample, of in (("case", q.case), ("control", q.control))
-                for name, value in (
-                    ("mu0", of.a0 / (of.a0 + of.b0)), ("M0", of.a0 + of.b0), ("log_M", of.log_m)
-                )
-            ]  # fmt: skip
-        rows: list[tuple[Any, ...]] = [
-            ("pi", None, q.pi, None),
-            ("w", None, q.w, None),
-            ("log_M_mean", None, q.log_m_mean, None),
-            ("log_M_sd", None, q.log_m_sd, None),
-        ]
-        if len(q.rho) > 1:
-            means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
-            rows += [("rho", m, float(r), None) for m, r in zip(means, q.rho, strict=True)]
-        for t in range(12):
-            ref = BASES[t // 3]
-            kind = f"{ref}>{[b for b in BASES if b != ref][t % 3]}"
-            rows.append(("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t])), None))
-            rows.append(("error_shape", kind, float(q.a[t]), None))
-        return rows
+        return _hyperparameters(model, q)
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[PartCalls], ingested: Sequence[Ingested],
         settings: VariantSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        return report(summaries, self.posterior(model, q), model.caps_hit(q), settings)
+        return report(summaries, _hyperparameters(model, q), model.caps_hit(q), settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw counts with their truth."""
@@ -302,6 +281,32 @@ def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str,
         known = fasta_contigs(settings.fasta)
         return {name: length for name, length in known.items() if names_a_contig(name)}
     return {name: None for name in sorted({c for part in found for c in part.contigs})}
+
+
+def _hyperparameters(model: Any, q: Any) -> list[Parameter]:
+    if isinstance(model, Pair):
+        return [
+            Parameter(name, sample, value)
+            for sample, of in (("case", q.case), ("control", q.control))
+            for name, value in (
+                ("mu0", of.a0 / (of.a0 + of.b0)), ("M0", of.a0 + of.b0), ("log_M", of.log_m)
+            )
+        ]  # fmt: skip
+    rows = [
+        Parameter("pi", None, q.pi),
+        Parameter("w", None, q.w),
+        Parameter("log_M_mean", None, q.log_m_mean),
+        Parameter("log_M_sd", None, q.log_m_sd),
+    ]
+    if len(q.rho) > 1:
+        means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
+        rows += [Parameter("rho", m, float(r)) for m, r in zip(means, q.rho, strict=True)]
+    for t in range(12):
+        ref = BASES[t // 3]
+        kind = f"{ref}>{[b for b in BASES if b != ref][t % 3]}"
+        rows.append(Parameter("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t]))))
+        rows.append(Parameter("error_shape", kind, float(q.a[t])))
+    return rows
 
 
 FAMILY = Variants()

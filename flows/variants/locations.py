@@ -195,7 +195,7 @@ def sort_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingeste
     rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
     names = [name for name in (settings.case, settings.control) if name]
     found = variant_counts.read_sorted(
-        partition.read(rows, None, COUNTS.arrow), names, named_regions(settings, marks),
+        partition.read(rows, COUNTS), names, named_regions(settings, marks),
         _order(settings, marks), settings.chr_names,
     )  # fmt: skip
     storage.write_table(work_url(place, "slices", part.index), found.table)

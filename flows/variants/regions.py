@@ -16,9 +16,9 @@ from flows.data import storage
 from flows.faults import Fault, InputError
 from flows.variants.alignments import is_bgzf, is_gzip, local_fasta, quiet, told
 from flows.variants.bed import Wanted, read_bed, read_region
+from flows.variants.schema import MOST_POS
 from flows.variants.settings import VariantSettings
 
-MOST_POS = 2**29  # what a tabix index can hold
 Marks = tuple[tuple[str, str], ...]  # files, and what marks the version of each
 _UNKNOWN = 2**31 - 1
 _one_at_a_time = threading.Lock()  # files are checked side by side; one of them makes the index

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants.settings import VariantSettings
@@ -66,7 +67,7 @@ def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> di
 
 def report(
     parts: Sequence[PartCalls],
-    hyperparameters: Sequence[tuple[Any, ...]],
+    hyperparameters: Sequence[Parameter],
     caps: Sequence[str],
     settings: VariantSettings,
 ) -> Findings:
@@ -212,10 +213,8 @@ def _q_values(parts: Sequence[PartCalls]) -> Section:
     return Section("q-values", text, (plot,))
 
 
-def _hyperparameters(
-    rows: Sequence[tuple[Any, ...]], units: int, settings: VariantSettings
-) -> Section:
-    grid = Grid(("name", "of", "value"), [(n, i or "", m) for n, i, m, _ in rows])
+def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
+    grid = Grid(("name", "of", "value"), [(p.name, p.index or "", p.mean) for p in rows])
     text = "Estimated from the data of both samples."
     if settings.test == "two_groups" and units > settings.fit_units:
         text = (

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.data.table import TEXT, Column, Table
+from flows.data.table import TEXT, Bound, Column, Table
+from vbmodels.variants.batch import BASES
+
+MOST_POS = 2**29  # what a tabix index can hold
+_COUNT = (
+    Bound("a count of 0 or more", least=0),
+    Bound("a count below 2^31", most=2**31 - 1),
+)
 
 COUNTS = Table(
     "counts",
     "Base counts: one row a location and replicate.",
     (
         Column("chrom", TEXT, "contig"),
-        Column("pos", pa.int64(), "position, from 1"),
+        Column(
+            "pos",
+            pa.int64(),
+            "position, from 1",
+            bounds=(
+                Bound("a position from 1", least=1),
+                Bound("a position below 2^29 (.tbi)", most=MOST_POS - 1),
+            ),
+        ),
         Column("ref", TEXT, "reference base"),
         Column("sample", TEXT, "name of the sample"),
         Column("replicate", TEXT, "name of the replicate", accepts=(pa.int64(),)),
-        Column("A", pa.int64(), "reads that show A", unit="reads"),
-        Column("C", pa.int64(), "reads that show C", unit="reads"),
-        Column("G", pa.int64(), "reads that show G", unit="reads"),
-        Column("T", pa.int64(), "reads that show T", unit="reads"),
+        *(
+            Column(base, pa.int64(), f"reads that show {base}", unit="reads", bounds=_COUNT)
+            for base in BASES
+        ),
         Column(
             "depth",
             pa.int64(),
@@ -26,6 +41,7 @@ COUNTS = Table(
             nullable=True,
             required=False,
             unit="reads",
+            bounds=(Bound("a depth below 2^63", most=2**63 - 2),),
         ),
     ),
 )

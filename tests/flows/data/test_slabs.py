@@ -13,7 +13,8 @@ import pytest
 
 from flows.catalogue import pipeline_named
 from flows.data import names, slabs, storage
-from flows.data.names import shared_names
+from flows.data.checks import shared_names
+from flows.keywords.schema import DOCUMENTS
 
 NAMES = [f"n{i}" for i in range(60)]
 
@@ -120,21 +121,22 @@ def test_names_of_several_lists_are_compared_by_their_hashes(monkeypatch):
     expected = {
         place: first[name][1]
         for place, (k, name) in enumerate(flat)
-        if name and first.setdefault(name, (k, place))[0] != k
+        if name and first.setdefault(name, (k, place))[1] != place
     }
     assert names.seen_before(lists) == expected
     assert expected
     monkeypatch.setattr(names, "hash", lambda name: 7, raising=False)
     assert names.seen_before(lists) == expected
     assert names.seen_before([["a", "b"], [], ["c"]]) == {}
-    assert names.seen_before([["a", "a"]]) == names.seen_before([]) == {}
+    assert names.seen_before([["a", "a"]]) == {1: 0}
+    assert names.seen_before([]) == {}
 
 
 def test_names_of_files_are_compared_without_a_table_of_them():
-    names = {f"f{k}": [f"{k}-{i}" for i in range(100_000)] for k in range(2)}
-    names["f1"][7] = "0-3"
+    names = [[f"{k}-{i}" for i in range(100_000)] for k in range(2)]
+    names[1][7] = "0-3"
     tracemalloc.start()
-    faults = shared_names(names)
+    faults = shared_names(DOCUMENTS, ["f0", "f1"], names)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     (fault,) = faults

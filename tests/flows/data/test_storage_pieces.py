@@ -55,7 +55,7 @@ def test_csv_is_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, ca
     (file,) = storage.expand(url, [".csv"])
     whole = family.check(file, FeatureSettings(n_features=2))
     monkeypatch.setattr("flows.data.storage.tables.CSV_BLOCK", 1000)
-    monkeypatch.setattr(tables_of, "SLAB", 2000)
+    monkeypatch.setattr(slabs, "SLAB", 2000)
     pieces = family.check(file, FeatureSettings(n_features=2))
     assert whole.rows == pieces.rows == 5000
     assert whole.columns == pieces.columns
@@ -147,7 +147,8 @@ def other_label(columns):
 def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, change):
     url = bags_of(tmp_path / "x.parquet", 5000, change=change)
     table = pq.read_table(url)
-    faults, runs = bags_check.check_bags(table, url)
+    whole, runs = bags_check.check_bags([(0, table)], url)
+    faults = whole.found.faults()
     monkeypatch.setattr(slabs, "SLAB", 20_000)
     assert len(list(slabs.slabs(url))) > 10
     (file,) = storage.expand(url, [".parquet"])

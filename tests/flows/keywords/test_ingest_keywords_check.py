@@ -4,9 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.data.names import shared_names
-from flows.data.row_faults import MAX_ROWS
+from flows.data.checks import MAX_ROWS, shared_names
 from flows.keywords.check import check_documents
+from flows.keywords.schema import DOCUMENTS
 
 GOOD = pa.table(
     {
@@ -20,7 +20,7 @@ GOOD = pa.table(
 
 
 def found(table, file="d.parquet"):
-    return [str(fault) for fault in check_documents(table, file)]
+    return [str(fault) for fault in check_documents([(0, table)], file).found.faults()]
 
 
 def changed(name, values, kind=None):
@@ -77,7 +77,7 @@ def test_duplicates_within_a_file():
 
 
 def test_duplicates_between_files():
-    faults = shared_names({"z.parquet": ["a", "c"], "y.parquet": ["b", "a"]})
+    faults = shared_names(DOCUMENTS, ["z.parquet", "y.parquet"], [["a", "c"], ["b", "a"]])
     assert [str(fault) for fault in faults] == [
         "z.parquet, column doc_id, row 1: expected a name used once over all files, found 'a', "
         "which y.parquet has too; give every document its own name"
@@ -142,5 +142,5 @@ def test_all_faults_come_at_once_and_many_rows_are_summed_up():
     )
     faults = found(table)
     assert len(faults) == 2 * (MAX_ROWS + 1)
-    assert "found the same in 79 more rows" in faults[MAX_ROWS]
-    assert "found the same in 80 more rows" in faults[-1]
+    assert "found the same in 80 more rows" in faults[MAX_ROWS]
+    assert "found the same in 79 more rows" in faults[-1]

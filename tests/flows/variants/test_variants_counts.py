@@ -13,6 +13,7 @@ import pytest
 from flows.data.runs import open_run
 from flows.variants.counts import read_sorted
 from flows.variants.regions import Region, regions
+from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import (
     CONTIGS,
@@ -50,7 +51,7 @@ def test_thousands_of_contigs_and_intervals():
         **{b: np.ones(rows, np.int64) for b in "ACGT"},
     }  # fmt: skip
     wanted = [Region(name, s, s + 2) for name in contigs for s in (10, 20)]
-    found = read_sorted(pa.table(data), ["case"], wanted, None, "exact")
+    found = read_sorted(COUNTS.read(pa.table(data)), ["case"], wanted, None, "exact")
     assert len(found.table) == 4000
     assert found.outside == rows - 4000
     assert set(found.table["pos"].to_pylist()) == {11, 12, 21, 22}

@@ -1,0 +1,358 @@
+"""Whether files are what a table declares: read slab by slab, every fault with its row.
+
+What only one family knows of its rows it looks for itself, in the slabs that a `Checker` hands
+on, and tells of in the same place (`Checker.found`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.data.names import Places, seen_before
+from flows.data.table import Column, Table, decoded, is_text
+from flows.faults import Fault
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+
+MAX_ROWS = 20
+"""Rows named for one kind of fault in one column; the rest is counted in one more sentence."""
+
+EXACT = 2**53  # what a float tells apart from its neighbours is below
+
+Said = str | Callable[[int], str]
+"""A part of a sentence: the same for all rows, or made from the number of one."""
+
+
+class Found:
+    """The faults of one file, gathered slab by slab: of each kind the first rows, and how many.
+
+    Parameters
+    ----------
+    file
+        Its name, for messages.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.first = 0  # row of the file with which the rows begin that are told of
+        self._kinds: dict[Hashable, list[Fault]] = {}
+        self._more: Counter[Hashable] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def tell(self, *faults: Fault) -> None:
+        """Keep faults of the whole file or column, each once."""
+        for fault in faults:
+            self._kinds.setdefault(fault, [fault])
+
+    def rows(
+        self, rows: Sequence[int] | IntArray, column: str | None, expected: Said, found: Said,
+        remedy: str | None = None,
+    ) -> None:  # fmt: skip
+        """Keep one fault of each of some rows, which count from 0 in the present slab."""
+        if not len(rows):
+            return
+        kind = column, expected if isinstance(expected, str) else None, remedy
+        kept = self._kinds.setdefault(kind, [])
+        new = [int(row) for row in rows[: MAX_ROWS - len(kept)]]
+        self._more[kind] += len(rows) - len(new)
+        kept += [
+            Fault(self.file, _said(expected, row), _said(found, row), column,
+                  self.first + row + 1, remedy)
+            for row in new
+        ]  # fmt: skip
+
+    def faults(self) -> list[Fault]:
+        """List them, kind by kind."""
+        listed = []
+        for kind, kept in self._kinds.items():
+            listed += kept
+            if more := self._more[kind]:
+                listed.append(replace(kept[0], found=f"the same in {more} more rows", row=None))
+        return listed
+
+
+def _said(part: Said, row: int) -> str:
+    return part if isinstance(part, str) else part(row)
+
+
+class Checker:
+    """Reads a file as a declared table and gathers what is wrong.
+
+    Attributes
+    ----------
+    found
+        The faults so far.
+    rows
+        The number of rows so far.
+    columns
+        The names of the file's columns, once a slab of it was read.
+    """
+
+    def __init__(self, table: Table, file: str) -> None:
+        self.table = table
+        self.found = Found(file)
+        self.rows = 0
+        self.columns: tuple[str, ...] = ()
+        self._names: list[list[str]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the rows; none where something is wrong."""
+        return () if self.found else tuple(itertools.chain(*self._names))
+
+    def slabs(self, pieces: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
+        """Check a file given as (first row, rows); yield its columns as they are declared.
+
+        Columns that cannot be read are left out, and values that are not allowed are null.
+        """
+        wrong: set[str | None] | None = None
+        for first, given in pieces:
+            if wrong is None:
+                faults = self.table.faults(given.schema, self.found.file)
+                self.found.tell(*faults)
+                wrong = {fault.column for fault in faults}
+                self.columns = tuple(given.column_names)
+            self.found.first = first
+            self.rows += given.num_rows
+            if given.num_rows:
+                yield self._read(given, wrong)
+        row, found = self.table.row, self.found
+        if not self.rows:
+            found.tell(Fault(found.file, f"at least one {row}", "0 rows",
+                             remedy="leave the file out or fill it"))  # fmt: skip
+        if self.table.id is not None and sum(map(len, self._names)) == self.rows:
+            again, at = seen_before(self._names), Places(self._names)
+            found.first = 0
+            found.rows(
+                list(again), self.table.id.name, "a name used once",
+                lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
+                f"give every {row} its own name",
+            )  # fmt: skip
+
+    def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
+        read: dict[str, pa.Array] = {}
+        for name, column in self.table.declared(given.column_names).items():
+            if name in wrong or self._broken(given[name], name):
+                continue
+            sound = self._allowed(decoded(given[name]), column, name)
+            try:
+                read[name] = column.read(sound)
+            except pa.ArrowInvalid as error:
+                found = f"{given[name].type}: {str(error).splitlines()[0]}"
+                self.found.tell(Fault(self.found.file, f"type {column.type}", found, name))
+                continue
+            self._filled(read[name], column, name)
+        if self.table.either is not None:
+            self._either(read)
+        for name in read:
+            self._lengths(read, name)
+        return pa.table(read)
+
+    def _broken(self, column: pa.ChunkedArray, name: str) -> bool:
+        """Tell of text that is no UTF-8 (Arrow does not check it when a file is read)."""
+        if not _holds_text(column.type):
+            return False
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            rows = [row for row in range(len(column)) if not _readable(column, row)]
+            self.found.rows(rows, name, "text in UTF-8", "bytes that are none",
+                            "write the file again with its text encoded as UTF-8")  # fmt: skip
+            return bool(rows)
+        return False
+
+    def _allowed(self, cells: pa.ChunkedArray, column: Column, name: str) -> pa.ChunkedArray:
+        """Tell of values that the column may not have; return the others."""
+        given = np.asarray(cells.is_valid())
+
+        def without(wrong: BoolArray, expected: str, found: Said, remedy: str | None) -> None:
+            nonlocal cells, given
+            if wrong.any():
+                self.found.rows(np.flatnonzero(wrong), name, expected, found, remedy)
+                cells = pc.if_else(pa.array(~wrong), cells, pa.scalar(None, cells.type))
+                given = given & ~wrong
+
+        before = cells
+        if column.values:
+            numbers = _floats(cells)
+            listed = ", ".join(f"{value:g}" for value in column.values)
+            expected = f"{listed} or null" if column.nullable else listed
+            without(given & ~np.isin(numbers, column.values), expected,
+                    lambda row: str(before[row].as_py()), column.remedy)  # fmt: skip
+        elif column.finite and not pa.types.is_list(column.type):
+            numbers = _floats(cells)
+            without(~np.isfinite(numbers) & (given | (not column.nullable)), "a finite number",
+                    lambda row: str(numbers[row]) if before[row].is_valid else "null",
+                    "fill the cell or leave the row out")  # fmt: skip
+        if column.bounds:
+            whole = pc.fill_null(cells, 0).to_numpy()
+            for bound in column.bounds:
+                out = np.zeros(len(whole), bool)
+                if bound.least is not None:
+                    out |= whole < bound.least
+                if bound.most is not None:
+                    out |= whole > bound.most
+                without(given & out, bound.words, lambda row: str(before[row].as_py()),
+                        bound.remedy)  # fmt: skip
+        if column.of_codes and pa.types.is_floating(cells.type):
+            codes = cells.to_numpy().astype(np.float64)
+            sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
+            without(~np.isnan(codes) & ~sound, "whole numbers as codes of categories, below 2**53",
+                    lambda row: f"{codes[row]:g}",
+                    "cut the column into classes or leave it out")  # fmt: skip
+        return cells
+
+    def _filled(self, cells: pa.Array, column: Column, name: str) -> None:
+        """Tell of gaps: cells, names, or in lists."""
+        if column.names:
+            empty = np.asarray(pc.is_null(cells)) | np.asarray(
+                pc.fill_null(pc.equal(cells, ""), False)
+            )
+            self.found.rows(
+                np.flatnonzero(empty), name, f"the name of a {column.names}",
+                lambda row: "an empty text" if cells[row].is_valid else "null",
+                f"give every {column.names} a name",
+            )  # fmt: skip
+            if column.unique:
+                self._names.append(pc.fill_null(cells, "").to_pylist())
+        elif not (column.nullable or column.finite):
+            self.found.rows(np.flatnonzero(cells.is_null()), name, "a value", "null")
+        if pa.types.is_list(column.type):
+            if column.finite:
+                self._finite(cells, column, name)
+            else:
+                wrong = np.asarray(pc.is_null(cells.flatten()))
+                rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
+                self.found.rows(
+                    rows, name, "a list without nulls",
+                    lambda row: f"a null at place {cells[row].as_py().index(None) + 1}",
+                    "leave the null out or fill it",
+                )  # fmt: skip
+
+    def _finite(self, cells: pa.ListArray, column: Column, name: str) -> None:
+        """Tell of lists with a number that is missing, not finite or too large."""
+        largest = np.inf if column.largest is None else column.largest
+        values = cells.flatten().to_numpy(zero_copy_only=False)
+        wrong = ~((np.abs(values) <= largest) & np.isfinite(values))
+        rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
+
+        def first(row: int) -> tuple[int, float | None]:
+            for place, value in enumerate(own := cells[row].as_py()):
+                if value is None or not abs(value) <= largest or not np.isfinite(value):
+                    return place, value
+            raise AssertionError(own)
+
+        def expected(row: int) -> str:
+            value = first(row)[1]
+            large = value is not None and np.isfinite(value)
+            return f"numbers of at most {largest:g} in size" if large else "finite numbers"
+
+        def found(row: int) -> str:
+            place, value = first(row)
+            shown = "null" if value is None else "NaN" if value != value else str(value)
+            return f"{shown} at place {place + 1}"
+
+        self.found.rows(rows, name, expected, found,
+                        "fill the gap, rescale the numbers or leave the row out")  # fmt: skip
+
+    def _either(self, read: Mapping[str, pa.Array]) -> None:
+        """Tell of rows that have none of two columns."""
+        either = self.table.either
+        assert either is not None
+        there = [name for name in either.columns if name in read]
+        if there:
+            missing = np.all([np.asarray(read[name].is_null()) for name in there], axis=0)
+            self.found.rows(np.flatnonzero(missing), there[0], f"a {' or '.join(either.columns)}",
+                            "null", either.fill)  # fmt: skip
+
+    def _lengths(self, read: Mapping[str, pa.Array], name: str) -> None:
+        """Tell of lists that have another length than those beside them."""
+        other = self.table.declared([name])[name].as_long_as
+        if other not in read:
+            return
+        own, wanted = (lengths_of(read[column]) for column in (name, other))
+        self.found.rows(
+            np.flatnonzero((own >= 0) & (own != wanted)), name,
+            lambda row: f"{max(wanted[row], 0)} entries, one for each of the {other}",
+            lambda row: str(own[row]),
+            f"give each {other.removesuffix('s')} its {name}, or leave the list null",
+        )  # fmt: skip
+
+
+def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[str]]) -> list[Fault]:
+    """List the rows whose name stands in an earlier file too.
+
+    Parameters
+    ----------
+    table
+        What the files are.
+    files
+        Their names.
+    names
+        The names of the rows of each.
+    """
+    order = sorted(range(len(files)), key=lambda i: files[i])
+    again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
+    of_file: dict[int, list[int]] = {}
+    for place in again:
+        of_file.setdefault(at.of(place)[0], []).append(place)
+    faults = []
+    for number, places in of_file.items():
+        found = Found(files[order[number]])
+        found.first = -int(at.starts[number])
+        found.rows(
+            places, None if table.id is None else table.id.name,
+            "a name used once over all files",
+            lambda place: f"{at.name(place)!r}, which "
+            f"{files[order[at.of(again[place])[0]]]} has too",
+            f"give every {table.row} its own name",
+        )  # fmt: skip
+        faults += found.faults()
+    return faults
+
+
+def other_columns(files: Sequence[str], columns: Sequence[Collection[str]]) -> list[Fault]:
+    """List the files whose columns are not those of the first."""
+    faults = []
+    for file, own in zip(files[1:], columns[1:], strict=True):
+        if odd := sorted(set(own) ^ set(columns[0])):
+            faults.append(
+                Fault(
+                    file=file,
+                    expected=f"the columns of {files[0]}",
+                    found=f"a difference in {', '.join(odd[:5])}",
+                    remedy="give all files the same columns",
+                )
+            )
+    return faults
+
+
+def lengths_of(lists: pa.ListArray) -> IntArray:
+    """Return the length of each list, -1 for null."""
+    lengths = pc.fill_null(pc.list_value_length(lists), -1)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _floats(cells: pa.ChunkedArray) -> FloatArray:
+    return np.asarray(pc.cast(cells, pa.float64(), safe=False).to_numpy(), np.float64)
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    of = getattr(kind, "value_type", None)
+    return is_text(kind) or (of is not None and _holds_text(of))
+
+
+def _readable(column: pa.ChunkedArray, row: int) -> bool:
+    try:
+        column[row].as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
