@@ -5,7 +5,11 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+sys.path[:0] = [
+    str(HERE.parent),
+    str(HERE / "_extensions"),
+    str(HERE.parent / "examples" / "vbflows_counts"),
+]
 
 project = "vbflows"
 author = "The vbflows team"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from vbflows_counts.model import Counts, GroupedCounts
 
-from docs.counts_model import Counts, GroupedCounts
 from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, inside
 from vbmodels.core.cavi import fit
 

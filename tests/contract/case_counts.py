@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+from vbflows_counts.model import Counts, Global, GroupedCounts, Local
 
-from docs.counts_model import Counts, Global, GroupedCounts, Local
 from tests.contract import calibration_counts
 from tests.contract.agreement import Agreement
 from tests.contract.cases import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from vbflows_counts.model import GroupedCounts, Local
 
-from docs.counts_model import GroupedCounts, Local
 from tests.contract import calibration, calibration_variants
 from tests.contract.calibration import Calibration, Ranks, Told
 from tests.contract.calibration_counts import counts_of

@@ -1,0 +1,115 @@
+"""The pipeline's own functions; partitions, workers, resume and the page are vbflows'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import partition, storage
+from flows.data.checks import Checker, shared_names
+from flows.data.partition import Part
+from flows.data.run_tables import Parameter
+from flows.data.runs import RunPlace
+from flows.data.slabs import slabs
+from flows.data.storage import InputFile
+from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.faults import Fault
+from vbflows_counts.model import Counts, GroupedCounts
+from vbflows_counts.schema import COUNTS_IN, RATES
+from vbflows_counts.settings import CountSettings
+from vbmodels.core.state import to_bytes
+
+
+class CountsFamily:
+    """The counts family; see `flows.family.Family`."""
+
+    name = "counts"
+    suffixes = (".parquet",)
+    settings = CountSettings
+
+    def check(self, file: InputFile, settings: CountSettings) -> Checked:
+        """List what a file has that the table does not allow."""
+        checker = Checker(COUNTS_IN, file.url)
+        for _ in checker.slabs(slabs(file.url)):
+            pass
+        return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
+
+    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List groups that two files share."""
+        return shared_names(COUNTS_IN, [f.url for f in files], [c.keys for c in checked])
+
+    def plan(
+        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: CountSettings
+    ) -> list[Part]:
+        """Cut the groups by number."""
+        rows = [one.rows for one in checked]
+        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+
+    def ingest(self, part: Part, settings: CountSettings, place: RunPlace) -> Ingested:
+        """Keep a partition's rows, and its counts as arrays."""
+        table = partition.read(part, COUNTS_IN)
+        y = np.column_stack([table[name].to_numpy() for name in ("first", "second")])
+        storage.write_table(_url(place, part.index, "parquet"), table)
+        storage.write_bytes(_url(place, part.index, "npz"), to_bytes(Counts(y.astype(float))))
+        return Ingested(rows_read=part.rows, rows_kept=len(table))
+
+    def prepare(
+        self, parts: Sequence[Part], settings: CountSettings, place: RunPlace,
+        fitted: RunPlace | None, each: Each,
+    ) -> Prepared:  # fmt: skip
+        """Nothing needs all partitions at once."""
+        return Prepared(tuple(_url(place, part.index, "npz") for part in parts), Counts)
+
+    def model(self, settings: CountSettings) -> GroupedCounts:
+        """Return the model to fit."""
+        return GroupedCounts(a=settings.shape)
+
+    def score(
+        self, model: GroupedCounts, q: Any, batch: Counts, local: Any, index: int, *,
+        settings: CountSettings, place: RunPlace, fitted: RunPlace | None,
+    ) -> tuple[int, float]:  # fmt: skip
+        """Write the posterior of every rate; return the groups and the sum of the means."""
+        rate = model.local_step(q, batch, None).lam
+        names = storage.read_table(_url(place, index, "parquet"), ["group"])["group"]
+        columns = [names, pa.array(rate.mean), pa.array(np.sqrt(rate.variance))]
+        storage.write_table(place.table("rates", index), pa.table(columns, schema=RATES.arrow))
+        return len(names), float(rate.mean.sum())
+
+    def keep(self, q: Any, settings: Any, place: RunPlace, fitted: RunPlace | None) -> None:
+        """New groups need the posterior alone."""
+
+    def posterior(self, model: GroupedCounts, q: Any, place: RunPlace) -> list[Parameter]:
+        """Return the scale of the rates."""
+        return [Parameter("beta", None, q.shape / q.rate, float(np.sqrt(q.shape)) / q.rate)]
+
+    def report(
+        self, model: Any, q: Any, summaries: Sequence[tuple[int, float]],
+        ingested: Sequence[Ingested], settings: CountSettings,
+    ) -> Findings:  # fmt: skip
+        """Say what was found."""
+        groups, total = (sum(parts) for parts in zip(*summaries, strict=True))
+        headline = f"{groups:,} groups have a mean rate of {total / groups:.3g}."
+        return Findings(headline, [], {"mean_rate": total / groups})
+
+    def simulate(self, target: str, rows: int, seed: int) -> list[str]:
+        """Draw groups with known rates."""
+        rng = np.random.default_rng(seed)
+        rates = rng.gamma(2.0, 2.0, rows)
+        first, second = rng.poisson(rates, (2, rows))
+        names = [f"group-{i:06d}" for i in range(rows)]
+        table = pa.table([names, first, second], schema=COUNTS_IN.arrow)
+        url = storage.join(storage.absolute(target), "counts.parquet")
+        storage.write_table(url, table)
+        truth = storage.join(storage.absolute(target), "_truth", "rates.parquet")
+        storage.write_table(truth, pa.table({"group": names, "rate": rates}))
+        return [url, truth]
+
+
+def _url(place: RunPlace, index: int, suffix: str) -> str:
+    return storage.join(place.work, "groups", f"part-{index:05d}.{suffix}")
+
+
+FAMILY = CountsFamily()

@@ -1,0 +1,16 @@
+"""What the pipeline is, and what it can be told."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from flows.settings import RunSettings
+
+
+class CountSettings(RunSettings):
+    """Rates of groups from repeated counts."""
+
+    question = "What is the rate of each group, and how much do rates differ?"
+    family = "vbflows_counts.family"
+
+    shape: float = Field(2.0, gt=0.0, description="Shape a of the Gamma of the groups' rates.")

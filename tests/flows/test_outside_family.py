@@ -1,0 +1,80 @@
+"""A family of an outside package is found by its entry point, and runs like ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def vbflows(tmp_path_factory):
+    """Install the example beside vbflows; return what runs the command with it."""
+    folder = tmp_path_factory.mktemp("outside")
+    shutil.copytree(ROOT / "examples" / "vbflows_counts", folder / "source")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", folder / "site", folder / "source"], check=True)
+    path = os.pathsep.join([str(folder / "site"), str(ROOT)])
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+    def run(*words):
+        command = [sys.executable, "-m", "flows.entry", *map(str, words)]
+        return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True)
+
+    return run
+
+
+def published(target):
+    outcome = json.loads((target / "latest.json").read_text())
+    return pq.read_table(target / "runs" / outcome["run_id"] / "rates")
+
+
+def test_it_runs_here_and_on_workers_with_the_same_bits(vbflows, tmp_path):
+    listed = vbflows("--help")
+    assert "What is the rate of each group" in listed.stdout
+    assert vbflows("simulate", "counts", tmp_path / "in", "--rows", 200).returncode == 0
+    for name, options in {"here": (), "there": ("--workers", 2)}.items():
+        done = vbflows(
+            "counts", tmp_path / "in", tmp_path / name, "--set", "partitions=3", "--no-record",
+            *options,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "200 groups have a mean rate of" in done.stdout
+    here, there = published(tmp_path / "here"), published(tmp_path / "there")
+    assert here.equals(there)
+    assert here.num_rows == 200
+    scored = vbflows("score", tmp_path / "here", tmp_path / "in", tmp_path / "again", "--no-record")
+    assert scored.returncode == 0, scored.stderr
+    assert published(tmp_path / "again").equals(here)
+
+
+def test_what_its_table_does_not_allow_is_wrong_input(vbflows, tmp_path):
+    table = pa.table({"group": ["a", "a"], "first": [1, -2], "second": [0, 1]})
+    pq.write_table(table, tmp_path / "counts.parquet")
+    done = vbflows("counts", tmp_path / "counts.parquet", tmp_path / "out", "--no-record")
+    assert done.returncode == 2
+    assert "column group, row 2: expected a name used once" in done.stderr
+    assert "column first, row 2: expected a number from 0 on, found -2" in done.stderr
+
+
+def test_a_package_that_cannot_be_loaded_does_not_end_the_others(vbflows, tmp_path):
+    broken = tmp_path / "broken-1.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (broken / "entry_points.txt").write_text("[vbflows.families]\nbroken = no.such:Settings\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.entry", "keywords", "--help"],
+        env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the pipeline broken cannot be loaded and is left out" in done.stderr
