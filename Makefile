@@ -28,7 +28,7 @@ test-processor: $(VENV)/.installed
 	$(BIN)/python -m tests.processor -q -n 2 --dist worksteal tests/vbmodels \
 		tests/contract/test_contract.py -k "not partitions and not executors"
 
-# The documentation without its executed gallery; warnings are errors.
+# The code blocks of every page, and the site without its executed gallery; warnings are errors.
 test-site: $(VENV)/.installed
 	$(BIN)/python -m pytest -q -m slow tests/test_docs.py
 

@@ -55,6 +55,7 @@ def run_line(line: str) -> int:
     return int(stopped.value.code or 0)
 
 
+@pytest.mark.slow  # two minutes in all; CI runs them by themselves (make test-site)
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS).with_suffix("")))
 def test_code_runs(page, tmp_path, monkeypatch, prefect_server):
     """The blocks of a page, in order, in an empty folder."""

@@ -30,6 +30,7 @@ def at(iteration, action, timers):
     return step
 
 
+@pytest.mark.slow  # two workers are asked of every model by the contract
 def test_one_two_and_three_workers_give_the_bits_of_one_process(tmp_path, fit_on, expected):
     from tests.faults.processes import Deployment
 

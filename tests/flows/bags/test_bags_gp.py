@@ -230,6 +230,7 @@ def test_birdsong_is_read_as_it_is(tmp_path, capsys, shared_data):
     assert "4,998" in out or "4998" in out
 
 
+@pytest.mark.slow
 def test_the_recipe_has_its_settings(tmp_path, capsys):
     """The baseline's score and columns that are not kept, on 1 and 3 partitions, and new data."""
     path = written(tmp_path, multi_label().drop_columns("own"))

@@ -119,7 +119,7 @@ def downhill(tmp_path, **options):
     return Job(CollapsedVMMIC(), Bags, urls, store, "run", checkpoint_every=1, **options)
 
 
-@pytest.mark.parametrize("stop", [130, 1000])
+@pytest.mark.parametrize("stop", [130, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_best_that_was_visited_survives_a_resume(tmp_path, stop):
     """The best parameters are those of a fit without a stop, however often there was one."""
     job = downhill(tmp_path, max_iter=stop)

@@ -79,7 +79,7 @@ def test_sticks_have_the_exact_posterior():
     assert_allclose([*found.mean(0), found.prod(1).mean()], exact, atol=0.01)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_missing_cell_has_its_exact_probability(seed):
     """Evidences by enumeration and quadrature give P(missing category | the rest)."""
     batch = tiny(seed)[0]

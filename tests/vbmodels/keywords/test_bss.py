@@ -64,7 +64,7 @@ def test_the_prior_mean_is_textrank_and_its_precision_is_dense_algebra():
     np.testing.assert_allclose(precision, b.T @ b, rtol=1e-12)
 
 
-@pytest.mark.parametrize("tau", [2.0, 0.001])
+@pytest.mark.parametrize("tau", [2.0, pytest.param(0.001, marks=pytest.mark.slow)])
 def test_the_sampler_agrees_with_importance_sampling_from_the_prior(tau):
     y, a = small()
     model = BSS(tau=tau, alpha_prior=(3.0, 2.0))

@@ -200,7 +200,7 @@ def test_the_sampler_draws_its_prior_without_reads():
     assert_allclose([found.log_m.mean(), found.log_m.std()], [q.log_m, 0.5], atol=0.05)
 
 
-@pytest.mark.parametrize("sd", [0.5, 3.0])
+@pytest.mark.parametrize("sd", [pytest.param(0.5, marks=pytest.mark.slow), 3.0])
 def test_the_sampler_is_right_where_every_location_has_its_dispersion(sd):
     """By quadrature over log M of the exact posteriors given M, with a loose prior too.
 
@@ -238,7 +238,7 @@ def test_a_chain_that_starts_beyond_all_digits_comes_back():
     assert_allclose([found.log_m.mean(), found.log_m.std()], [45.0, 0.5], atol=0.1)
 
 
-@pytest.mark.parametrize("tau", [0.0, 2e-3])
+@pytest.mark.parametrize("tau", [pytest.param(0.0, marks=pytest.mark.slow), 2e-3])
 def test_the_sampled_difference_is_that_of_the_exact_posteriors(tau):
     m, q = 500.0, Global(a0=1.5, b0=300.0, log_m=np.log(500.0))
     both = [reads(locations=8, depth=400, m=m, seed=seed) for seed in (1, 2)]
@@ -294,7 +294,7 @@ def test_the_difference_of_rates_of_very_different_widths(narrow, tau):
     assert_allclose(found[1], b.sf(inside + tau).mean(), atol=2e-5)
 
 
-@pytest.mark.parametrize("log_m", [7.6, 16.118])
+@pytest.mark.parametrize("log_m", [pytest.param(7.6, marks=pytest.mark.slow), 16.118])
 def test_the_sampler_moves_where_nearly_all_rates_are_zero(log_m):
     """A0 of .0075 comes from clean reads: M mu underflows, and P(mu > mu') is 1/2 at most."""
     clean = Errors(np.zeros((20, 3), int), np.full((20, 3), 40))
