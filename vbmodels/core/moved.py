@@ -1,6 +1,7 @@
 """Where the classes of states lived in earlier versions: posteriors name them by their module."""
 
 MOVED = {
+    "flows.families.expert_design": "flows.experts.design",
     "vbmodels.cavi": "vbmodels.core.cavi",
     "vbmodels.experts.cavi": "vbmodels.experts.published.cavi",
     "vbmodels.experts.mabn": "vbmodels.experts.published.mabn",
