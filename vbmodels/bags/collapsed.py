@@ -27,10 +27,11 @@ from scipy.linalg import cho_factor, cho_solve
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.layout import Layout, Observed, Scaling
 from vbmodels.bags.likelihood import Likelihood
-from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless, unpack
+from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.bags.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.priors import Priors
 from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
 
 EPOCH = 20

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
 from scipy.special import expit, log_ndtr, ndtri_exp
 
 from vbmodels.bags.batch import Bags
@@ -34,6 +34,7 @@ from vbmodels.bags.published.local import log_odds
 from vbmodels.bags.published.rows import Rows
 from vbmodels.bags.published.vmmic import FIXED
 from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.linalg import solve_lower
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 DRIVER = 2**32 - 1
@@ -226,9 +227,8 @@ class GibbsVMMIC:
 def _draw(precision: FloatArray, linear: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw from N(precision^-1 linear, precision^-1)."""
     factor = cholesky(precision, lower=True)
-    half = solve_triangular(factor, linear, lower=True) + rng.standard_normal(linear.size)
-    draw: FloatArray = solve_triangular(factor, half, lower=True, trans="T")
-    return draw
+    half = solve_lower(factor, linear[:, None])[:, 0] + rng.standard_normal(linear.size)
+    return solve_lower(factor, half[:, None], transposed=True)[:, 0]
 
 
 def _truncated(

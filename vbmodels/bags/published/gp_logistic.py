@@ -30,7 +30,8 @@ from vbmodels.bags.gp_likelihood import CACHE, Block
 from vbmodels.bags.gp_predict import blocks
 from vbmodels.bags.gp_probit import PRINTED, warn_of_one_side
 from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
-from vbmodels.core.linalg import cholesky, log_det, pack, solve, solve_lower, unpack
+from vbmodels.core.expfam import Gaussian
+from vbmodels.core.linalg import cholesky, pack, solve, solve_lower, unpack
 from vbmodels.core.special import jaakkola_lambda
 from vbmodels.core.state import FloatArray, State, Stats
 
@@ -133,11 +134,7 @@ class LogisticGP:
 
     def elbo(self, q: LogisticPosterior, stats: LogisticSums) -> float:
         """Return the bound, summed over classes."""
-        half = solve_lower(q.factor, np.broadcast_to(np.eye(q.mean.shape[1]), q.factor.shape))
-        trace = (half**2).sum(axis=(1, 2))
-        size = q.mean.shape[1]
-        divergence = 0.5 * (trace + (q.mean**2).sum(axis=1) - size + log_det(q.factor))
-        return float((stats.value - divergence).sum())
+        return float((stats.value - Gaussian(q.mean, q.factor).kl_to_standard()).sum())
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Yield plain sweeps; the last one is called converged, as the text has it."""
