@@ -34,7 +34,7 @@ VARIED: dict[str, tuple[float, ...]] = {
     "r": (1, 2, 3, 4),
     "PPI1": (0.1, 0.35, 0.6, 0.85),
 }
-MICPROB = GibbsVMMIC(chains=2, burn_in=200, kept=100)
+MICPROB = GibbsVMMIC(chains=2, warmup=200, draws=100)
 
 
 def micprob(data: Bags) -> Fitted:

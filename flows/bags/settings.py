@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,8 @@ _BAG_FORMS = {
 
 class BagSettings(RunSettings):
     """Labels of bags and their primary instances."""
+
+    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     tol: float = Field(
         1e-6,
@@ -121,7 +123,7 @@ class BagSettings(RunSettings):
     )
     folds: int = Field(5, ge=2, le=100, description="cross_validation: folds of the labelled bags.")
     chains: int = Field(4, ge=2, description="gibbs: independent chains.")
-    burn_in: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
+    warmup: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(500, ge=10, description="gibbs: draws kept of each chain.")
     thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
 
@@ -157,10 +159,10 @@ class BagSettings(RunSettings):
 
     @model_validator(mode="after")
     def _enough_sweeps(self) -> BagSettings:
-        if self.inference == "gibbs" and self.burn_in + self.draws * self.thin >= self.max_iter:
+        if self.inference == "gibbs" and self.warmup + self.draws * self.thin >= self.max_iter:
             raise ValueError(
-                f"max_iter must lie above burn_in + draws * thin = "
-                f"{self.burn_in + self.draws * self.thin} with inference gibbs, not at "
+                f"max_iter must lie above warmup + draws * thin = "
+                f"{self.warmup + self.draws * self.thin} with inference gibbs, not at "
                 f"{self.max_iter}"
             )
         return self

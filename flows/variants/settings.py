@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,8 @@ _LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 
 class VariantSettings(RunSettings):
     """Variants of a case against a control, from reads or from base counts."""
+
+    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     tol: float = Field(
         1e-6, gt=0.0, lt=1.0, description="Relative tolerance on the rise of the objective to come."
@@ -115,7 +117,7 @@ class VariantSettings(RunSettings):
         "prior, which strong variants can drive into a useless optimum.",
     )
     chains: int = Field(4, ge=2, le=100, description="gibbs: independent chains of a location.")
-    burn_in: int = Field(200, ge=0, description="gibbs: sweeps left out at first.")
+    warmup: int = Field(200, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(1000, ge=10, description="gibbs: draws kept of each chain.")
     thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
     fit_units: int = Field(

@@ -172,7 +172,7 @@ def log_q(
 @functools.cache
 def chains(seed: int) -> FloatArray:
     """Both rows ask for the same draws."""
-    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=4, burn_in=200, kept=3000)
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=4, warmup=200, draws=3000)
     return fit(model, vmmic.batches(0, 1), seed=seed, max_iter=10_000).q.kept
 
 
@@ -229,7 +229,7 @@ def at_the_ends(model: Callable[[], Any], **items: Any) -> Extremes:
 
 def draws_of_both_forms() -> Iterator[tuple[str, Any, Any]]:
     """The sampler's first draws of indicators, by compiled loops and by NumPy."""
-    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, burn_in=2, kept=4)
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, warmup=2, draws=4)
     tables = {k: v for k, v in ends.tables_of_bags().items() if k != "one bag alone"}
     return both_forms(model, replace(model, use_compiled=False), tables)
 

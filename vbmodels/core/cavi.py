@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -66,6 +66,26 @@ class Staged(Protocol):
 
     def unfinished(self, q: Any) -> str | None:
         """Say what is still being done at ``q``; None where it is a posterior."""
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A model with phases or with draws: it says what its loop shows of a point."""
+
+    def shown(self, at: Cursor) -> Step | None:
+        """Return the step at ``at``, with ``converged`` where the trace of bounds decides nothing.
+
+        None where the point is only on the way to another phase, or to the next judgement:
+        it is passed in silence.
+        """
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A model whose parameters hold the draws that it keeps, which no partition needs."""
+
+    def without_draws(self, q: Any) -> Any:
+        """Return ``q`` as it is sent to the partitions."""
 
 
 @runtime_checkable
@@ -126,10 +146,13 @@ class Reduce(Protocol):
 
 @dataclass(frozen=True)
 class Cursor(State):
-    """All that a loop needs to go on after one of its steps with the same bits."""
+    """All that a loop needs to go on after one of its steps with the same bits.
 
-    q: State
-    stats: Stats
+    ``q`` and ``stats`` are states of the model's own classes.
+    """
+
+    q: Any
+    stats: Any
     number: int
     elbo: float
 
@@ -159,6 +182,11 @@ class Step:
     elbo: float
     cursor: Cursor
     converged: bool | None = None
+
+    @classmethod
+    def at(cls, cursor: Cursor, converged: bool | None = None) -> Self:
+        """Return the step of a cursor at its own parameters."""
+        return cls(cursor.number, cursor.q, cursor.elbo, cursor, converged)
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.elbo):
@@ -267,14 +295,20 @@ class InProcess:
 
 def start(model: Model, q: Any, reduce: Reduce) -> Cursor:
     """Evaluate the first parameters, from a cold start."""
-    return Cursor(**_swept(model, reduce, q, 0, None))
+    return _swept(model, reduce, q, 0, None)
 
 
-def _swept(model: Model, reduce: Reduce, q: Any, number: int, warm: int | None) -> dict[str, Any]:
+def _swept(model: Model, reduce: Reduce, q: Any, number: int, warm: int | None) -> Cursor:
     # Aligned, so that a cursor gives the same bits before and after it has been stored.
     q = aligned(q)
-    stats = aligned(reduce(q, number=number, warm=warm))
-    return {"q": q, "stats": stats, "number": number, "elbo": float(model.elbo(q, stats))}
+    sent = model.without_draws(q) if isinstance(model, Drawing) else q
+    stats = aligned(reduce(sent, number=number, warm=warm))
+    return Cursor(q, stats, number, float(model.elbo(q, stats)))
+
+
+def shown(model: Model, cursor: Cursor) -> Step | None:
+    """Return the step at a cursor as the model judges it; see `Judging`."""
+    return model.shown(cursor) if isinstance(model, Judging) else Step.at(cursor)
 
 
 def cavi(model: Model, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
@@ -283,11 +317,11 @@ def cavi(model: Model, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
     The bound is read at the parameters that the statistics were made with, before they
     move, so it costs no pass of its own.
     """
-    yield Step(cursor.number, cursor.q, cursor.elbo, cursor)
     while True:
+        if step := shown(model, cursor):
+            yield step
         q = model.global_step(cursor.q, cursor.stats)
-        cursor = Cursor(**_swept(model, reduce, q, cursor.number + 1, cursor.number))
-        yield Step(cursor.number, cursor.q, cursor.elbo, cursor)
+        cursor = _swept(model, reduce, q, cursor.number + 1, cursor.number)
 
 
 @dataclass(frozen=True)
@@ -313,15 +347,16 @@ def squarem(model: Any, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
     The model must be `Accelerable`.
     """
     at = cursor if isinstance(cursor, SquaremCursor) else SquaremCursor(**vars(cursor))
-    yield Step(at.number, at.q, at.elbo, at)
     while True:
+        if step := shown(model, at):
+            yield step
         ahead = model.global_step(at.q, at.stats)
         if at.before is None:
             swept = _swept(model, reduce, ahead, at.number + 1, at.number)
-            at = SquaremCursor(**swept, before=at.q, stride=at.stride)
+            # No stride begins at a point that is passed in silence: it is of another phase.
+            at = SquaremCursor(**vars(swept), before=at.q if step else None, stride=at.stride)
         else:
             at = _second_half(model, reduce, at, ahead)
-        yield Step(at.number, at.q, at.elbo, at)
 
 
 def _second_half(model: Any, reduce: Reduce, at: SquaremCursor, ahead: Any) -> SquaremCursor:
@@ -329,13 +364,13 @@ def _second_half(model: Any, reduce: Reduce, at: SquaremCursor, ahead: Any) -> S
     number = at.number + 1
     if trial is not None:
         swept = _swept(model, reduce, trial, number, at.number)
-        if math.isfinite(swept["elbo"]) and swept["elbo"] >= at.elbo:
-            return SquaremCursor(**swept, stride=_grown(at.stride, length))
+        if math.isfinite(swept.elbo) and swept.elbo >= at.elbo:
+            return SquaremCursor(**vars(swept), stride=_grown(at.stride, length))
         number += 1
     swept = _swept(model, reduce, ahead, number, at.number)
     # At stride 1 the trial is theta2 itself: there is nothing to guard, and room to grow.
     stride = _grown(at.stride, length) if length == 1.0 else max(1.0, at.stride / 4.0)
-    return SquaremCursor(**swept, stride=stride)
+    return SquaremCursor(**vars(swept), stride=stride)
 
 
 def _grown(stride: float, length: float) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from vbmodels.core.cavi import fit
+from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import KeywordBatch
@@ -143,10 +144,9 @@ def pooled_gibbs(
     ValueError
         If there is nothing to draw.
     """
-    if min(chains, draws, thin) < 1:
-        raise ValueError(
-            f"chains, draws and thin must be at least 1, got {chains}, {draws} and {thin}"
-        )
+    if chains < 1:
+        raise ValueError(f"expected at least one chain, got {chains}")
+    schedule = Schedule(warmup, draws, thin)
     setting = _prepare(model, batch)
     n_documents = len(setting.complete) if keep_documents else 0
     n_intercepts = 0 if model.document_precision is None else n_documents
@@ -156,8 +156,7 @@ def pooled_gibbs(
         a=np.empty((chains, draws, n_intercepts)),
     )
     runs = [
-        _run(setting, own, kept, number, warmup, thin)
-        for number, own in enumerate(rng.spawn(chains))
+        _run(setting, own, kept, number, schedule) for number, own in enumerate(rng.spawn(chains))
     ]
     return PooledDraws(
         coefficients=kept.w,
@@ -197,10 +196,10 @@ def _prepare(model: PooledVBSS, batch: KeywordBatch) -> _Setting:
 
 
 def _run(
-    s: _Setting, rng: np.random.Generator, kept: _Kept, number: int, warmup: int, thin: int
+    s: _Setting, rng: np.random.Generator, kept: _Kept, number: int, schedule: Schedule
 ) -> tuple[FloatArray, float]:
     """Run one chain; return P(keyword | y) [W] and the share of moves that were accepted."""
-    p, d, draws = len(s.q.mean), len(s.complete), kept.w.shape[1]
+    p, d = len(s.q.mean), len(s.complete)
     chain = _Chain(
         w=s.q.mean + APART * s.spread_root @ rng.standard_normal(p),
         alpha=np.where(s.complete, 0.0, rng.beta(s.prior_a, s.b)),
@@ -208,15 +207,15 @@ def _run(
         keyword=np.zeros(len(s.y)),
     )
     keyword = np.zeros(len(s.y))
-    for sweep in range(warmup + draws * thin):
+    for sweep in range(schedule.sweeps):
         _sweep(s, chain, rng)
-        at, rest = divmod(sweep - warmup, thin)
-        if sweep >= warmup:
+        if sweep >= schedule.warmup:
             keyword += chain.keyword
-            if rest == thin - 1:
-                kept.put((number, at), chain)
-    total = MOVES * (warmup + draws * thin)
-    return keyword / (draws * thin), chain.accepted / total
+        slot = schedule.slot(sweep)
+        if slot is not None:
+            kept.put((number, slot), chain)
+    counted = schedule.sweeps - schedule.warmup
+    return keyword / counted, chain.accepted / (MOVES * schedule.sweeps)
 
 
 def _sweep(s: _Setting, chain: _Chain, rng: np.random.Generator) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.cavi import InProcess, fit, loop_of, start
 from vbmodels.core.linalg import pack
 from vbmodels.core.state import leaves
 from vbmodels.features.batch import feature_batch, signs_of, split_rows
@@ -28,7 +28,9 @@ def table(seed=0, rows=80, missing=0.1):
 def sweeps(model, batches, count, seed=0):
     reduce = InProcess(model, batches)
     q = model.init(reduce.observe(), np.random.default_rng(seed))
-    return list(itertools.islice(model.steps(reduce, start(model, q, reduce)), count)), reduce
+    return list(
+        itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), count)
+    ), reduce
 
 
 @pytest.mark.filterwarnings("ignore::vbmodels.core.cavi.NotConverged")

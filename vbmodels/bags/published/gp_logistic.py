@@ -17,7 +17,6 @@ independent: the logistic link has no more to give.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +28,7 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE, Block
 from vbmodels.bags.gp_predict import blocks
 from vbmodels.bags.gp_probit import PRINTED, warn_of_one_side
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.expfam import Gaussian
 from vbmodels.core.linalg import cholesky, pack, solve, solve_lower, unpack
 from vbmodels.core.special import jaakkola_lambda
@@ -136,11 +135,9 @@ class LogisticGP:
         """Return the bound, summed over classes."""
         return float((stats.value - Gaussian(q.mean, q.factor).kl_to_standard()).sum())
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield plain sweeps; the last one is called converged, as the text has it."""
-        for step in cavi(self, reduce, cursor):
-            ended = None if self.sweeps is None else step.iteration >= self.sweeps
-            yield replace(step, converged=ended)
+    def shown(self, at: Cursor) -> Step:
+        """Call the last sweep converged, as the text has it."""
+        return Step.at(at, None if self.sweeps is None else at.number >= self.sweeps)
 
 
 def latent(q: LogisticPosterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -288,7 +288,7 @@ class TextIBP:
         for halving in range(HALVINGS + 1):
             number += 1
             tried = replace(q, size=size if halving < HALVINGS else 0.0)
-            moved = aligned(self.global_step(tried, at.stats))  # type: ignore[arg-type]
+            moved = aligned(self.global_step(tried, at.stats))
             stats = aligned(reduce(moved, number=number, warm=at.number))
             value = float(self.elbo(moved, stats))
             if math.isfinite(value) and value >= at.elbo:
