@@ -18,7 +18,7 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import GibbsVMMIC
 from vbmodels.bags.published.gp_gibbs import GibbsGP
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
 
 LABELLED, HELD, WIDTH = 50, 30, 2

@@ -9,7 +9,7 @@ from scipy.special import expit
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import called, local_fdr

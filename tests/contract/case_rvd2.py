@@ -23,7 +23,7 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.variants.published.gibbs import gibbs
 from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local

@@ -34,7 +34,7 @@ from vbmodels.bags.published.gibbs import GibbsVMMIC
 from vbmodels.bags.published.local import Local
 from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
 
 
@@ -209,7 +209,7 @@ def objective(q: Any, batches: Sequence[Bags]) -> float:
         points = gaussian.mean + gaussian.spread(normal_points(dim, 64))
         parts = [Sums.at(points[None], model.likelihood(q), b, False).value for b in batches]
         prior = np.diag(np.full(dim, 1.0 / vmmic.VARIANCE))
-        second = gaussian.covariance + np.outer(gaussian.mean, gaussian.mean)
+        second = np.linalg.inv(gaussian.precision) + np.outer(gaussian.mean, gaussian.mean)
         divergence = np.trace(prior @ second) - dim
         divergence += np.linalg.slogdet(gaussian.precision)[1] - np.linalg.slogdet(prior)[1]
         values.append(sum(p.mean() for p in parts) - 0.5 * divergence)

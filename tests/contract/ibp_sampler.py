@@ -13,7 +13,9 @@ from itertools import combinations
 import numpy as np
 from scipy.special import expit, softmax
 
-from vbmodels.core.cavi import InProcess, loop_of, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch, feature_batch
 from vbmodels.features.gibbs import GibbsIBP

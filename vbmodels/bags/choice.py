@@ -28,7 +28,7 @@ from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step
 from vbmodels.bags.posterior import Posterior
 from vbmodels.bags.priors import Priors
-from vbmodels.core.cavi import Cursor, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, IntArray, State
 
 LENGTHS = (0.125, 0.5, 2.0, 8.0, 32.0)

@@ -29,8 +29,8 @@ from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.bags.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.priors import Priors
-from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.linalg import unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State
 
 EPOCH = 20

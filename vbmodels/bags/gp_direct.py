@@ -27,8 +27,8 @@ from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, averages, objectiv
 from vbmodels.bags.gp_lbfgs import Ascent
 from vbmodels.bags.gp_probit import CollapsedGP, Search, lower, of_classes
 from vbmodels.core.ascent import search
-from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.linalg import cholesky, log_det, unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
 
 

@@ -26,8 +26,9 @@ from vbmodels.bags.gp_data import Batch, Observed
 from vbmodels.bags.gp_features import FeatureMap, feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import Sums, evaluate
-from vbmodels.core.cavi import Cursor, Step, cavi
+from vbmodels.core.cavi import cavi
 from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 PRINTED = KernelOptions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import aligned
 
 

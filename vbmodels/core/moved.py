@@ -1,7 +1,10 @@
 """Where the classes of states lived in earlier versions: posteriors name them by their module."""
 
 MOVED = {
-    "vbmodels.cavi": "vbmodels.core.cavi",
+    "vbmodels.cavi.Cursor": "vbmodels.core.protocol.Cursor",
+    "vbmodels.cavi.SquaremCursor": "vbmodels.core.squarem.SquaremCursor",
+    "vbmodels.core.cavi.Cursor": "vbmodels.core.protocol.Cursor",
+    "vbmodels.core.cavi.SquaremCursor": "vbmodels.core.squarem.SquaremCursor",
     "vbmodels.experts.cavi": "vbmodels.experts.published.cavi",
     "vbmodels.experts.mabn": "vbmodels.experts.published.mabn",
     "vbmodels.experts.metropolis": "vbmodels.experts.published.metropolis",
@@ -44,7 +47,7 @@ MOVED = {
     "vbmodels.variants.rvd2.model": "vbmodels.variants.published.rvd2",
     "vbmodels.variants.rvd2.pair": "vbmodels.variants.published.pair",
 }
-"""Module of then to module of now; the classes kept their names."""
+"""Module, or class, of then to that of now; the classes of a module kept their names."""
 
 
 def current(name: str) -> str:
@@ -54,4 +57,4 @@ def current(name: str) -> str:
     'vbmodels.bags.collapsed.CollapsedGlobal'
     """
     module, _, kind = name.rpartition(".")
-    return f"{MOVED.get(module, module)}.{kind}"
+    return MOVED.get(name) or f"{MOVED.get(module, module)}.{kind}"

@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 
 from vbmodels.core.ascent import search
-from vbmodels.core.cavi import Cursor, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.candidate import Candidate, Point, Sums

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from vbmodels.core import linalg
-from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys

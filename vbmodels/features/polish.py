@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import Cursor, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import State
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.polya_gamma import SETTLE, FeatureGlobal, FeatureLocal, PolyaGammaIBP

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels.core import linalg
-from vbmodels.core.cavi import Cursor, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.row_moments import (

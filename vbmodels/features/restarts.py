@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import Cursor, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.polish import polya_gamma_of
 from vbmodels.features.yardstick import likelihood_draws, measured

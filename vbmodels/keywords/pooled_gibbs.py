@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from vbmodels.core.cavi import fit
 from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import per_document

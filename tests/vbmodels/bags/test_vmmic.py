@@ -28,8 +28,12 @@ from vbmodels.bags.published.printed import PrintedVMMIC
 from vbmodels.bags.published.rows import Rows
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import Cursor, InProcess, UntilConverged, fit, loop_of, start
+from vbmodels.core.cavi import start
+from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Cursor
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import from_bytes, leaves, same_bits, to_bytes
 

@@ -17,7 +17,10 @@ from vbmodels.bags.mode import ModeSearch, Sums, mode_step
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import Cursor, InProcess, fit, loop_of, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Cursor
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::vbmodels.bags.mode.FewBags")

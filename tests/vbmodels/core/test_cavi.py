@@ -10,23 +10,12 @@ import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core.cavi import (
-    Cursor,
-    Fit,
-    InProcess,
-    NonFiniteBound,
-    NotConverged,
-    SquaremCursor,
-    Step,
-    UntilConverged,
-    cavi,
-    fit,
-    loop_of,
-    remaining_rise,
-    squarem,
-    start,
-    tree_sum,
-)
+from vbmodels.core.cavi import cavi, start
+from vbmodels.core.convergence import UntilConverged, remaining_rise
+from vbmodels.core.fit import Fit, NotConverged, fit, loop_of
+from vbmodels.core.in_process import InProcess, tree_sum
+from vbmodels.core.protocol import Cursor, NonFiniteBound, Step
+from vbmodels.core.squarem import SquaremCursor, squarem
 from vbmodels.core.state import State, Stats, from_bytes, same_bits, to_bytes
 
 

@@ -12,8 +12,10 @@ from scipy import stats
 from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
-from vbmodels.core.cavi import InProcess, NotConverged, fit, loop_of, start
+from vbmodels.core.cavi import start
 from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.core.fit import NotConverged, fit, loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.forms import UnfinishedFit, hyperparameters, read
 from vbmodels.features.gibbs import GibbsIBP, missing_cells

@@ -9,7 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
-from vbmodels.core.cavi import InProcess, fit, loop_of, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 from vbmodels.features.batch import split_rows
 from vbmodels.features.polish import HeldGlobal

@@ -12,7 +12,9 @@ from scipy.special import log_expit
 
 from tests.contract.case_ibp import batches, plain
 from tests.contract.ibp_definition import BIAS, LEVELS, TINY_LEVELS, answers, log_evidence, tiny
-from vbmodels.core.cavi import InProcess, fit, loop_of, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.polish import Polished, TriedGlobal
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP

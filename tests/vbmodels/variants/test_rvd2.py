@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 from scipy.special import digamma, expit, gammaln, logsumexp, polygamma
 
-from vbmodels.core.cavi import fit
 from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.expfam.beta import Beta
+from vbmodels.core.fit import fit
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
 from vbmodels.variants.published import posterior_difference
 from vbmodels.variants.published import rvd2_kernels as kernels

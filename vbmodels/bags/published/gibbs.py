@@ -32,9 +32,9 @@ from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.local import log_odds
 from vbmodels.bags.published.rows import Rows
 from vbmodels.bags.published.vmmic import FIXED
-from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.chains import Schedule
 from vbmodels.core.linalg import solve_lower
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 DRIVER = 2**32 - 1

@@ -28,10 +28,10 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block
 from vbmodels.bags.gp_predict import Predictions, bag_predictions, blocks, entropy
 from vbmodels.bags.gp_probit import warn_of_one_side
-from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.linalg import cholesky, pack, solve_lower, unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 ONE_KERNEL = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,))

@@ -28,9 +28,9 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE, Block
 from vbmodels.bags.gp_predict import blocks
 from vbmodels.bags.gp_probit import PRINTED, warn_of_one_side
-from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.expfam import Gaussian
 from vbmodels.core.linalg import cholesky, pack, solve, solve_lower, unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.special import jaakkola_lambda
 from vbmodels.core.state import FloatArray, State, Stats
 

@@ -20,7 +20,8 @@ from vbmodels.bags.layout import Layout, Observed
 from vbmodels.bags.mode import Sums
 from vbmodels.bags.published.local import Local, SweepSums
 from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC, inverse
-from vbmodels.core.cavi import Cursor, Step, cavi
+from vbmodels.core.cavi import cavi
+from vbmodels.core.protocol import Cursor, Step
 
 
 @dataclass(frozen=True)

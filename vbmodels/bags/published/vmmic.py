@@ -36,7 +36,7 @@ from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.fused import fused_sweep
 from vbmodels.bags.published.local import Globals, Local, SweepSums, sums, sweep
 from vbmodels.bags.published.rows import Rows
-from vbmodels.core.cavi import Cursor, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State
 
 FIXED = Priors(learn=False)

@@ -33,9 +33,9 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.ascent import search
-from vbmodels.core.cavi import Cursor, Step
 from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.posterior import DrawnPosterior

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from vbmodels.core.cavi import Cursor, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.polish import HeldGlobal

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels.core import linalg
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats, aligned
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.published.softmax_cells import cells_of, indicators, log_totals, normalised
