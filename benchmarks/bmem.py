@@ -27,7 +27,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from vbmodels.core.cavi import InProcess, NotConverged, cavi, fit, start
+from vbmodels.core.cavi import cavi, start
+from vbmodels.core.fit import NotConverged, fit
+from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.diversity import angles
 from vbmodels.experts.marginal import MarginalExperts

@@ -29,7 +29,7 @@ from flows.engine.block import Job
 from flows.engine.dask import Cluster, connect
 from flows.engine.executor import InProcess
 from tests.faults.processes import Deployment
-from vbmodels.core.cavi import tree_sum
+from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, State, Stats, from_bytes, to_bytes
 
 PARTITIONS = 64

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polya_gamma import PolyaGammaIBP

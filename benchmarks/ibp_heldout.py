@@ -26,7 +26,7 @@ from ibp_rivals import (
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch
 from vbmodels.features.gibbs import GibbsIBP, missing_cells
 from vbmodels.features.polya_gamma import PolyaGammaIBP

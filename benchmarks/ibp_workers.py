@@ -27,7 +27,8 @@ from benchmarks.ibp import say, table
 from flows.data import storage
 from flows.engine.block import Job
 from flows.engine.dask import Cluster, connect
-from vbmodels.core.cavi import InProcess, fit
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import FeatureBatch, split_rows
 from vbmodels.features.polya_gamma import PolyaGammaIBP

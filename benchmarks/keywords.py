@@ -35,7 +35,7 @@ from threadpoolctl import threadpool_limits
 from flows.keywords.counts import reduce_counts
 from flows.keywords.documents import build, prepare
 from flows.keywords.text import TextOptions
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.pooled import PooledVBSS

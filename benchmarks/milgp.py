@@ -36,7 +36,7 @@ from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP
 from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 
 NEWSGROUPS = ("alt.atheism", "comp.graphics", "rec.sport.hockey", "sci.med")

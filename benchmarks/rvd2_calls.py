@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.core.fit import NotConverged, fit
 from vbmodels.variants import table
 from vbmodels.variants.batch import Counts, totals, units
 from vbmodels.variants.calls import called, local_fdr

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from scipy.special import digamma, polygamma
 
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.variants import table
 from vbmodels.variants.batch import totals, units
 from vbmodels.variants.elementary_kernels import polygammas

@@ -36,7 +36,7 @@ from vbmodels.bags.posterior import predict
 from vbmodels.bags.published.printed import PrintedVMMIC
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.core.fit import NotConverged, fit
 
 # Methods: each takes training bags and returns what predicts new ones.
 

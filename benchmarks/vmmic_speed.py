@@ -16,7 +16,7 @@ from vbmodels.bags.layout import Observed
 from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 
 
 def seconds(function: Callable[[], Any], repeats: int = 7) -> float:

@@ -28,7 +28,7 @@ from flows.data.runs import open_run
 from flows.faults import Fault, InputError, RunError
 from flows.run import watch
 from flows.run.show import show_run
-from vbmodels.core.cavi import NonFiniteBound
+from vbmodels.core.protocol import NonFiniteBound
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C

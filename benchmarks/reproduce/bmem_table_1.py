@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.bmem import batches, losses, models, peers, read
 from benchmarks.reproduce.page import NOT_SAID, Page, Table, number
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.published.cavi import BoundedExperts
 

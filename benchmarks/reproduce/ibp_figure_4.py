@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 
 from benchmarks.reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.predict import mean_sigmoid, unit_moments

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.reproduce.page import NOT_SAID, Page, Table, figures_of, number
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 

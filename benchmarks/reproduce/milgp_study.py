@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.milgp import HEURISTIC, METHODS, NEWSGROUPS, Data, Scored, judged
 from benchmarks.reproduce.page import NOT_SAID, Table, figures_of, mean_se, number
 from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 
 # Table 2, lines 290-309 of the text version: AUC, log-likelihood and MAP, probit and logistic
 # each, of 20 sets; here the four that were rebuilt, then the means over all 20 (table 3).

@@ -13,7 +13,7 @@ from benchmarks.keywords import LEVELS, Task, draw, figures, sample
 from benchmarks.reproduce.keyword_levels import PACKAGES, corpus_of
 from benchmarks.reproduce.page import NOT_SAID, Page, Table, canvas, number
 from benchmarks.reproduce.vbss_table_a_1_2 import published
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.published.bss import BSS

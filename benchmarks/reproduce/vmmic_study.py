@@ -24,7 +24,7 @@ from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.bags.posterior import Prediction, predict
 from vbmodels.bags.published.gibbs import GibbsVMMIC
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 BASE = {"n": 500, "m": 20, "r": 4, "PPI1": 0.35}
@@ -34,7 +34,7 @@ VARIED: dict[str, tuple[float, ...]] = {
     "r": (1, 2, 3, 4),
     "PPI1": (0.1, 0.35, 0.6, 0.85),
 }
-MICPROB = GibbsVMMIC(chains=2, burn_in=200, kept=100)
+MICPROB = GibbsVMMIC(chains=2, warmup=200, draws=100)
 
 
 def micprob(data: Bags) -> Fitted:

@@ -94,8 +94,8 @@ def make(settings: BagSettings) -> Any:
         priors,
         standardise,
         chains=settings.chains,
-        burn_in=settings.burn_in,
-        kept=settings.draws,
+        warmup=settings.warmup,
+        draws=settings.draws,
         thin=settings.thin,
     )
 
@@ -196,7 +196,7 @@ def _make_gp(settings: BagSettings) -> GPModel:
     return GibbsGP(
         one_value,
         chains=settings.chains,
-        warmup=settings.burn_in,
+        warmup=settings.warmup,
         draws=settings.draws,
         thin=settings.thin,
         keep_columns=keep,

@@ -23,6 +23,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     question = "Which bags are positive, and which of their instances make them so?"
     family = "flows.bags.family"
     flow = "flows.pipelines.bags.bags"
+    old_names = {"burn_in": "warmup"}
 
     model: Literal["vmmic", "gp_probit", "gp_logistic"] = Field(
         "vmmic",
@@ -66,7 +67,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
         "float64", description="Type in which features are stored; sums are float64 always."
     )
     chains: int = Field(4, ge=2, description="gibbs: independent chains.")
-    burn_in: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
+    warmup: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(500, ge=10, description="gibbs: draws kept of each chain.")
     thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
 
@@ -90,6 +91,8 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
 
     @model_validator(mode="after")
     def _possible_scale(self) -> BagSettings:
+        if not self.slope_lengths:
+            raise ValueError("slope_lengths must name at least one length, not none")
         if min(self.slope_lengths) <= 0.0:
             raise ValueError(f"slope_lengths must lie above 0, not at {min(self.slope_lengths)}")
         collapsed = self.model == "vmmic" and self.form == "collapsed"
@@ -102,10 +105,10 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
 
     @model_validator(mode="after")
     def _enough_sweeps(self) -> BagSettings:
-        if self.inference == "gibbs" and self.burn_in + self.draws * self.thin >= self.max_iter:
+        if self.inference == "gibbs" and self.warmup + self.draws * self.thin >= self.max_iter:
             raise ValueError(
-                f"max_iter must lie above burn_in + draws * thin = "
-                f"{self.burn_in + self.draws * self.thin} with inference gibbs, not at "
+                f"max_iter must lie above warmup + draws * thin = "
+                f"{self.warmup + self.draws * self.thin} with inference gibbs, not at "
                 f"{self.max_iter}"
             )
         return self

@@ -1,10 +1,10 @@
 """The worker's side of a fit: run one block of partitions, wherever that is.
 
-A block is a complete aligned subtree of the tree over partition ids, so the sums of
-blocks finish to the same bits whatever the size of the blocks (`vbmodels.core.cavi.tree_sum`).
-Running one twice is harmless: everything here is a function of the job, the stored
-partitions, the last checkpoint and the logged global parameters; what the cache holds
-only saves work. Nothing here knows a cluster.
+A block is a complete aligned subtree of the tree over partition ids, so the sums of blocks finish
+to the same bits whatever the size of the blocks (`vbmodels.core.in_process.tree_sum`). Running one
+twice is harmless: everything here is a function of the job, the stored partitions, the last
+checkpoint and the logged global parameters; what the cache holds only saves work. Nothing here
+knows a cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flows.data.states import read_state, state_of
 from flows.data.storage import StorageError
 from flows.engine.cache import Cache
 from flows.faults import ComputeError
-from vbmodels.core.cavi import tree_sum
+from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import State, Stats, aligned, to_bytes
 
 COLD = -1  # stands for "no warm start" where a number is stored
@@ -53,7 +53,7 @@ class Job:
     seed
         Seed of the start.
     tol
-        Relative tolerance on the bound; see `vbmodels.core.cavi.UntilConverged`.
+        Relative tolerance on the bound; see `vbmodels.core.convergence.UntilConverged`.
     max_iter
         Most evaluations.
     checkpoint_every

@@ -35,7 +35,7 @@ from flows.data.storage import (
 from flows.engine.block import Job, checkpoint_url, digest_of
 from flows.engine.executor import Executor
 from flows.faults import RunError
-from vbmodels.core.cavi import Cursor
+from vbmodels.core.protocol import Cursor
 from vbmodels.core.state import FloatArray, IntArray, State, aligned, to_bytes
 
 log = logging.getLogger(__name__)

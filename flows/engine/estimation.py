@@ -75,7 +75,7 @@ class DaskExecutor:
 
 
 class Summing:
-    """An executor's sums alone, as the loop of `vbmodels.core.cavi.drive` asks for them."""
+    """An executor's sums alone, as the loop of `vbmodels.core.fit.drive` asks for them."""
 
     def __init__(self, executor: OnCluster) -> None:
         self.executor = executor
@@ -85,5 +85,5 @@ class Summing:
         return self.executor.observe().stats
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run one sweep; see `vbmodels.core.cavi.Reduce`."""
+        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
         return self.executor(q, number=number, warm=warm)

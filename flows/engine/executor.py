@@ -1,6 +1,6 @@
 """Executors: they carry out a job's work on its partitions, here or elsewhere.
 
-An executor is a `vbmodels.core.cavi.Reduce`. What it asks of a block is an `Order`, the same
+An executor is a `vbmodels.core.protocol.Reduce`. What it asks of a block is an `Order`, the same
 on every executor; subclasses say only how partitions are grouped into blocks and where
 orders run.
 """
@@ -75,7 +75,7 @@ class Executor(ABC):
         return observed
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run one sweep; see `vbmodels.core.cavi.Reduce`."""
+        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
         where = self._place(q, number, warm)
         swept: Swept = self._each(block.sweep, number=number, warm=warm, **where)
         self._carries = swept.carries

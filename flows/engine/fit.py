@@ -19,20 +19,12 @@ from flows.engine.block import Job
 from flows.engine.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.engine.executor import Executor, InProcess
 from flows.faults import RunError
-from vbmodels.core.cavi import (
-    CatchesUp,
-    Continuable,
-    Cursor,
-    Loop,
-    Staged,
-    Step,
-    UntilConverged,
-    cavi,
-    loop_of,
-    squarem,
-    start,
-    tree_sum,
-)
+from vbmodels.core.cavi import cavi, start
+from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import tree_sum
+from vbmodels.core.protocol import CatchesUp, Continuable, Cursor, Loop, Staged, Step
+from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, Stats
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]

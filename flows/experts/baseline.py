@@ -14,7 +14,8 @@ from flows.experts.design import work_url
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import ExpertSummary, judge
 from flows.family import Each
-from vbmodels.core.cavi import drive, tree_sum
+from vbmodels.core.fit import drive
+from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts

@@ -29,7 +29,7 @@ from flows.keywords.report import KeywordSummary, report, summarise
 from flows.keywords.schema import DOCUMENTS, KEYWORDS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES

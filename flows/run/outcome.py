@@ -31,7 +31,7 @@ from flows.report.page import Findings
 from flows.run.running import Run
 from flows.run.since import section as what_is_new
 from flows.run.stages import escape
-from vbmodels.core.cavi import objective_of
+from vbmodels.core.protocol import objective_of
 from vbmodels.core.state import State
 
 

@@ -39,7 +39,7 @@ from flows.run.resumed import (
 from flows.run.running import Run
 from flows.run.stages import Plain, Stages
 from flows.settings import ComputeSettings, RunSettings
-from vbmodels.core.cavi import remaining_rise
+from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.state import State
 
 R = TypeVar("R")

@@ -29,7 +29,7 @@ from flows.faults import Fault, InputError
 from flows.report.page import Section
 from flows.run.running import Run
 from flows.settings import RunSettings
-from vbmodels.core.cavi import CatchesUp, Continuable
+from vbmodels.core.protocol import CatchesUp, Continuable
 from vbmodels.core.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")

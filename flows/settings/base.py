@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from flows.settings.access import S3Access
+
+_log = logging.getLogger(__name__)
 
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
 
@@ -40,6 +43,20 @@ class RunSettings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
     )
+
+    old_names: ClassVar[dict[str, str]] = {}
+    """Names of settings in earlier versions, which still work, and what they are now."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        for old, new in cls.old_names.items():
+            if old in values and new not in values:
+                _log.warning("the setting %s is called %s now; please write that", old, new)
+                values = {new if name == old else name: value for name, value in values.items()}
+        return values
 
     seed: int = Field(0, ge=0, description="Seed of everything that is random.")
     max_iter: int = Field(1000, ge=1, description="Most sweeps over the data.")

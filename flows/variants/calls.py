@@ -130,7 +130,7 @@ def drawn_differences(
     the lot: where partitions are cut anew, other numbers are drawn.
     """
     sampler = Sampler(
-        settings.chains, settings.burn_in, settings.draws, settings.thin,
+        settings.chains, settings.warmup, settings.draws, settings.thin,
         0.0 if model.model.shared else model.model.log_m_sd,
     )  # fmt: skip
     lots = []

@@ -242,7 +242,7 @@ def _sampler(mixing: Sequence[Mixing], locations: int, settings: VariantSettings
     ]
     text = (
         f"Slice sampling: {settings.chains} chains of {settings.draws:,} kept draws after "
-        f"{settings.burn_in:,} sweeps, at every one of {locations:,} locations, at the "
+        f"{settings.warmup:,} sweeps, at every one of {locations:,} locations, at the "
         "hyperparameters below. P, QUAL and q-values are no finer than so many draws can tell."
     )
     return Section("Sampler", text, (), (Grid(("what", "value"), rows),))

@@ -20,6 +20,7 @@ class VariantSettings(declared(CallOptions)):
     question = "Which alleles are in the case's reads beyond errors, compared with a control?"
     family = "flows.variants.family"
     flow = "flows.pipelines.variants.variants"
+    old_names = {"burn_in": "warmup"}
 
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."
@@ -102,7 +103,7 @@ class VariantSettings(declared(CallOptions)):
         "prior, which strong variants can drive into a useless optimum.",
     )
     chains: int = Field(4, ge=2, le=100, description="gibbs: independent chains of a location.")
-    burn_in: int = Field(200, ge=0, description="gibbs: sweeps left out at first.")
+    warmup: int = Field(200, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(1000, ge=10, description="gibbs: draws kept of each chain.")
     thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
     fit_units: int = Field(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import FloatArray
 
 if TYPE_CHECKING:

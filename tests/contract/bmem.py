@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import expit, softmax
 
 from tests.contract.cases import Sampler
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.metropolis import SampledExperts

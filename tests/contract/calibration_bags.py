@@ -18,7 +18,7 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import GibbsVMMIC
 from vbmodels.bags.published.gp_gibbs import GibbsGP
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
 
 LABELLED, HELD, WIDTH = 50, 30, 2
@@ -107,7 +107,7 @@ def vmmic_ranks(rng: np.random.Generator) -> Readings:
         if 0 < y.sum() < n:
             break
     data = bags([Instances.from_rows(bag, x, n)], y.astype(np.int8))
-    sampler = GibbsVMMIC(PRIORS, chains=1, burn_in=60, kept=19, thin=15)
+    sampler = GibbsVMMIC(PRIORS, chains=1, warmup=60, draws=19, thin=15)
     found = fit(sampler, [data], seed=int(rng.integers(2**31)), max_iter=10_000).q
     return {"parameters": ranked(t[:5], found.kept[0][:, :5], rng)}
 

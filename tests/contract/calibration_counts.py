@@ -10,7 +10,7 @@ from scipy import stats
 from vbflows_counts.model import Counts, GroupedCounts
 
 from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, inside
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 
 
 def counts(rng: np.random.Generator, model: Any) -> Readings:

@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 from flows.experts.settings import ExpertSettings
 from tests.contract.bmem import PLACES, chances
 from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.forms import make

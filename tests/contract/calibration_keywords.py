@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from flows.keywords.models import corpus_model
 from flows.keywords.settings import KeywordSettings
 from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, ranked
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs

@@ -9,7 +9,7 @@ from scipy.special import expit
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import called, local_fdr
@@ -110,7 +110,7 @@ def rvd2_ranks(rng: np.random.Generator) -> Readings:
     mu = rng.beta(q.a0, q.b0, 40)
     log_m = rng.normal(q.log_m, 0.5, 40)
     data = errors(rng, mu, np.exp(log_m), 500, REPLICATES)
-    found = gibbs(data, q, rng, chains=1, burn_in=60, draws=49, thin=4)
+    found = gibbs(data, q, rng, chains=1, warmup=60, draws=49, thin=4)
     draws = np.stack([expit(found.logit_mu[0]), found.log_m[0]], axis=2)
     return {"mu and log M": ranked(np.stack([mu, log_m], axis=1), draws, rng)}
 

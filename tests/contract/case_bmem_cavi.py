@@ -31,7 +31,7 @@ from tests.contract.cases import (
     MonteCarlo,
     Recovery,
 )
-from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.cavi import BoundedExperts, Mixture

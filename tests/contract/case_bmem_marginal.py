@@ -15,7 +15,7 @@ from tests.contract.agreement import Agreement
 from tests.contract.bmem import beside_sampler
 from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
 from tests.contract.extremes import Extremes
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts, Search

@@ -22,8 +22,8 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.core.cavi import fit
 from vbmodels.core.expfam import Gamma
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 
 PRIOR = GroupedCounts()

@@ -37,7 +37,8 @@ from tests.contract.ibp_definition import (
     tiny,
 )
 from tests.contract.ibp_sampler import first_of_sticks, gibbs_draws, quantities
-from vbmodels.core.cavi import InProcess, fit
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.gibbs import GibbsIBP

@@ -14,7 +14,7 @@ from tests.contract.agreement import Agreement
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import ALPHA, BIAS, LEVELS, WEIGHT, tiny
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.gibbs import GibbsGlobal, GibbsIBP, score_rows
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys

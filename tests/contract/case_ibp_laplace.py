@@ -10,7 +10,7 @@ import numpy as np
 from tests.contract import ends, samplers
 from tests.contract.cases import Case, Objective, Recovery
 from tests.contract.extremes import Extremes
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.polya_gamma import PolyaGammaIBP
 from vbmodels.features.published.laplace_chain import LaplaceIBP, log_buffet

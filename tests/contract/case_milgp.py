@@ -33,7 +33,7 @@ from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP, Search
 from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.bags.published.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 
 OPTIONS = KernelOptions(

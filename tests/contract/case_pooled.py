@@ -22,7 +22,7 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.pooled import PooledGlobal, PooledLocal, PooledVBSS

@@ -23,7 +23,7 @@ from tests.contract.cases import (
     Sampler,
 )
 from tests.contract.extremes import Extremes
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.variants.published.gibbs import gibbs
 from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
@@ -128,7 +128,7 @@ def case_of(model: RVD2, name: str, **items) -> Case:
     def draws(parts: Sequence[Errors], rng: np.random.Generator) -> FloatArray:
         few = Errors(parts[0].r[:10], parts[0].n[:10])
         sd = 0.0 if shared else 0.5
-        found = gibbs(few, converged(0), rng, log_m_sd=sd, chains=2, burn_in=200, draws=2000)
+        found = gibbs(few, converged(0), rng, log_m_sd=sd, chains=2, warmup=200, draws=2000)
         return np.log(expit(found.logit_mu))
 
     def moments(q: Global, states: Sequence[Local]) -> tuple[FloatArray, FloatArray]:

@@ -21,8 +21,8 @@ from tests.contract.cases import (
 )
 from tests.contract.extremes import Extremes
 from tests.contract.toy import Global, Groups, Local, Toy
-from vbmodels.core.cavi import fit
 from vbmodels.core.expfam import Gamma, Normal
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 
 PRIOR = Toy()

@@ -14,7 +14,7 @@ from tests.contract import calibration_variants, ends
 from tests.contract.agreement import Agreement
 from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from tests.contract.extremes import Extremes
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import local_fdr, q_values

@@ -34,7 +34,7 @@ from vbmodels.bags.published.gibbs import GibbsVMMIC
 from vbmodels.bags.published.local import Local
 from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
 
 
@@ -172,7 +172,7 @@ def log_q(
 @functools.cache
 def chains(seed: int) -> FloatArray:
     """Both rows ask for the same draws."""
-    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=4, burn_in=200, kept=3000)
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=4, warmup=200, draws=3000)
     return fit(model, vmmic.batches(0, 1), seed=seed, max_iter=10_000).q.kept
 
 
@@ -209,7 +209,7 @@ def objective(q: Any, batches: Sequence[Bags]) -> float:
         points = gaussian.mean + gaussian.spread(normal_points(dim, 64))
         parts = [Sums.at(points[None], model.likelihood(q), b, False).value for b in batches]
         prior = np.diag(np.full(dim, 1.0 / vmmic.VARIANCE))
-        second = gaussian.covariance + np.outer(gaussian.mean, gaussian.mean)
+        second = np.linalg.inv(gaussian.precision) + np.outer(gaussian.mean, gaussian.mean)
         divergence = np.trace(prior @ second) - dim
         divergence += np.linalg.slogdet(gaussian.precision)[1] - np.linalg.slogdet(prior)[1]
         values.append(sum(p.mean() for p in parts) - 0.5 * divergence)
@@ -229,7 +229,7 @@ def at_the_ends(model: Callable[[], Any], **items: Any) -> Extremes:
 
 def draws_of_both_forms() -> Iterator[tuple[str, Any, Any]]:
     """The sampler's first draws of indicators, by compiled loops and by NumPy."""
-    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, burn_in=2, kept=4)
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, warmup=2, draws=4)
     tables = {k: v for k, v in ends.tables_of_bags().items() if k != "one bag alone"}
     return both_forms(model, replace(model, use_compiled=False), tables)
 

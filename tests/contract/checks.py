@@ -23,22 +23,13 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from vbmodels.core.cavi import (
-    Accelerable,
-    Cursor,
-    Driven,
-    InProcess,
-    Loop,
-    Step,
-    UntilConverged,
-    cavi,
-    fit,
-    loop_of,
-    squarem,
-    start,
-    tree_sum,
-)
+from vbmodels.core.cavi import cavi, start
+from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess, tree_sum
+from vbmodels.core.protocol import Accelerable, Cursor, Driven, Loop, Step
+from vbmodels.core.squarem import squarem
 from vbmodels.core.state import FloatArray, State, from_bytes, leaves, same_bits, to_bytes
 
 PARTS = (1, 2, 7, 16)

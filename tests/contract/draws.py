@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vbmodels.core.cavi import InProcess, Step, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Step
 from vbmodels.core.state import FloatArray
 
 Figures = dict[str, float]
@@ -64,7 +67,7 @@ def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
     """Return all steps of a run with its partitions' states; its last one converged, no other."""
     reduce, steps = InProcess(model, batches), []
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    for step in model.steps(reduce, start(model, q, reduce)):
+    for step in loop_of(model)(model, reduce, start(model, q, reduce)):
         steps.append((step, reduce.local_states(step.cursor.number)))
         if step.converged:
             return steps

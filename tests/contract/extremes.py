@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.core.cavi import InProcess, Step, loop_of, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Step
 from vbmodels.core.state import leaves, same_bits
 
 if TYPE_CHECKING:

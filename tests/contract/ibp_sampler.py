@@ -13,7 +13,9 @@ from itertools import combinations
 import numpy as np
 from scipy.special import expit, softmax
 
-from vbmodels.core.cavi import InProcess, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch, feature_batch
 from vbmodels.features.gibbs import GibbsIBP
@@ -54,7 +56,7 @@ def gibbs_draws(sampler: GibbsIBP, batches: Sequence[FeatureBatch], seed: int) -
     reduce = InProcess(sampler, [batch])
     q = sampler.init(reduce.observe(), np.random.default_rng(seed))
     found = []
-    for step in sampler.steps(reduce, start(sampler, q, reduce)):
+    for step in loop_of(sampler)(sampler, reduce, start(sampler, q, reduce)):
         if sampler.warmup <= step.iteration < sampler.last:
             (local,) = reduce.local_states(step.cursor.number)
             z = np.stack([c.z for c in local.chains]).astype(float)

@@ -96,7 +96,7 @@ def of_rates(warmup: int, draws: int, thin: int) -> Chains:
     data = Errors(np.array([[2, 3], [0, 1], [40, 55]]), np.full((3, 2), 500))
     model = RVD2(dispersion="per_location")
     q = model.init(model.observe(data), np.random.default_rng(0))
-    sizes = {"chains": CHAINS, "burn_in": warmup, "draws": draws, "thin": thin}
+    sizes = {"chains": CHAINS, "warmup": warmup, "draws": draws, "thin": thin}
     found = rvd2.gibbs(data, q, np.random.default_rng(0), log_m_sd=0.5, **sizes)
     assert found.evaluations > 2 * 2 * thin  # of two coordinates: two ends and a draw at least
     told = sample_rates(data, q, np.random.default_rng(0), Sampler(**sizes, log_m_sd=0.5))
@@ -118,7 +118,7 @@ RATES = (Draws(name="rvd2 gibbs", run=of_rates),)
 
 
 def of_bags(warmup: int, draws: int, thin: int) -> Chains:
-    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=CHAINS, burn_in=warmup, kept=draws, thin=thin)
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=CHAINS, warmup=warmup, draws=draws, thin=thin)
     steps = course(model, vmmic.batches(0, 2))
     q = steps[-1][0].q
     every = q.kept.reshape(-1, q.kept.shape[-1])

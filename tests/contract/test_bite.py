@@ -9,7 +9,8 @@ import pytest
 from tests.contract import checks, toy
 from tests.contract.case_toy import CASE
 from tests.contract.cases import Case, asked
-from vbmodels.core.cavi import cavi, squarem
+from vbmodels.core.cavi import cavi
+from vbmodels.core.squarem import squarem
 
 CAUGHT = {
     toy.MissingGlobalDivergence: {"definition", "global step"},

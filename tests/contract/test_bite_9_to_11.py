@@ -9,8 +9,8 @@ import pytest
 
 from tests.contract import agreement, draws, extremes, samplers, toy
 from tests.contract.case_toy import CASE
-from vbmodels.core.cavi import NonFiniteBound
 from vbmodels.core.expfam import Gamma
+from vbmodels.core.protocol import NonFiniteBound
 
 
 class MeanOfRows(toy.Toy):

@@ -10,7 +10,7 @@ from flows.engine.dask import connect
 from flows.engine.fit import run_fit
 from tests.contract import checks
 from tests.contract.cases import rows
-from vbmodels.core.cavi import loop_of
+from vbmodels.core.fit import loop_of
 from vbmodels.core.state import same_bits, to_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -15,7 +15,6 @@ labelled bags of a class are dealt out in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -23,13 +22,13 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
 from vbmodels.bags.batch import Bags
-from vbmodels.bags.collapsed import CollapsedVMMIC, Search, judged_steps
+from vbmodels.bags.collapsed import CollapsedVMMIC, Search
 from vbmodels.bags.layout import Observed
 from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step
 from vbmodels.bags.posterior import Posterior
 from vbmodels.bags.priors import Priors
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, IntArray, State
 
 LENGTHS = (0.125, 0.5, 2.0, 8.0, 32.0)
@@ -218,20 +217,12 @@ class ChosenVMMIC:
             return self._fit(q.length).posterior(q.search)
         return q.modes[0].posterior(self._priors(q))
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield the judged epochs of the fit; the choice passes in silence."""
-        return judged_steps(self, reduce, cursor)
-
-    def settled(self, q: ScaleSearch | Chosen, elbo: float) -> bool | None:
-        """Whether a judged epoch ends the fit; None on the way to the next one."""
-        return self._fit(q.length).settled(q.search, elbo) if isinstance(q, Chosen) else None
-
-    def best(self, q: ScaleSearch | Chosen, elbo: float) -> tuple[ScaleSearch | Chosen, float]:
-        """Return the best average of the fit so far; see `CollapsedVMMIC.best`."""
-        if not isinstance(q, Chosen):
-            return q, elbo
-        search, value = self._fit(q.length).best(q.search, elbo)
-        return replace(q, search=search), value
+    def shown(self, at: Cursor) -> Step | None:
+        """Show the judged epochs of the fit; the choice passes in silence."""
+        if not isinstance(at.q, Chosen):
+            return None
+        step = self._fit(at.q.length).shown(replace(at, q=at.q.search))
+        return step and replace(step, q=replace(at.q, search=step.q), cursor=at)
 
     def _fit(self, length: float) -> CollapsedVMMIC:
         priors = replace(self.collapsed.priors, learn=False, length=length)

@@ -17,9 +17,8 @@ Fisher information at the points that it is sent, and carries no state of its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -27,10 +26,11 @@ from scipy.linalg import cho_factor, cho_solve
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.layout import Layout, Observed, Scaling
 from vbmodels.bags.likelihood import Likelihood
-from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless, unpack
+from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step, refuse_hopeless
 from vbmodels.bags.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.priors import Priors
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.linalg import unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State
 
 EPOCH = 20
@@ -240,23 +240,20 @@ class CollapsedVMMIC:
             return q.posterior(self.priors)
         return Posterior(q.scaling, tuple(c.average for c in q.components))
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield the best average at every judged epoch; the mode is sought in silence."""
-        return judged_steps(self, reduce, cursor)
+    def shown(self, at: Cursor) -> Step | None:
+        """Show the best average so far at every judged epoch; the rest passes in silence.
 
-    def settled(self, q: Search, elbo: float) -> bool | None:
-        """Whether a judged epoch ends the fit; None on the way to the next one."""
+        The step's cursor stands at the epoch itself, from which the fit goes on.
+        """
+        q, elbo = at.q, at.elbo
         if isinstance(q, ModeSearch) or q.wants_gradient:
             return None
         least = self._least(q)
         stale = elbo <= q.best + least and q.stale + 1 >= PATIENCE
-        return bool(abs(elbo - q.last) <= least or stale)
-
-    def best(self, q: Search, elbo: float) -> tuple[Search, float]:
-        """Return the best average so far with its objective, where ``q``'s own has ``elbo``."""
-        if isinstance(q, ModeSearch) or not elbo < q.best:  # no number is not hidden
-            return q, elbo
-        return self._asking(replace(q, components=q.chosen)), q.best
+        settled = bool(abs(elbo - q.last) <= least or stale)
+        if elbo < q.best:  # which hides no NaN
+            q, elbo = self._asking(replace(q, components=q.chosen)), q.best
+        return Step(at.number, q, elbo, at, settled)
 
     def _least(self, q: GaussianSearch) -> float:
         return self.tolerance * q.scaling.layout.dim
@@ -370,33 +367,3 @@ class CollapsedVMMIC:
         entropy -= float(np.log(np.diag(q.factor)).sum())
         variance = q.variance
         return -float(entropy) - self.priors.expected_log(layout, q.mean, variance)
-
-
-class Judged(Protocol):
-    """A model whose loop ends by its own judgement."""
-
-    def global_step(self, q: Any, stats: Any) -> Any:
-        """See `vbmodels.core.cavi.Model`."""
-
-    def elbo(self, q: Any, stats: Any) -> float:
-        """See `vbmodels.core.cavi.Model`."""
-
-    def settled(self, q: Any, elbo: float) -> bool | None:
-        """Whether the fit ends at ``q``; None where ``q`` is on the way to the next judgement."""
-
-    def best(self, q: Any, elbo: float) -> tuple[Any, float]:
-        """Return the best parameters judged so far and their objective; ``q`` has ``elbo``."""
-
-
-def judged_steps(model: Judged, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-    """Go on without end; at every point that ``model`` judges yield the best one so far.
-
-    A step's cursor stands at the point itself, from which the loop goes on.
-    """
-    while True:
-        settled = model.settled(cursor.q, cursor.elbo)
-        if settled is not None:
-            yield Step(cursor.number, *model.best(cursor.q, cursor.elbo), cursor, settled)
-        after, number = model.global_step(cursor.q, cursor.stats), cursor.number + 1
-        stats = reduce(after, number=number, warm=cursor.number)
-        cursor = Cursor(after, stats, number, model.elbo(after, stats))

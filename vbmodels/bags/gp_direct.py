@@ -16,7 +16,6 @@ choice, the evidence takes kernel values at which they have little left to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -27,9 +26,10 @@ from vbmodels.bags.gp_data import FOLDS, Batch, Observed
 from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, averages, objective
 from vbmodels.bags.gp_lbfgs import Ascent
 from vbmodels.bags.gp_probit import CollapsedGP, Search, lower, of_classes
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.ascent import search
 from vbmodels.core.linalg import cholesky, log_det, unpack
-from vbmodels.core.state import FloatArray, aligned
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import FloatArray
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,8 @@ class DirectGP(CollapsedGP):
         if q.wanted == "baseline":
             return fold_sums(q.features, batch)
         if q.wanted == "averages":
-            mean = q.points[q.kernel, np.arange(q.kernel.size)]
             keep = self.keep_columns
-            return averages(q.features, q.kernel, mean, q.precision, batch, keep=keep)
+            return averages(q.features, q.kernel, _mean(q), q.precision, batch, keep=keep)
         return super().suff_stats(q, batch, local)
 
     def elbo(self, q: Search, stats: Any) -> float:
@@ -91,25 +90,57 @@ class DirectGP(CollapsedGP):
         if isinstance(stats, FoldSums):
             return 0.0
         if isinstance(stats, GaussianSums):
-            mean = q.points[q.kernel, np.arange(q.kernel.size)]
-            return float(objective(mean, q.precision, stats).sum())
+            return float(objective(_mean(q), q.precision, stats).sum())
         return super().elbo(q, stats)
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield one step an evaluation, at the best points so far."""
-        known = isinstance(cursor, DirectCursor | GaussianCursor)
-        at: Any = cursor if known else self._begin(reduce, cursor)
-        while True:
-            ended = self._ended(at)
-            yield Step(at.number, at.q, at.elbo, at, ended)
-            if ended:
-                return
-            at = self._next(reduce, at)
+    steps = search
+
+    def begin(self, cursor: Cursor) -> Cursor:
+        """Begin the searches, unless the baseline comes first."""
+        if isinstance(cursor, DirectCursor | GaussianCursor) or isinstance(cursor.stats, FoldSums):
+            return cursor
+        return self._searching(cursor.q, cursor.stats, cursor.number)
+
+    def shown(self, at: Any) -> Step | None:
+        """Show the best points so far at every evaluation."""
+        return None if isinstance(at.stats, FoldSums) else Step.at(at, self._ended(at))
+
+    def ask(self, at: Any) -> Search:
+        """Ask for what the present stage wants."""
+        q: Search = at.q
+        if isinstance(at.stats, FoldSums):
+            features = replace(q.features, baseline=regressions(q.features, at.stats))
+            return replace(q, features=features, wanted="gram")
+        if isinstance(at, GaussianCursor):
+            _, mean, factor = at.gaussian.trial()
+            return _placed(q, mean, factor)
+        if q.precision.size:
+            return self._joined(q) if q.features.baseline_waits else self._widened(q)
+        if at.ascent.done.all():
+            return replace(q, wanted="curvature", active=np.full(q.active.shape, True))
+        shape = q.points.shape
+        points = lower(q.factor, at.ascent.trial.reshape(shape), transposed=True)
+        active = np.asarray(~at.ascent.done.reshape(shape[:2]).all(axis=1), dtype=np.bool_)
+        return replace(q, points=points, active=active)
+
+    def take(self, at: Any, asked: Search, stats: Any) -> DirectCursor | GaussianCursor:
+        """Take in what was found, by what was wanted."""
+        if asked.wanted == "gram":
+            return self._searching(asked, stats, at.number + 1)
+        if asked.wanted == "curvature":
+            return self._chosen(at, asked, stats)
+        if asked.wanted == "gradient":
+            return self._advanced(at, asked, stats)
+        if isinstance(at, GaussianCursor):
+            return self._nearer(at, stats)
+        gaussian = Gaussian.start(_mean(asked), asked.precision, stats)
+        elbo = float(gaussian.value.sum())
+        return GaussianCursor(asked, stats, at.number + 1, elbo, gaussian)
 
     def _ended(self, at: DirectCursor | GaussianCursor) -> bool:
         if isinstance(at, GaussianCursor):
             return bool(at.gaussian.done.all())
-        q = _typed(at)[0]
+        q = at.q
         more = q.features.baseline_waits or self._wants_gaussian(q)
         return q.precision.size > 0 and not more
 
@@ -117,27 +148,10 @@ class DirectGP(CollapsedGP):
         text = not q.features.kinds and not np.isfinite(q.features.clip)
         return self.posterior_form == "gaussian" or (self.posterior_form == "auto" and text)
 
-    def _next(self, reduce: Reduce, at: Any) -> DirectCursor | GaussianCursor:
-        if isinstance(at, GaussianCursor):
-            return self._nearer(reduce, at)
-        if at.q.precision.size:
-            waits = at.q.features.baseline_waits
-            return self._joined(reduce, at) if waits else self._widened(reduce, at)
-        return self._curved(reduce, at) if at.ascent.done.all() else self._advanced(reduce, at)
-
-    def _begin(self, reduce: Reduce, cursor: Cursor) -> DirectCursor:
-        q, stats, number = *_typed(cursor), cursor.number
-        if isinstance(stats, FoldSums):
-            features = replace(q.features, baseline=regressions(q.features, stats))
-            q, number = aligned(replace(q, features=features, wanted="gram")), number + 1
-            stats = aligned(reduce(q, number=number, warm=number - 1))
-        return self._searching(q, stats, number)
-
-    def _joined(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
-        """Give the baseline weight, and search on from the chosen kernel values."""
-        q = _typed(at)[0]
+    def _joined(self, q: Search) -> Search:
+        """Give the baseline weight, to search on from the chosen kernel values."""
         values, kernel = np.unique(q.kernel, return_inverse=True)
-        q = replace(
+        return replace(
             q,
             features=q.features.with_baseline(values, self.options.baseline_variance),
             points=q.points[values],
@@ -148,9 +162,10 @@ class DirectGP(CollapsedGP):
             precision=np.empty(0),
             evidence=np.empty(0),
         )
-        q = aligned(q)
-        stats = aligned(reduce(q, number=at.number + 1, warm=at.number))
-        return self._searching(q, stats, at.number + 1)
+
+    def _widened(self, q: Search) -> Search:
+        """Go over to the nearest Gaussian, from the bound's q(w)."""
+        return replace(q, precision=of_classes(q.factor, q.kernel), wanted="averages")
 
     def _searching(self, q: Search, stats: Any, number: int) -> DirectCursor:
         """Begin the searches where they were evaluated, with I + G; all, or those chosen."""
@@ -170,33 +185,25 @@ class DirectGP(CollapsedGP):
         if q.kernel.size:
             other = np.arange(len(bounds))[:, None] != q.kernel
             ascent = replace(ascent, done=ascent.done | other.ravel())
-        return DirectCursor(aligned(q), stats, number, elbo, aligned(ascent))
+        return DirectCursor(q, stats, number, elbo, ascent)
 
-    def _advanced(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
-        """Evaluate every unfinished search at its trial."""
-        q, stats = _typed(at)
-        shape, size = q.points.shape, q.points.shape[-1]
-        points = lower(q.factor, at.ascent.trial.reshape(shape), transposed=True)
-        active = np.asarray(~at.ascent.done.reshape(shape[:2]).all(axis=1), dtype=np.bool_)
-        trial = aligned(replace(q, points=points, active=active))
-        found = aligned(reduce(trial, number=at.number + 1, warm=at.number))
-        value = self.bounds(trial, found).ravel()
-        gradient = lower(q.factor, self.slope(trial, found))
-        ascent = aligned(at.ascent.told(value, gradient.reshape(-1, size), self.tolerance))
+    def _advanced(self, at: DirectCursor, asked: Search, found: Any) -> DirectCursor:
+        """Let every unfinished search judge its trial."""
+        q, shape, size = at.q, asked.points.shape, asked.points.shape[-1]
+        value = self.bounds(asked, found).ravel()
+        gradient = lower(q.factor, self.slope(asked, found))
+        ascent = at.ascent.told(value, gradient.reshape(-1, size), self.tolerance)
         taken = (ascent.at != at.ascent.at).any(axis=1).reshape(shape[:2])
-        q = aligned(replace(q, points=np.where(taken[..., None], points, q.points)))
+        q = replace(q, points=np.where(taken[..., None], asked.points, q.points))
         stats = replace(
-            stats,
-            value=np.where(taken, found.value, stats.value),
-            gradient=np.where(taken[..., None], found.gradient, stats.gradient),
+            at.stats,
+            value=np.where(taken, found.value, at.stats.value),
+            gradient=np.where(taken[..., None], found.gradient, at.stats.gradient),
         )
         return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent)
 
-    def _curved(self, reduce: Reduce, at: DirectCursor) -> DirectCursor:
-        """Ask for the curvature at the end; choose kernel values by evidence, if they are open."""
-        q = _typed(at)[0]
-        q = aligned(replace(q, wanted="curvature", active=np.full(q.active.shape, True)))
-        stats = aligned(reduce(q, number=at.number + 1, warm=at.number))
+    def _chosen(self, at: DirectCursor, q: Search, stats: Any) -> DirectCursor:
+        """Take the curvature at the end; choose kernel values by evidence, if they are open."""
         matrix = unpack(stats.matrix)
         factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
         square = 0.5 * (q.points**2).sum(axis=-1)
@@ -205,35 +212,25 @@ class DirectGP(CollapsedGP):
         chosen = factor[kernel, np.arange(kernel.size)]
         q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
         stats = replace(stats, matrix=np.empty(0))
-        return DirectCursor(aligned(q), stats, at.number + 1, self.elbo(q, stats), at.ascent)
+        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), at.ascent)
 
-    def _widened(self, reduce: Reduce, at: DirectCursor) -> GaussianCursor:
-        """Begin the nearest Gaussian at the bound's q(w)."""
-        q = _typed(at)[0]
-        q = aligned(replace(q, precision=of_classes(q.factor, q.kernel), wanted="averages"))
-        stats = aligned(reduce(q, number=at.number + 1, warm=at.number))
-        mean = q.points[q.kernel, np.arange(q.kernel.size)]
-        gaussian = aligned(Gaussian.start(mean, q.precision, stats))
-        return GaussianCursor(q, stats, at.number + 1, float(gaussian.value.sum()), gaussian)
-
-    def _nearer(self, reduce: Reduce, at: GaussianCursor) -> GaussianCursor:
-        """Try one step towards the nearest Gaussian."""
+    def _nearer(self, at: GaussianCursor, stats: GaussianSums) -> GaussianCursor:
+        """Judge one step towards the nearest Gaussian."""
         gaussian, mean, factor = at.gaussian.trial()
-        trial = aligned(_placed(_typed(at)[0], mean, factor))
-        stats = aligned(reduce(trial, number=at.number + 1, warm=at.number))
-        gaussian = aligned(gaussian.told(mean, factor, stats, self.rise))
+        gaussian = gaussian.told(mean, factor, stats, self.rise)
         taken = (gaussian.mean != at.gaussian.mean).any(axis=1)[:, None, None]
-        q: Any = _typed(at)[0]
-        q = aligned(_placed(q, gaussian.mean, np.where(taken, factor, q.precision)))
+        q = _placed(at.q, gaussian.mean, np.where(taken, factor, at.q.precision))
         elbo = float(gaussian.value.sum())
         return GaussianCursor(q, stats, at.number + 1, elbo, gaussian)
+
+
+def _mean(q: Search) -> FloatArray:
+    """Return mu of every class at its kernel value, [C, P]."""
+    result: FloatArray = q.points[q.kernel, np.arange(q.kernel.size)]
+    return result
 
 
 def _placed(q: Search, mean: FloatArray, factor: FloatArray) -> Search:
     points = q.points.copy()
     points[q.kernel, np.arange(q.kernel.size)] = mean
     return replace(q, points=points, precision=factor)
-
-
-def _typed(cursor: Cursor) -> tuple[Any, Any]:
-    return cursor.q, cursor.stats

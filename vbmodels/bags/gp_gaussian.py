@@ -30,7 +30,8 @@ from vbmodels.bags.gp_data import Batch
 from vbmodels.bags.gp_features import FeatureMap
 from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block
 from vbmodels.bags.gp_points import sobol_normals
-from vbmodels.core.linalg import log_det, pack, solve, solve_lower, unpack
+from vbmodels.core import expfam
+from vbmodels.core.linalg import pack, solve, solve_lower, unpack
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 DRAWS = 32
@@ -181,9 +182,5 @@ class Gaussian(State):
 
 def objective(mean: FloatArray, factor: FloatArray, sums: GaussianSums) -> FloatArray:
     """Return E log p(Y | w) - KL(q || N(0, I)) of every class, [C]."""
-    size = mean.shape[1]
-    half = solve_lower(factor, np.broadcast_to(np.eye(size), factor.shape))
-    trace = (half**2).sum(axis=(1, 2))
-    divergence = 0.5 * (trace + (mean**2).sum(axis=1) - size + log_det(factor))
-    result: FloatArray = sums.value - divergence
+    result: FloatArray = sums.value - expfam.Gaussian(mean, factor).kl_to_standard()
     return result

@@ -17,7 +17,6 @@ mu + (I + G)^-1 grad J; `gp_direct` climbs faster.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -27,8 +26,9 @@ from vbmodels.bags.gp_data import Batch, Observed
 from vbmodels.bags.gp_features import FeatureMap, feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import Sums, evaluate
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.cavi import cavi
 from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 PRINTED = KernelOptions(
@@ -229,11 +229,11 @@ class PrintedGP(CollapsedGP):
     collapsed: bool = False
     sweeps: int | None = 25
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield plain sweeps; the last one is called converged, as the text has it."""
-        for step in cavi(self, reduce, cursor):
-            ended = None if self.sweeps is None else step.iteration >= self.sweeps
-            yield replace(step, converged=ended)
+    steps = cavi  # the text's plain sweeps
+
+    def shown(self, at: Cursor) -> Step:
+        """Call the last sweep converged, as the text has it."""
+        return Step.at(at, None if self.sweeps is None else at.number >= self.sweeps)
 
 
 def lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> FloatArray:

@@ -21,6 +21,7 @@ from vbmodels.bags.layout import Layout, Observed, Scaling
 from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.posterior import Gaussian, Posterior
 from vbmodels.bags.priors import Priors
+from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 
 MOST_TRIALS = 40
@@ -58,7 +59,7 @@ class Sums(Stats):
     gradient
         Summed over the points of a component, [C, dim]; [C, 0] where only values are asked.
     information
-        The same of the Fisher information, upper triangle, [C, dim (dim + 1) / 2].
+        The same of the Fisher information, packed, [C, dim (dim + 1) / 2].
     """
 
     value: FloatArray
@@ -76,12 +77,12 @@ class Sums(Stats):
             nothing = np.empty((len(points), 0))
             return cls(value, nothing, nothing)
         found = [[likelihood.evaluate(t, data) for t in ts] for ts in points]
-        upper = np.triu_indices(points.shape[-1])
         return cls(
             value=np.array([[e.value for e in row] for row in found]),
             gradient=np.array([np.sum([e.gradient for e in row], axis=0) for row in found]),
+            # Its upper triangle: a likelihood's information is symmetric but for rounding.
             information=np.array(
-                [np.sum([e.information[upper] for e in row], axis=0) for row in found]
+                [np.sum([pack(e.information.T) for e in row], axis=0) for row in found]
             ),
         )
 
@@ -183,11 +184,3 @@ def mode_step(q: ModeSearch, stats: Sums, priors: Priors) -> ModeSearch:
     slope = q.gradient - precision * (q.at - priors.mean(layout))
     step = cho_solve(cho_factor(curvature), slope)
     return replace(q, points=(q.at + step)[None, None])
-
-
-def unpack(packed: FloatArray) -> FloatArray:
-    """Return the symmetric matrix of an upper triangle."""
-    dim = int((np.sqrt(8.0 * packed.size + 1.0) - 1.0) / 2.0)
-    full = np.zeros((dim, dim))
-    full[np.triu_indices(dim)] = packed
-    return full + np.triu(full, 1).T

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
 from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.layout import Scaling
 from vbmodels.bags.likelihood import Likelihood, chunks
+from vbmodels.core.linalg import solve_lower
 from vbmodels.core.state import FloatArray, State
 
 
@@ -40,23 +41,15 @@ class Gaussian(State):
         return lower
 
     @property
-    def covariance(self) -> FloatArray:
-        """The covariance, [dim, dim]."""
-        half = solve_triangular(self.factor, np.eye(self.mean.size), lower=True)
-        covariance: FloatArray = half.T @ half
-        return covariance
-
-    @property
     def variance(self) -> FloatArray:
         """The diagonal of the covariance, [dim]."""
-        half = solve_triangular(self.factor, np.eye(self.mean.size), lower=True)
+        half = solve_lower(self.factor, np.eye(self.mean.size))
         diagonal: FloatArray = np.einsum("ij,ij->j", half, half)
         return diagonal
 
     def spread(self, points: FloatArray) -> FloatArray:
         """Return deviations from the mean that belong to points of N(0, I), [S, dim]."""
-        deviations: FloatArray = solve_triangular(self.factor, points.T, lower=True, trans="T").T
-        return deviations
+        return solve_lower(self.factor, points.T, transposed=True).T
 
 
 @dataclass(frozen=True)

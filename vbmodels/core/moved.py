@@ -2,15 +2,16 @@
 
 MOVED = {
     "flows.families.expert_design": "flows.experts.design",
-    "vbmodels.cavi": "vbmodels.core.cavi",
+    "vbmodels.cavi.Cursor": "vbmodels.core.protocol.Cursor",
+    "vbmodels.cavi.SquaremCursor": "vbmodels.core.squarem.SquaremCursor",
+    "vbmodels.core.cavi.Cursor": "vbmodels.core.protocol.Cursor",
+    "vbmodels.core.cavi.SquaremCursor": "vbmodels.core.squarem.SquaremCursor",
     "vbmodels.experts.cavi": "vbmodels.experts.published.cavi",
     "vbmodels.experts.mabn": "vbmodels.experts.published.mabn",
     "vbmodels.experts.metropolis": "vbmodels.experts.published.metropolis",
     "vbmodels.experts.normals": "vbmodels.experts.published.normals",
     "vbmodels.experts.row_step": "vbmodels.experts.published.row_step",
-    "vbmodels.expfam.bernoulli": "vbmodels.core.expfam.bernoulli",
     "vbmodels.expfam.beta": "vbmodels.core.expfam.beta",
-    "vbmodels.expfam.dirichlet": "vbmodels.core.expfam.dirichlet",
     "vbmodels.expfam.family": "vbmodels.core.expfam.family",
     "vbmodels.expfam.gamma": "vbmodels.core.expfam.gamma",
     "vbmodels.expfam.gaussian": "vbmodels.core.expfam.gaussian",
@@ -47,7 +48,7 @@ MOVED = {
     "vbmodels.variants.rvd2.model": "vbmodels.variants.published.rvd2",
     "vbmodels.variants.rvd2.pair": "vbmodels.variants.published.pair",
 }
-"""Module of then to module of now; the classes kept their names."""
+"""Module, or class, of then to that of now; the classes of a module kept their names."""
 
 
 def current(name: str) -> str:
@@ -57,4 +58,4 @@ def current(name: str) -> str:
     'vbmodels.bags.collapsed.CollapsedGlobal'
     """
     module, _, kind = name.rpartition(".")
-    return f"{MOVED.get(module, module)}.{kind}"
+    return MOVED.get(name) or f"{MOVED.get(module, module)}.{kind}"

@@ -17,8 +17,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from vbmodels.core.cavi import Staged, drive
+from vbmodels.core.fit import drive
 from vbmodels.core.options import Range, option, share
+from vbmodels.core.protocol import Staged
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.executors import reduce_over
 from vbmodels.estimators.tables import as_matrix, is_arrow

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
 
-from vbmodels.core.cavi import InProcess, Observing
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Observing
 
 GROUP = "vbmodels.executors"
 ADDRESSES = "distributed"

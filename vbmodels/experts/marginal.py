@@ -25,11 +25,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.ascent import search
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.candidate import Candidate, Point, Sums
@@ -74,6 +75,16 @@ class SearchCursor(Cursor):
     """A cursor with the searches' memories."""
 
     memories: tuple[Memory, ...] = ()
+
+    @property
+    def going(self) -> list[int]:
+        """Which searches go on."""
+        return [i for i, m in enumerate(self.memories) if not m.done]
+
+    @property
+    def over(self) -> bool:
+        """Whether all have ended."""
+        return not self.going
 
 
 @dataclass(frozen=True)
@@ -194,65 +205,60 @@ class MarginalExperts:
         rest = tuple(p for p in q.points if p.candidate.n_experts == 1)
         return _posterior(rest) if rest and len(rest) < len(q.points) else None
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield the points after each evaluation; the last step is converged."""
-        q: Any = cursor.q
-        stats: Any = cursor.stats
-        if not isinstance(cursor, SearchCursor):
-            cursor = SearchCursor(**vars(cursor), memories=_begun(q, stats))
-        while True:
-            over = all(m.done for m in cursor.memories)
-            last = over and q.phase == ("mode" if self.gaussian == "none" else "gaussian")
-            yield Step(cursor.number, q, cursor.elbo, cursor, last)
-            if last:
-                return
-            cursor = self._next_phase(reduce, cursor) if over else self._climb(reduce, cursor)
-            q = cursor.q
+    steps = search
 
-    def _climb(self, reduce: Reduce, cursor: SearchCursor) -> SearchCursor:
-        """Evaluate the trials of all searches that go on, and take or shorten each."""
-        q: Any = cursor.q
-        old: Any = cursor.stats
-        going = [i for i, m in enumerate(cursor.memories) if not m.done]
-        trials = _trials(q, cursor.memories)
-        asked = replace(trials, points=tuple(trials.points[i] for i in going))
-        number = cursor.number + 1
-        new = reduce(asked, number=number, warm=None)
-        tolerance = self.choice_tolerance if q.phase == "choice" else self.tolerance
-        tolerance *= q.observed.rows
-        points, memories = list(q.points), list(cursor.memories)
-        value, gradient = old.value.copy(), list(old.gradient)
-        for j, i in enumerate(going):
-            before = _stretched(points[i], q.observed, float(value[i]), gradient[i])
-            after = _stretched(asked.points[j], q.observed, float(new.value[j]), new.gradient[j])
-            accepted, memories[i] = judge(memories[i], before, after, tolerance)
-            if accepted:
-                points[i], value[i], gradient[i] = asked.points[j], new.value[j], new.gradient[j]
-        q = replace(q, points=tuple(points))
-        stats = replace(old, value=value, gradient=tuple(gradient))
-        return SearchCursor(q, stats, number, self.elbo(q, stats), tuple(memories))
+    def begin(self, cursor: Cursor) -> Cursor:
+        """Begin a search at every point."""
+        if isinstance(cursor, SearchCursor):
+            return cursor
+        return SearchCursor(**vars(cursor), memories=_begun(cursor.q, cursor.stats))
 
-    def _next_phase(self, reduce: Reduce, cursor: SearchCursor) -> SearchCursor:
-        q: Any = cursor.q
+    def shown(self, at: SearchCursor) -> Step | None:
+        """Show the points after each evaluation; the last phase ends with its searches."""
+        if at.q.phase == "judged":
+            return None
+        last = "mode" if self.gaussian == "none" else "gaussian"
+        return Step.at(at, at.q.phase == last and at.over)
+
+    def ask(self, at: SearchCursor) -> Search:
+        """Ask for the trials of the searches that go on, or for the points of the next phase."""
+        q: Search = at.q
+        if not at.over:
+            trials = _trials(q, at.memories).points
+            return replace(q, points=tuple(trials[i] for i in at.going))
         if q.phase == "choice":
             # All points once more, together: their held-out rows are compared in pairs.
-            judged = replace(q, phase="judged")
-            stats = reduce(judged, number=cursor.number + 1, warm=None)
-            choice = choose(judged.points, stats)
-            after = self._modes(q.observed, q.seed, choice, q.points)
-            number = cursor.number + 2
-        else:
-            narrow = self.gaussian == "widths"
-            narrow = narrow or (self.gaussian == "auto" and q.observed.rows >= FEW_ROWS)
-            # The best start first: its experts are those that are reported.
-            stats_: Any = cursor.stats
-            value = {id(p): p.objective(float(v), g)[0] for p, v, g in _evaluated(q, stats_)}
-            ordered = sorted(q.points, key=lambda p: (-p.candidate.n_experts, -value[id(p)]))
-            wide = tuple(p.widened(q.observed, narrow) for p in ordered)
-            after = replace(q, phase="gaussian", points=wide)
-            number = cursor.number + 1
-        stats = reduce(after, number=number, warm=None)
-        return SearchCursor(after, stats, number, self.elbo(after, stats), _begun(after, stats))
+            return replace(q, phase="judged")
+        if q.phase == "judged":
+            return self._modes(q.observed, q.seed, choose(q.points, at.stats), q.points)
+        narrow = self.gaussian == "widths"
+        narrow = narrow or (self.gaussian == "auto" and q.observed.rows >= FEW_ROWS)
+        # The best start first: its experts are those that are reported.
+        value = {id(p): p.objective(float(v), g)[0] for p, v, g in _evaluated(q, at.stats)}
+        ordered = sorted(q.points, key=lambda p: (-p.candidate.n_experts, -value[id(p)]))
+        wide = tuple(p.widened(q.observed, narrow) for p in ordered)
+        return replace(q, phase="gaussian", points=wide)
+
+    def take(self, at: SearchCursor, asked: Search, stats: Sums) -> SearchCursor:
+        """Take or shorten each trial, or begin the searches of the next phase."""
+        q, number = at.q, at.number + 1
+        if asked.phase != q.phase:
+            memories = () if asked.phase == "judged" else _begun(asked, stats)
+            return SearchCursor(asked, stats, number, self.elbo(asked, stats), memories)
+        tolerance = self.choice_tolerance if q.phase == "choice" else self.tolerance
+        tolerance *= q.observed.rows
+        points, found = list(q.points), list(at.memories)
+        value, gradient = at.stats.value.copy(), list(at.stats.gradient)
+        for j, i in enumerate(at.going):
+            new, slopes = float(stats.value[j]), stats.gradient[j]
+            before = _stretched(points[i], q.observed, float(value[i]), gradient[i])
+            after = _stretched(asked.points[j], q.observed, new, slopes)
+            accepted, found[i] = judge(found[i], before, after, tolerance)
+            if accepted:
+                points[i], value[i], gradient[i] = asked.points[j], new, slopes
+        q = replace(q, points=tuple(points))
+        stats = replace(at.stats, value=value, gradient=tuple(gradient))
+        return SearchCursor(q, stats, number, self.elbo(q, stats), tuple(found))
 
     def _modes(
         self, observed: Observed, seed: int, choice: Choice, found: Sequence[Point]

@@ -14,7 +14,6 @@ them; only the rounding of the sums differs with the partitioning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -23,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from vbmodels.core import linalg
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
 from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
@@ -205,14 +204,13 @@ class GibbsIBP:
         """Return the mean log likelihood of the chains' draws: a sampler has no bound."""
         return float(np.mean([s.log_likelihood for s in stats.chains]))
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Iterate; the run is complete when all its planned draws are written down.
+    def shown(self, at: Cursor) -> Step:
+        """Call the run complete when all its planned draws are written down.
 
         The global step after an iteration writes what the iteration leaves, so a run takes
         one evaluation more than it has iterations.
         """
-        for step in cavi(self, reduce, cursor):
-            yield replace(step, converged=step.q.iteration >= self.last)
+        return Step.at(at, at.q.iteration >= self.last)
 
     def diagnose(self, q: GibbsGlobal) -> tuple[list[str], Diagnosis]:
         """Compare the chains by those quantities in `TRACED` that move; return their names too."""

@@ -8,13 +8,12 @@ rows' features of then. So this form runs in any loop and beside other starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import State
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.polya_gamma import SETTLE, FeatureGlobal, FeatureLocal, PolyaGammaIBP
@@ -156,10 +155,9 @@ class Polished:
         """Whether the text's phase is not over, or hardly."""
         return not isinstance(q, FeatureGlobal) or q.sweep < self.held + SETTLE
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Sweep; the text's phase is no convergence."""
-        for step in cavi(self, reduce, cursor):
-            yield replace(step, converged=False) if self.warming(step.q) else step
+    def shown(self, at: Cursor) -> Step:
+        """Let the trace decide, but not while the text's phase lasts."""
+        return Step.at(at, False if self.warming(at.q) else None)
 
     def _begin(self, q: TextGlobal, stood: bool) -> HeldGlobal:
         """Start Polya-Gamma's weights at nothing: the held features will set them."""

@@ -19,14 +19,13 @@ alpha move only after that, as from the start they would shrink to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels.core import linalg
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.row_moments import (
@@ -273,10 +272,9 @@ class PolyaGammaIBP:
         kl = weight_kl(q.mean, q.covariance, self.bias_variance, q.variance)
         return stats.bound + sticks + spread - kl
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Coordinate ascent; the ramp is no convergence, however flat it is."""
-        for step in cavi(self, reduce, cursor):
-            yield replace(step, converged=False) if self.warming(step.q) else step
+    def shown(self, at: Cursor) -> Step:
+        """Let the trace decide, but not on the ramp, however flat it is."""
+        return Step.at(at, False if self.warming(at.q) else None)
 
 
 def _second_moments(q: FeatureGlobal) -> FloatArray:

@@ -6,13 +6,12 @@ Bounds of different kinds do not compare, so the choice is by `yardstick`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.features.polish import polya_gamma_of
 from vbmodels.features.yardstick import likelihood_draws, measured
@@ -154,10 +153,9 @@ class Restarts:
         """Return the best bound; while starts of several kinds run it only shows progress."""
         return max(self._bounds(q, stats))
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Coordinate ascent that does not converge before the race is over."""
-        for step in cavi(self, reduce, cursor):
-            yield replace(step, converged=False) if self.warming(step.q) else step
+    def shown(self, at: Cursor) -> Step:
+        """Let the trace decide, but not before the race is over."""
+        return Step.at(at, False if self.warming(at.q) else None)
 
     def warming(self, q: StartsGlobal) -> bool:
         """Whether starts still race, or the chosen one has yet to settle."""

@@ -14,13 +14,16 @@ several times less than its own, and chains take hundreds of sweeps to turn arou
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from vbmodels.core.cavi import fit
+from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
+from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import per_document
@@ -95,21 +98,6 @@ class _Chain:
     accepted: int = 0
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """Draws of all chains, filled in place; what is not kept has no columns."""
-
-    w: FloatArray  # [C, S, P]
-    alpha: FloatArray  # [C, S, D or 0]
-    a: FloatArray  # [C, S, D or 0]
-
-    def put(self, at: tuple[int, int], chain: _Chain) -> None:
-        self.w[at] = chain.w
-        for place, value in ((self.alpha, chain.alpha), (self.a, chain.a)):
-            if place.size:
-                place[at] = value
-
-
 def pooled_gibbs(
     model: PooledVBSS,
     batch: KeywordBatch,
@@ -143,28 +131,20 @@ def pooled_gibbs(
     ValueError
         If there is nothing to draw.
     """
-    if min(chains, draws, thin) < 1:
-        raise ValueError(
-            f"chains, draws and thin must be at least 1, got {chains}, {draws} and {thin}"
-        )
+    if chains < 1:
+        raise ValueError(f"expected at least one chain, got {chains}")
+    schedule = Schedule(warmup, draws, thin)
     setting = _prepare(model, batch)
-    n_documents = len(setting.complete) if keep_documents else 0
-    n_intercepts = 0 if model.document_precision is None else n_documents
-    kept = _Kept(
-        w=np.empty((chains, draws, len(setting.q.mean))),
-        alpha=np.empty((chains, draws, n_documents)),
-        a=np.empty((chains, draws, n_intercepts)),
+    kept, keyword, accepted = zip(
+        *(_run(setting, own, schedule, keep_documents) for own in rng.spawn(chains)), strict=True
     )
-    runs = [
-        _run(setting, own, kept, number, warmup, thin)
-        for number, own in enumerate(rng.spawn(chains))
-    ]
+    draws_of = {name: np.concatenate([one[name] for one in kept]) for name in kept[0]}
     return PooledDraws(
-        coefficients=kept.w,
-        alpha=kept.alpha if n_documents else None,
-        intercept=kept.a if n_intercepts else None,
-        keyword=np.mean([run[0] for run in runs], axis=0),
-        accepted=float(np.mean([run[1] for run in runs])),
+        coefficients=draws_of["w"],
+        alpha=draws_of.get("alpha"),
+        intercept=draws_of.get("a"),
+        keyword=np.mean(keyword, axis=0),
+        accepted=float(np.mean(accepted)),
     )
 
 
@@ -197,10 +177,10 @@ def _prepare(model: PooledVBSS, batch: KeywordBatch) -> _Setting:
 
 
 def _run(
-    s: _Setting, rng: np.random.Generator, kept: _Kept, number: int, warmup: int, thin: int
-) -> tuple[FloatArray, float]:
-    """Run one chain; return P(keyword | y) [W] and the share of moves that were accepted."""
-    p, d, draws = len(s.q.mean), len(s.complete), kept.w.shape[1]
+    s: _Setting, rng: np.random.Generator, schedule: Schedule, keep_documents: bool
+) -> tuple[dict[str, FloatArray], FloatArray, float]:
+    """Run one chain; return its draws, P(keyword | y) [W], the share of moves accepted."""
+    p, d = len(s.q.mean), len(s.complete)
     chain = _Chain(
         w=s.q.mean + APART * s.spread_root @ rng.standard_normal(p),
         alpha=np.where(s.complete, 0.0, rng.beta(s.prior_a, s.b)),
@@ -208,15 +188,22 @@ def _run(
         keyword=np.zeros(len(s.y)),
     )
     keyword = np.zeros(len(s.y))
-    for sweep in range(warmup + draws * thin):
-        _sweep(s, chain, rng)
-        at, rest = divmod(sweep - warmup, thin)
-        if sweep >= warmup:
-            keyword += chain.keyword
-            if rest == thin - 1:
-                kept.put((number, at), chain)
-    total = MOVES * (warmup + draws * thin)
-    return keyword / (draws * thin), chain.accepted / total
+
+    def sweeps() -> Iterator[dict[str, FloatArray]]:
+        for sweep in itertools.count():
+            _sweep(s, chain, rng)
+            if sweep >= schedule.warmup:
+                keyword[:] += chain.keyword
+            found = {"w": chain.w[None]}
+            if keep_documents:
+                found["alpha"] = chain.alpha[None]
+                if s.model.document_precision is not None:
+                    found["a"] = chain.a[None]
+            yield found
+
+    kept = schedule.kept(sweeps())
+    counted = schedule.sweeps - schedule.warmup
+    return kept, keyword / counted, chain.accepted / (MOVES * schedule.sweeps)
 
 
 def _sweep(s: _Setting, chain: _Chain, rng: np.random.Generator) -> None:

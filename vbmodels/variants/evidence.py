@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincc, betaln, expit, logsumexp
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray
 from vbmodels.variants import quadrature
 from vbmodels.variants.batch import N_TYPES
-from vbmodels.variants.table import PEAK_FLOOR
+from vbmodels.variants.table import PEAK_FLOOR, Grids
 
 
 def _log_cut(x: FloatArray, a: float, b: float, floor: float) -> FloatArray:
@@ -19,33 +19,11 @@ def _log_cut(x: FloatArray, a: float, b: float, floor: float) -> FloatArray:
     return np.asarray(np.log(floor + (1.0 - floor) * np.maximum(tail, np.finfo(float).tiny)))
 
 
-def reweigh_reference(
-    x: FloatArray,
-    log_weight: FloatArray,
-    log_case: FloatArray,
-    log_control: FloatArray,
-    kind: IntArray,
-    log_pi: float,
-    log_not_pi: float,
-    log_w: float,
-    log_not_w: float,
-    log_p: FloatArray,
-    log_m: FloatArray,
-    e_beta: FloatArray,
-    alternatives: FloatArray,
-    survival: FloatArray,
-    restricted: bool,
-    cumulative: FloatArray,
-    log_m0: FloatArray,
-    log_m1: FloatArray,
-    sums: FloatArray,
-) -> None:
-    """Fill log m0, log m1 and the EM's sums; the NumPy reference of `kernels.reweigh`.
+class Hypotheses(NamedTuple):
+    """The global parameters as a pass over a table takes them.
 
-    Parameters
+    Attributes
     ----------
-    x, log_weight, log_case, log_control, kind
-        The table.
     log_pi, log_not_pi, log_w, log_not_w
         Logs of pi, 1-pi, w, 1-w.
     log_p, log_m
@@ -55,18 +33,45 @@ def reweigh_reference(
     alternatives
         [n_alt, 4] a, b, log B(a, b) and log rho.
     survival
-        Interpolation tables of the kernel, not used here.
+        Interpolation tables of the compiled form.
     restricted
         Whether H1 asks for mu_case > mu_control.
     cumulative
         `quadrature.sinc_cumulative`.
+    """
+
+    log_pi: float
+    log_not_pi: float
+    log_w: float
+    log_not_w: float
+    log_p: FloatArray
+    log_m: FloatArray
+    e_beta: FloatArray
+    alternatives: FloatArray
+    survival: FloatArray
+    restricted: bool
+    cumulative: FloatArray
+
+
+def reweigh_reference(
+    table: Grids, under: Hypotheses, log_m0: FloatArray, log_m1: FloatArray, sums: FloatArray
+) -> None:
+    """Fill log m0, log m1 and the EM's sums; the NumPy reference of `kernels.reweigh`.
+
+    Parameters
+    ----------
+    table, under
+        The units, and the global parameters.
     log_m0, log_m1, sums
         The results, [U], [U] and [5 + n_alt + 36]; sums are added to.
     """
+    x, log_weight, log_case, log_control, kind = table
+    log_pi, log_not_pi, log_w, log_not_w, log_p, log_m = under[:6]
+    alternatives, cumulative = under.alternatives, under.cumulative
     if not len(x):
         return
     lmu, lnu = quadrature.log_mu(x)
-    a, b, log_beta = (row[kind][:, None, None] for row in e_beta)
+    a, b, log_beta = (row[kind][:, None, None] for row in under.e_beta)
     weight = log_weight + log_p[None, :, None]
     spike = log_not_w + a * lmu + b * lnu - log_beta + log_control + weight
     broad_a, broad_b, log_broad = alternatives[0, :3]
@@ -76,7 +81,7 @@ def reweigh_reference(
         log_g = alt_a * lmu + alt_b * lnu - log_alt + log_rho + log_case + log_weight
         top = log_g.max(axis=2, keepdims=True)
         g = np.exp(log_g - top)
-        if restricted:
+        if under.restricted:
             above = quadrature.integral_above(g, cumulative)
             log_cut = -_log_cut(x, alt_a, alt_b, PEAK_FLOOR if c else 0.0)
         else:
@@ -85,13 +90,13 @@ def reweigh_reference(
             log_above = np.log(above) + top + log_cut
         parts[1, c] = (spike + log_above, broad + log_above)
     log_m0[:] = logsumexp(np.logaddexp(*parts[0, 0]), axis=(1, 2))
-    under = [parts[1, c] for c in range(len(alternatives))]
-    log_m1[:] = logsumexp([logsumexp(np.logaddexp(*p), axis=(1, 2)) for p in under], axis=0)
+    others = [parts[1, c] for c in range(len(alternatives))]
+    log_m1[:] = logsumexp([logsumexp(np.logaddexp(*p), axis=(1, 2)) for p in others], axis=0)
     total = np.logaddexp(log_not_pi + log_m0, log_pi + log_m1)
     sums[0] += total.sum()
     sums[1] += len(total)
     rows: list[tuple[float, Any, int | None]] = [(log_not_pi, parts[0, 0], None)]
-    rows += [(log_pi, part, c) for c, part in enumerate(under)]
+    rows += [(log_pi, part, c) for c, part in enumerate(others)]
     first = 5 + len(alternatives)
     for log_prior, (log_spike, log_broad_part), member in rows:
         offset = log_prior - total[:, None, None]

@@ -51,28 +51,8 @@ def rates(model: TwoGroups, q: Global, table: Table) -> tuple[Rate, Rate]:
     if not model.compiled:
         masses = _densities(model, q, table)
         return _summary(table, masses[0]), _summary(table, masses[1])
-    components = np.array(model.alternatives)
-    broad = betaln(components[:, 0], components[:, 1])
     found = np.empty((len(table), 2, 2 + len(LEVELS)))
-    kernels.posteriors(
-        table.x,
-        table.log_weight,
-        table.log_case,
-        table.log_control,
-        table.kind,
-        np.log(q.pi),
-        np.log1p(-q.pi),
-        np.log(q.w),
-        np.log1p(-q.w),
-        log_normal_weights(LOG_M, q.log_m_mean, q.log_m_sd),
-        np.stack([q.a, q.b, betaln(q.a, q.b)]),
-        np.column_stack([components, broad, np.log(q.rho)]),
-        survival_tables(components),
-        model.restricted,
-        quadrature.sinc_cumulative(table.x.shape[-1]),
-        np.array(LEVELS),
-        found,
-    )
+    kernels.posteriors(table.grids, model.hypotheses(q), np.array(LEVELS), found)
     case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in found.swapaxes(0, 1))
     return case, control
 

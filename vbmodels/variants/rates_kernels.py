@@ -88,9 +88,7 @@ def mixture_quantiles(x, cdf, density, levels, result):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _add_hypotheses(
-    unit, alternatives, spike, broad, survival, restricted, cumulative, backward, work, out
-):
+def _add_hypotheses(unit, under, spike, broad, backward, work, out):
     """Fill ``out`` [3, K] with the densities under H0, of the case and of the control under H1.
 
     ``unit`` is (x, log weight, log likelihood of the case, of the control) on one grid.
@@ -98,6 +96,8 @@ def _add_hypotheses(
     """
     x, log_weight, log_case, log_control = unit
     lmu, lnu, rates, g, above, inverse, f, place, basis = work
+    alternatives, survival = under.alternatives, under.survival
+    restricted, cumulative = under.restricted, under.cumulative
     size = x.shape[0]
     log_rates(x, lmu, lnu)
     top0, top1 = spikes(log_weight, log_case, log_control, lmu, lnu, spike, broad, rates)
@@ -129,29 +129,14 @@ def _add_hypotheses(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def posteriors(
-    x,
-    log_weight,
-    log_case,
-    log_control,
-    kind,
-    log_pi,
-    log_not_pi,
-    log_w,
-    log_not_w,
-    log_p,
-    e_beta,
-    alternatives,
-    survival,
-    restricted,
-    cumulative,
-    levels,
-    result,
-):
+def posteriors(table, under, levels, result):
     """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
 
     Parameters are those of `evidence.reweigh_reference`.
     """
+    x, log_weight, log_case, log_control, kind = table
+    alternatives, cumulative = under.alternatives, under.cumulative
+    log_pi, log_not_pi, log_p = under.log_pi, under.log_not_pi, under.log_p
     n_units, n_m, size = x.shape
     n_alt = alternatives.shape[0]
     lmu = np.empty(size)
@@ -168,7 +153,7 @@ def posteriors(
         np.empty((4, size)),
     )
     spike = np.empty(4)
-    broad = np.array([log_w, alternatives[0, 0], alternatives[0, 2]])
+    broad = np.array([under.log_w, alternatives[0, 0], alternatives[0, 2]])
     parts = np.empty((n_m, 3, size))
     offsets = np.empty((n_m, 2))
     mu = np.empty((n_m, size))
@@ -176,22 +161,11 @@ def posteriors(
     cdf = np.empty((n_m, size))
     backward = cumulative[::-1].copy()
     for u in range(n_units):
-        spike[0] = log_not_w
-        spike[1:] = e_beta[:, kind[u]]
+        spike[0] = under.log_not_w
+        spike[1:] = under.e_beta[:, kind[u]]
         for q in range(n_m):
             unit = (x[u, q], log_weight[u, q], log_case[u, q], log_control[u, q])
-            top0, top1 = _add_hypotheses(
-                unit,
-                alternatives,
-                spike,
-                broad,
-                survival,
-                restricted,
-                cumulative,
-                backward,
-                work,
-                parts[q],
-            )
+            top0, top1 = _add_hypotheses(unit, under, spike, broad, backward, work, parts[q])
             offsets[q, 0] = log_not_pi + log_p[q] + top0
             offsets[q, 1] = log_pi + log_p[q] + top1
             for k in range(size):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaincc, betaln, expit, gammaln
@@ -20,6 +21,16 @@ from vbmodels.variants.batch import Units
 M_NODES = np.geomspace(30.0, 1e6, 10)
 N_SURVIVAL = 1201
 PEAK_FLOOR = 0.05
+
+
+class Grids(NamedTuple):
+    """Arrays of a `Table`, as compiled code takes them."""
+
+    x: FloatArray
+    log_weight: FloatArray
+    log_case: FloatArray
+    log_control: FloatArray
+    kind: IntArray
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,11 @@ class Table(State):
     log_control: FloatArray
     log_binomial: FloatArray
     kind: IntArray
+
+    @property
+    def grids(self) -> Grids:
+        """What a pass over the units reads."""
+        return Grids(self.x, self.log_weight, self.log_case, self.log_control, self.kind)
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -28,7 +28,7 @@ from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.variants import quadrature
 from vbmodels.variants import two_groups_kernels as kernels
 from vbmodels.variants.batch import N_TYPES, Counts, units
-from vbmodels.variants.evidence import reweigh_reference
+from vbmodels.variants.evidence import Hypotheses, reweigh_reference
 from vbmodels.variants.hyperparameters import (
     CAP,
     BetaPrior,
@@ -196,37 +196,31 @@ class TwoGroups:
         """Return the sums of the E-step."""
         return self.reweigh(q, local)[2]
 
+    def hypotheses(self, q: Global) -> Hypotheses:
+        """Return what a pass over a table needs of ``q``."""
+        a, b = np.array(self.alternatives).T
+        components = np.column_stack([a, b, betaln(a, b), np.log(q.rho)])
+        return Hypotheses(
+            log_pi=np.log(q.pi),
+            log_not_pi=np.log1p(-q.pi),
+            log_w=np.log(q.w),
+            log_not_w=np.log1p(-q.w),
+            log_p=log_normal_weights(LOG_M, q.log_m_mean, q.log_m_sd),
+            log_m=LOG_M,
+            e_beta=np.stack([q.a, q.b, betaln(q.a, q.b)]),
+            alternatives=components,
+            survival=survival_tables(components),
+            restricted=self.restricted,
+            cumulative=quadrature.sinc_cumulative(quadrature.N_NODES),
+        )
+
     def reweigh(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
         """Return log m0 and log m1 of every unit (without binomials), and the EM's sums."""
-        n_alt = len(self.alternatives)
-        components = np.array(self.alternatives)
-        components = np.column_stack(
-            [components, betaln(components[:, 0], components[:, 1]), np.log(q.rho)]
-        )
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
+        n_alt = len(self.alternatives)
         sums = np.zeros(5 + n_alt + 3 * N_TYPES)
         form = kernels.reweigh if self.compiled else reweigh_reference
-        form(
-            table.x,
-            table.log_weight,
-            table.log_case,
-            table.log_control,
-            table.kind,
-            np.log(q.pi),
-            np.log1p(-q.pi),
-            np.log(q.w),
-            np.log1p(-q.w),
-            log_normal_weights(LOG_M, q.log_m_mean, q.log_m_sd),
-            LOG_M,
-            np.stack([q.a, q.b, betaln(q.a, q.b)]),
-            components,
-            survival_tables(components),
-            self.restricted,
-            quadrature.sinc_cumulative(quadrature.N_NODES),
-            log_m0,
-            log_m1,
-            sums,
-        )
+        form(table.grids, self.hypotheses(q), log_m0, log_m1, sums)
         stats = Sums(
             bound=float(sums[0] + table.log_binomial.sum()),
             units=float(sums[1]),

@@ -151,33 +151,17 @@ def log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def reweigh(
-    x,
-    log_weight,
-    log_case,
-    log_control,
-    kind,
-    log_pi,
-    log_not_pi,
-    log_w,
-    log_not_w,
-    log_p,
-    log_m,
-    e_beta,
-    alternatives,
-    survival,
-    restricted,
-    cumulative,
-    log_m0,
-    log_m1,
-    sums,
-):
+def reweigh(table, under, log_m0, log_m1, sums):
     """One pass over a table: log m0 and log m1 of every unit, and the sums of the EM.
 
     Parameters are those of `evidence.reweigh_reference`; ``sums`` [6 + n_alt - 1 + 36] is
     filled with (log marginal, units, sum w, sum log M, sum log^2 M, sum z by alternative,
     then weight, sum log mu and sum log (1-mu) for each of 12 types).
     """
+    x, log_weight, log_case, log_control, kind = table
+    log_w, log_not_w, log_p = under.log_w, under.log_not_w, under.log_p
+    e_beta, alternatives, survival = under.e_beta, under.alternatives, under.survival
+    restricted, cumulative = under.restricted, under.cumulative
     n_units, n_m, size = x.shape
     n_alt = alternatives.shape[0]
     rates = np.empty((4, size))
@@ -236,9 +220,7 @@ def reweigh(
             part[q, 1, 2] = dot(weights, lmu)
             part[q, 1, 3] = dot(weights, lnu)
             part[q, 1, 4] = log_p[q] + top1 + top_g
-        _add_unit(
-            part, z_alt, log_pi, log_not_pi, log_m, first_kind + 3 * t, u, log_m0, log_m1, sums
-        )
+        log_m0[u], log_m1[u] = _add_unit(part, z_alt, under, first_kind + 3 * t, sums)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -253,18 +235,19 @@ def _log_sum(values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _add_unit(part, z_alt, log_pi, log_not_pi, log_m, of_kind, u, log_m0, log_m1, sums):
-    """Fill one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
+def _add_unit(part, z_alt, under, of_kind, sums):
+    """Return one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
+    log_pi, log_not_pi, log_m = under.log_pi, under.log_not_pi, under.log_m
     n_m, n_alt = z_alt.shape
     mass = np.empty((n_m, 2))
     for q in range(n_m):
         for h in range(2):
             whole = part[q, h, 0] + part[q, h, 1]
             mass[q, h] = part[q, h, 4] + math.log(whole) if whole > 0.0 else -np.inf
-    log_m0[u] = _log_sum(mass[:, 0])
-    log_m1[u] = _log_sum(mass[:, 1])
-    f0 = log_not_pi + log_m0[u]
-    f1 = log_pi + log_m1[u]
+    log_m0 = _log_sum(mass[:, 0])
+    log_m1 = _log_sum(mass[:, 1])
+    f0 = log_not_pi + log_m0
+    f1 = log_pi + log_m1
     top = max(f0, f1)
     marginal = top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
     sums[0] += marginal
@@ -284,3 +267,4 @@ def _add_unit(part, z_alt, log_pi, log_not_pi, log_m, of_kind, u, log_m0, log_m1
         for v in range(3):
             source = 0 if v == 0 else v + 1
             sums[of_kind + v] += w0 * part[q, 0, source] + w1 * part[q, 1, source]
+    return log_m0, log_m1

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from flows.bags.settings import BagSettings
 from flows.data import storage
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, instances, quietly, run, table_of, written
@@ -102,7 +103,7 @@ def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys
     [
         ("inference=mean_field", "tol=0.001"),
         ("inference=as_printed",),
-        ("inference=gibbs", "chains=2", "burn_in=10", "draws=20"),
+        ("inference=gibbs", "chains=2", "warmup=10", "draws=20"),
         ("precision=float32", "prior_scale=fixed", "standardise=false"),
     ],
     ids=["mean_field", "as_printed", "gibbs", "single"],
@@ -349,7 +350,14 @@ def test_too_few_sweeps_for_the_sampler_are_refused(tmp_path, capsys):
     options = ("--set", "inference=gibbs", "--set", "draws=2000", *PLAIN)
     code, _, err = run(capsys, "bags", source, tmp_path / "t", *options)
     assert code == 2
-    assert "burn_in + draws * thin = 2300" in err
+    assert "warmup + draws * thin = 2300" in err
+
+
+def test_burn_in_is_the_old_name_of_warmup(caplog):
+    assert BagSettings.model_validate({"burn_in": 7}).warmup == 7
+    assert "the setting burn_in is called warmup now" in caplog.text
+    with pytest.raises(ValueError, match="burn_in"):
+        BagSettings.model_validate({"burn_in": 7, "warmup": 8})
 
 
 def test_real_bags_are_read(tmp_path, capsys, shared_data):

@@ -20,7 +20,7 @@ from tests.flows.bags.bag_files import PLAIN, instances, run, table_of, written
         ("kernel=linear+matern32", "kernel_params=heuristic", "n_inducing=7"),
         ("inference=collapsed",),
         ("inference=as_printed",),
-        ("inference=gibbs", "chains=2", "burn_in=10", "draws=20"),
+        ("inference=gibbs", "chains=2", "warmup=10", "draws=20"),
         ("model=gp_logistic",),
     ],
     ids=["direct", "sum", "collapsed", "as_printed", "gibbs", "logistic"],

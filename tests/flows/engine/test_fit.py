@@ -21,7 +21,10 @@ from tests.contract.toy import Groups, Local, Toy
 from tests.flows.engine.jobs import Killed, Overshooting, kill_at, rates, toy_job
 from vbmodels.bags.batch import Bags, split
 from vbmodels.bags.collapsed import CollapsedVMMIC
-from vbmodels.core.cavi import NotConverged, cavi, fit, squarem, tree_sum
+from vbmodels.core.cavi import cavi
+from vbmodels.core.fit import NotConverged, fit
+from vbmodels.core.in_process import tree_sum
+from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 
 

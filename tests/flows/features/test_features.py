@@ -13,7 +13,7 @@ import pytest
 
 from flows.cli import main
 from flows.features.settings import FeatureSettings
-from vbmodels.core.cavi import NotConverged, fit
+from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make
 from vbmodels.features.simulate import matched_f1

@@ -85,7 +85,7 @@ def differences(fit, again, leave=()):
         pytest.param(
             "bags",
             ["bags", "instances"],
-            ("inference=gibbs", "burn_in=5", "draws=20"),
+            ("inference=gibbs", "warmup=5", "draws=20"),
             1e-9,
             marks=pytest.mark.slow,
         ),

@@ -401,7 +401,7 @@ PAPERS = ("--set", "test=posterior_difference", "--set", "tau=0.0005")
 @pytest.mark.parametrize("dispersion", ["shared", "per_location"])
 def test_the_sampler_agrees_with_the_collapsed_form(capsys, counts, tmp_path, dispersion):
     papers = (*FAST, *PAPERS, "--set", f"dispersion={dispersion}")
-    gibbs = ("inference=gibbs", "chains=2", "draws=300", "burn_in=150")
+    gibbs = ("inference=gibbs", "chains=2", "draws=300", "warmup=150")
     options = [x for e in gibbs for x in ("--set", e)]
     code, out, _ = run(capsys, "variants", counts, tmp_path / "drawn", *papers, *options, "--json")
     assert code == 0
@@ -423,7 +423,7 @@ def test_the_sampler_agrees_with_the_collapsed_form(capsys, counts, tmp_path, di
 
 
 def test_chains_that_are_too_short_are_warned_of(capsys, counts, tmp_path):
-    short = ("inference=gibbs", "chains=10", "draws=20", "burn_in=0")
+    short = ("inference=gibbs", "chains=10", "draws=20", "warmup=0")
     options = [x for e in short for x in ("--set", e)]
     code, out, _ = run(capsys, "variants", counts, tmp_path / "out", *FAST, *PAPERS, *options)
     assert code == 0

@@ -20,7 +20,7 @@ from vbmodels.bags.gp_predict import negative_bags, predict
 from vbmodels.bags.gp_probit import CollapsedGP, PrintedGP
 from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 
 ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)

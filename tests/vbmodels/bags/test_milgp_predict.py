@@ -21,7 +21,7 @@ from vbmodels.bags.gp_predict import bag_summary, entropy, predict, probit_bald
 from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import Chains, GibbsGP, draw_latent, predict_from_draws
 from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 
 ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
 

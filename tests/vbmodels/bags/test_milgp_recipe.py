@@ -20,7 +20,7 @@ from vbmodels.bags.gp_probit import CollapsedGP
 from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.published.gp_logistic import LogisticGP
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 
 ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)

@@ -28,8 +28,12 @@ from vbmodels.bags.published.printed import PrintedVMMIC
 from vbmodels.bags.published.rows import Rows
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import Cursor, InProcess, UntilConverged, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.diagnostics import diagnose
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Cursor
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import from_bytes, leaves, same_bits, to_bytes
 
@@ -82,7 +86,7 @@ def test_products_of_scaled_features_are_exact_beside_a_large_constant(value, st
         assert abs(gram[1, 1]) < 1e-9
         assert scaling.scales[0][0] == 1.0
         assert np.linalg.eigvalsh(gram).min() > -1e-6
-        for model in (GibbsVMMIC(chains=2, burn_in=2, kept=4), MeanFieldVMMIC()):
+        for model in (GibbsVMMIC(chains=2, warmup=2, draws=4), MeanFieldVMMIC()):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 fit(model, [data], max_iter=12)
@@ -220,7 +224,7 @@ def test_far_tails_stay_finite_and_agree():
         CollapsedVMMIC(both_starts_below=5.0, tolerance=0.0),
         MeanFieldVMMIC(),
         PrintedVMMIC(tolerance=0.0),
-        GibbsVMMIC(chains=2, burn_in=2, kept=50),
+        GibbsVMMIC(chains=2, warmup=2, draws=50),
     ],
     ids=["collapsed", "mean_field", "as_printed", "gibbs"],
 )
@@ -229,14 +233,14 @@ def test_own_loop_resumes_to_the_bit(model):
     reduce = InProcess(model, data)
     q = model.init(reduce.observe(), np.random.default_rng(3))
     saved = []
-    for step in itertools.islice(model.steps(reduce, start(model, q, reduce)), 5):
+    for step in itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), 5):
         locals_ = reduce.local_states(step.cursor.number)
         saved.append((step, [None if x is None else to_bytes(x) for x in locals_]))
     first, states = saved[1]
     again = InProcess(model, data)
     cursor = from_bytes(to_bytes(first.cursor), Cursor)
     again.restore(cursor.number, [None if x is None else from_bytes(x, object) for x in states])
-    for expected, step in zip(saved[1:], model.steps(again, cursor), strict=False):
+    for expected, step in zip(saved[1:], loop_of(model)(model, again, cursor), strict=False):
         assert same_bits(expected[0].cursor, step.cursor)
         assert expected[0].converged == step.converged
 
@@ -282,7 +286,7 @@ def test_what_a_fit_leaves_is_the_best_average_that_it_judged(model):
         batches = wide(seed)
         reduce = InProcess(model, batches)
         q = model.init(reduce.observe(), np.random.default_rng(0))
-        steps = UntilConverged(model.steps(reduce, start(model, q, reduce)), 1e-8, 1000)
+        steps = UntilConverged(loop_of(model)(model, reduce, start(model, q, reduce)), 1e-8, 1000)
         judged = []
         for step in steps:
             judged.append(step.cursor.elbo)
@@ -314,13 +318,13 @@ def test_objective_is_its_definition_by_many_draws():
     done = fit(model, [data], max_iter=3000)
     (q,) = model.posterior(done.q).components
     rng = np.random.default_rng(0)
-    t = rng.multivariate_normal(q.mean, q.covariance, 2000)
+    t = rng.multivariate_normal(q.mean, np.linalg.inv(q.precision), 2000)
     layout = done.q.scaling.layout
     sd = 1.0 / np.sqrt(model.priors.precision(layout))
     likelihood = model.likelihood(done.q)
     weights = np.array([likelihood.value(x, data) for x in t])
     weights += stats.norm.logpdf(t, 0.0, sd).sum(1)
-    weights -= stats.multivariate_normal.logpdf(t, q.mean, q.covariance)
+    weights -= stats.multivariate_normal.logpdf(t, q.mean, np.linalg.inv(q.precision))
     assert abs(done.trace[-1] - weights.mean()) < 4 * weights.std() / np.sqrt(2000) + 0.3
 
 
@@ -330,7 +334,7 @@ def test_gibbs_has_the_moments_of_the_posterior():
     weight = np.exp(weights + vmmic.log_likelihood(points, data) - vmmic.log_evidence(data))
     mean = weight @ points
     sd = np.sqrt(weight @ points**2 - mean**2)
-    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, burn_in=100, kept=2500)
+    model = GibbsVMMIC(priors=vmmic.PRIORS, chains=2, warmup=100, draws=2500)
     found = diagnose(fit(model, data, max_iter=10_000).q.kept)
     assert found.r_hat.max() < 1.04
     assert np.all(np.abs(found.mean - mean) < 4.5 * found.mcse)
@@ -344,7 +348,7 @@ def test_printed_update_freezes_the_indicators():
     for model in (PrintedVMMIC(start="mode", tolerance=0.0), MeanFieldVMMIC()):
         reduce = InProcess(model, [data])
         q = model.init(reduce.observe(), np.random.default_rng(0))
-        *_, last = itertools.islice(model.steps(reduce, start(model, q, reduce)), 100)
+        *_, last = itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), 100)
         p = np.concatenate(reduce.local_states(last.cursor.number)[0].primary)
         frozen[type(model)] = np.mean(np.minimum(p, 1.0 - p) < 1e-6)
     assert frozen[PrintedVMMIC] > 0.97

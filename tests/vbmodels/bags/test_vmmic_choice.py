@@ -17,7 +17,10 @@ from vbmodels.bags.mode import ModeSearch, Sums, mode_step
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.simulate import simulate
-from vbmodels.core.cavi import Cursor, InProcess, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Cursor
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::vbmodels.bags.mode.FewBags")
@@ -130,7 +133,7 @@ def test_choice_goes_on_from_any_stored_point_with_the_same_bits(folds):
         cursor = Cursor(after, stats_, number, model.elbo(after, stats_))
         assert np.isfinite(cursor.elbo)
         assert model.posterior(cursor.q).draws(4).shape == (4, 67)
-    (step,) = itertools.islice(model.steps(reduce, cursor), 1)
+    (step,) = itertools.islice(loop_of(model)(model, reduce, cursor), 1)
     assert isinstance(step.q, Chosen)
 
 

@@ -10,23 +10,12 @@ import pytest
 
 from tests.contract.case_toy import batches
 from tests.contract.toy import Toy
-from vbmodels.core.cavi import (
-    Cursor,
-    Fit,
-    InProcess,
-    NonFiniteBound,
-    NotConverged,
-    SquaremCursor,
-    Step,
-    UntilConverged,
-    cavi,
-    fit,
-    loop_of,
-    remaining_rise,
-    squarem,
-    start,
-    tree_sum,
-)
+from vbmodels.core.cavi import cavi, start
+from vbmodels.core.convergence import UntilConverged, remaining_rise
+from vbmodels.core.fit import Fit, NotConverged, fit, loop_of
+from vbmodels.core.in_process import InProcess, tree_sum
+from vbmodels.core.protocol import Cursor, NonFiniteBound, Step
+from vbmodels.core.squarem import SquaremCursor, squarem
 from vbmodels.core.state import State, Stats, from_bytes, same_bits, to_bytes
 
 
@@ -282,6 +271,43 @@ def test_squarem_goes_on_from_plain_coordinate_ascent():
     on = list(itertools.islice(squarem(model, reduce, step.cursor), 4))
     assert on[0].elbo == step.elbo
     assert on[-1].elbo >= step.elbo
+
+
+class Silent(Toy):
+    """Its first points are of another phase."""
+
+    def shown(self, at):
+        return Step.at(at, at.number > 8) if at.number > 2 else None
+
+
+@pytest.mark.parametrize("loop", [cavi, squarem])
+def test_what_a_model_does_not_show_passes_in_silence(loop):
+    steps = steps_of(Silent(), loop, 12)
+    plain = steps_of(Toy(), cavi, 4)
+    assert [s.iteration for s in steps[:2]] == [3, 4]
+    assert steps[0].elbo == plain[3].elbo, "a leap was made from a point of another phase"
+    assert all(s.converged == (s.iteration > 8) for s in steps)
+
+
+class Keeping(Toy):
+    """Its partitions are sent no draws."""
+
+    def without_draws(self, q):
+        return replace(q, weight=0.5)
+
+
+def test_draws_stay_with_the_driver():
+    model, sent = Keeping(), []
+
+    def reduce(q, *, number, warm):
+        sent.append(q)
+        return inner(q, number=number, warm=warm)
+
+    inner = InProcess(Toy(), batches(0, 2))
+    q = model.init(inner.observe(), np.random.default_rng(0))
+    at = start(model, q, reduce)
+    assert at.q.weight == q.weight != 0.5
+    assert [one.weight for one in sent] == [0.5]
 
 
 # A layout that differs in memory is the same state.

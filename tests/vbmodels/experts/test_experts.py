@@ -12,7 +12,9 @@ from scipy import stats
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
 from vbmodels.experts import likelihood
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.candidate import Candidate, Point, Sums

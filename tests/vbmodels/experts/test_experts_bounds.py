@@ -12,8 +12,11 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from tests.vbmodels.experts.test_experts import held_out, log_loss, small
-from vbmodels.core.cavi import InProcess, cavi, fit, squarem, start
+from vbmodels.core.cavi import cavi, start
 from vbmodels.core.expfam.von_mises_fisher import log_sphere_norm
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.squarem import squarem
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.diversity import angles, omega
 from vbmodels.experts.published.cavi import BoundedExperts
@@ -194,7 +197,7 @@ def test_angular_prior_keeps_directions_apart():
     assert cosines[1] < -0.5
 
 
-@pytest.mark.filterwarnings("ignore::vbmodels.core.cavi.NotConverged")
+@pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
 def test_posterior_regularisation_widens_the_angles_and_states_its_objective():
     batch = small(rows=150, features=6)
     found, values = [], []
@@ -236,7 +239,7 @@ def test_learned_concentrations_differ_and_beat_a_common_one():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::vbmodels.core.cavi.NotConverged")
+@pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
 def test_breast_cancer_beside_the_note(shared_data):
     """Boehning's bound with one and five experts: .0786 and .0934 in the note."""
     batch, new, truth = held_out(shared_data, "breast_cancer")

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import ColumnSums, scaled, too_large
 from vbmodels.experts.lbfgs import Memory, judge, trial

@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, ive
 
-from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.published.draw_order import in_one_order
 from vbmodels.experts.published.metropolis import SampledExperts

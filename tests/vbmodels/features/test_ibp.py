@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.core.linalg import pack
 from vbmodels.core.state import leaves
 from vbmodels.features.batch import feature_batch, signs_of, split_rows
@@ -28,10 +30,12 @@ def table(seed=0, rows=80, missing=0.1):
 def sweeps(model, batches, count, seed=0):
     reduce = InProcess(model, batches)
     q = model.init(reduce.observe(), np.random.default_rng(seed))
-    return list(itertools.islice(model.steps(reduce, start(model, q, reduce)), count)), reduce
+    return list(
+        itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), count)
+    ), reduce
 
 
-@pytest.mark.filterwarnings("ignore::vbmodels.core.cavi.NotConverged")
+@pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
 def test_grouping_equal_rows_changes_nothing():
     codes = np.repeat(table(rows=30), 3, axis=0)
     model = PolyaGammaIBP(3, anneal=5)
@@ -44,7 +48,7 @@ def test_grouping_equal_rows_changes_nothing():
         assert_allclose(b, a, rtol=1e-6, atol=1e-8, err_msg=name)
 
 
-@pytest.mark.filterwarnings("ignore::vbmodels.core.cavi.NotConverged")
+@pytest.mark.filterwarnings("ignore::vbmodels.core.fit.NotConverged")
 def test_missing_cells_leave_the_weights_alone():
     codes = table(missing=0.0)
     more = np.concatenate([codes, np.full((40, len(LEVELS)), -1)])

@@ -12,8 +12,10 @@ from scipy import stats
 from scipy.special import expit, log_expit
 
 from tests.contract.ibp_definition import ALPHA, BIAS, TINY_LEVELS, WEIGHT, log_evidence, tiny
-from vbmodels.core.cavi import InProcess, NotConverged, fit, start
+from vbmodels.core.cavi import start
 from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
+from vbmodels.core.fit import NotConverged, fit, loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.forms import UnfinishedFit, hyperparameters, read
 from vbmodels.features.gibbs import GibbsIBP, missing_cells
@@ -138,7 +140,7 @@ def test_every_kept_draw_and_every_entry_of_the_trace_is_written():
     reduce = InProcess(sampler, parts)
     q = sampler.init(reduce.observe(), np.random.default_rng(1))
     chains, shares = [], []
-    for step in sampler.steps(reduce, start(sampler, q, reduce)):
+    for step in loop_of(sampler)(sampler, reduce, start(sampler, q, reduce)):
         if step.converged:
             break
         rows = reduce.local_states(step.iteration)

@@ -9,7 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
-from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 from vbmodels.features.batch import split_rows
 from vbmodels.features.polish import HeldGlobal
@@ -111,7 +113,7 @@ def test_a_chain_goes_on_from_any_draw_with_the_same_bits():
     reduce = InProcess(model, batches)
     q = model.init(reduce.observe(), np.random.default_rng(0))
     saved = []
-    for step in model.steps(reduce, start(model, q, reduce)):
+    for step in loop_of(model)(model, reduce, start(model, q, reduce)):
         saved.append((to_bytes(step.cursor), to_bytes(reduce.local_states(step.iteration)[0])))
         if step.converged:
             break
@@ -120,7 +122,7 @@ def test_a_chain_goes_on_from_any_draw_with_the_same_bits():
         again = InProcess(model, batches)
         cursor = from_bytes(cursor_bytes, type(step.cursor))
         again.restore(cursor.number, [from_bytes(local_bytes, State)])
-        last = next(s for s in model.steps(again, cursor) if s.converged)
+        last = next(s for s in loop_of(model)(model, again, cursor) if s.converged)
         assert same_bits(last.cursor, step.cursor)
 
 
@@ -175,7 +177,7 @@ def test_probabilities_count_every_draw_after_the_warmup():
     reduce = InProcess(model, split_rows(codes, levels, 1, grouped=False))
     q = model.init(reduce.observe(), np.random.default_rng(3))
     draws = []
-    for step in model.steps(reduce, start(model, q, reduce)):
+    for step in loop_of(model)(model, reduce, start(model, q, reduce)):
         (local,) = reduce.local_states(step.iteration)
         if isinstance(step.q, HeldGlobal):
             break

@@ -12,7 +12,9 @@ from scipy.special import log_expit
 
 from tests.contract.case_ibp import batches, plain
 from tests.contract.ibp_definition import BIAS, LEVELS, TINY_LEVELS, answers, log_evidence, tiny
-from vbmodels.core.cavi import InProcess, fit, start
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess
 from vbmodels.features.batch import feature_batch
 from vbmodels.features.polish import Polished, TriedGlobal
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
@@ -67,7 +69,7 @@ def test_the_texts_bound_never_falls_before_the_polish(gauge):
     model = Polished(TextIBP(3, gauge=gauge), PolyaGammaIBP(3, anneal=0), text_sweeps=25, held=4)
     reduce = InProcess(model, batches(2, 3))
     q = model.init(reduce.observe(), np.random.default_rng(5))
-    steps = list(itertools.islice(model.steps(reduce, start(model, q, reduce)), 50))
+    steps = list(itertools.islice(loop_of(model)(model, reduce, start(model, q, reduce)), 50))
     text = [s.elbo for s in steps if isinstance(s.q, TriedGlobal)]
     assert len(text) == 25
     assert np.all(np.diff(text) >= 0)

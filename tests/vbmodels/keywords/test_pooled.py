@@ -12,7 +12,8 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import digamma
 
-from vbmodels.core.cavi import cavi, fit
+from vbmodels.core.cavi import cavi
+from vbmodels.core.fit import fit
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.keywords.labels import latent_importance, settle_detection

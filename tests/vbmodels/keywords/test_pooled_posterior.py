@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import roots_jacobi
 
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.pooled_information import covariance
@@ -230,5 +230,5 @@ def test_sampler_repeats_itself_and_refuses_nonsense(small):
     )
     assert np.array_equal(one.coefficients, two.coefficients)
     assert one.coefficients.shape == (2, 5, 2)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="at least one chain"):
         pooled_gibbs(model, batch, np.random.default_rng(1), chains=0)

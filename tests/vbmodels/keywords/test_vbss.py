@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from tests.vbmodels.keywords.keyword_documents import real_documents
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.keywords.published.documents import batch_of, fit_document, fit_documents
 from vbmodels.keywords.published.spectrum import spectra
 from vbmodels.keywords.published.vbss import VBSS

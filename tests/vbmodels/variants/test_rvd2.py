@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 from scipy.special import digamma, expit, gammaln, logsumexp, polygamma
 
-from vbmodels.core.cavi import fit
 from vbmodels.core.diagnostics import diagnose
 from vbmodels.core.expfam.beta import Beta
+from vbmodels.core.fit import fit
 from vbmodels.variants.hyperparameters import BetaPrior, beta_maximum, beta_objective
 from vbmodels.variants.published import posterior_difference
 from vbmodels.variants.published import rvd2_kernels as kernels
@@ -300,7 +300,7 @@ def test_the_sampler_moves_where_nearly_all_rates_are_zero(log_m):
     clean = Errors(np.zeros((20, 3), int), np.full((20, 3), 40))
     q = Global(0.0075, 0.638, log_m)
     one, other = (
-        sample_rates(clean, q, np.random.default_rng(seed), Sampler(draws=300, burn_in=300))
+        sample_rates(clean, q, np.random.default_rng(seed), Sampler(draws=300, warmup=300))
         for seed in (1, 2)
     )
     assert np.isfinite(one.r_hat).all()

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import expit, gammaln, logsumexp
 
 from tests.contract.case_two_groups import brute_force
-from vbmodels.core.cavi import fit
+from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.variants import elementary_kernels as elementary
 from vbmodels.variants import posterior, quadrature, table

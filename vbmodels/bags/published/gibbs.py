@@ -17,13 +17,12 @@ partition's id; the driver draws the globals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
 from scipy.special import expit, log_ndtr, ndtri_exp
 
 from vbmodels.bags.batch import Bags
@@ -33,7 +32,9 @@ from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.local import log_odds
 from vbmodels.bags.published.rows import Rows
 from vbmodels.bags.published.vmmic import FIXED
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.chains import Schedule
+from vbmodels.core.linalg import solve_lower
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 DRIVER = 2**32 - 1
@@ -53,7 +54,7 @@ class Chains(State):
     sweep
         Number of this sweep, from 0.
     kept
-        Draws of t, [C, S, dim], every ``thin``-th after the burn-in.
+        Draws of t, [C, S, dim], every ``thin``-th after the warm-up.
     """
 
     scaling: Scaling
@@ -118,8 +119,8 @@ class GibbsVMMIC:
         Whether features are brought to mean 0 and standard deviation 1.
     chains
         Independent chains.
-    burn_in, kept, thin
-        Sweeps left out at first, draws kept of each chain, and sweeps between two of them.
+    warmup, draws, thin
+        Sweeps thrown away, draws kept of each chain, and sweeps for each of them.
     start_sd
         Standard deviation of the chains' starts around 0.
     use_compiled
@@ -129,13 +130,18 @@ class GibbsVMMIC:
     priors: Priors = field(default_factory=lambda: FIXED)
     standardise: bool = True
     chains: int = 4
-    burn_in: int = 500
-    kept: int = 500
+    warmup: int = 500
+    draws: int = 500
     thin: int = 1
     start_sd: float = 0.1
     use_compiled: bool | None = None
 
     objective: ClassVar[str] = "log likelihood"
+
+    @property
+    def schedule(self) -> Schedule:
+        """The sweeps of each chain."""
+        return Schedule(self.warmup, self.draws, self.thin)
 
     def observe(self, batch: Bags) -> Observed:
         """Return the scaling's moments; they hold sum x x' of every modality too."""
@@ -192,11 +198,10 @@ class GibbsVMMIC:
                 t[c, part] = _draw(
                     np.diag(prior[part]) + gram, linear[part] + stats.latent[k][c], rng
                 )
-        sweep = q.sweep + 1
         kept = q.kept
-        if sweep > self.burn_in and (sweep - self.burn_in) % self.thin == 0:
+        if self.schedule.slot(q.sweep) is not None:
             kept = np.concatenate([kept, t[:, None]], axis=1)
-        return replace(q, t=t, sweep=sweep, kept=kept)
+        return replace(q, t=t, sweep=q.sweep + 1, kept=kept)
 
     def elbo(self, q: Chains, stats: Draws) -> float:
         """Return the chains' mean log likelihood given their indicators; it is no bound."""
@@ -206,18 +211,13 @@ class GibbsVMMIC:
         """Return the chains: they are draws already."""
         return q
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield every sweep; converged means that all draws have been made."""
-        while True:
-            q: Any = cursor.q
-            stats: Any = cursor.stats
-            done = q.kept.shape[1] >= self.kept
-            yield Step(cursor.number, q, cursor.elbo, cursor, done)
-            after, number = self.global_step(q, stats), cursor.number + 1
-            # The kept draws stay with the driver: a sweep needs none of them.
-            sent = replace(after, kept=np.empty((len(after.t), 0, after.t.shape[1])))
-            stats = reduce(sent, number=number, warm=cursor.number)
-            cursor = Cursor(after, stats, number, self.elbo(after, stats))
+    def shown(self, at: Cursor) -> Step:
+        """Call the run complete when all draws have been made."""
+        return Step.at(at, at.q.kept.shape[1] >= self.draws)
+
+    def without_draws(self, q: Chains) -> Chains:
+        """Return what a sweep needs."""
+        return replace(q, kept=q.kept[:, :0])
 
     def _rng(self, q: Chains, chain: int, partition: int) -> np.random.Generator:
         return np.random.default_rng([q.seed, q.sweep, chain, partition])
@@ -226,9 +226,8 @@ class GibbsVMMIC:
 def _draw(precision: FloatArray, linear: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Draw from N(precision^-1 linear, precision^-1)."""
     factor = cholesky(precision, lower=True)
-    half = solve_triangular(factor, linear, lower=True) + rng.standard_normal(linear.size)
-    draw: FloatArray = solve_triangular(factor, half, lower=True, trans="T")
-    return draw
+    half = solve_lower(factor, linear[:, None])[:, 0] + rng.standard_normal(linear.size)
+    return solve_lower(factor, half[:, None], transposed=True)[:, 0]
 
 
 def _truncated(

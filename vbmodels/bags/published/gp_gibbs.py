@@ -15,9 +15,8 @@ P(. | w) over draws of w (Rao-Blackwell).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +28,11 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE, BagTerms, Block
 from vbmodels.bags.gp_predict import Predictions, bag_predictions, blocks, entropy
 from vbmodels.bags.gp_probit import warn_of_one_side
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.linalg import cholesky, pack, solve_lower, unpack
-from vbmodels.core.state import FloatArray, IntArray, State, Stats, aligned
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 ONE_KERNEL = KernelOptions(length_scales=(1.0,), amplitudes=(3.0,))
 
@@ -52,7 +52,7 @@ class Chains(State):
     factor
         L of I + G, [P, P]; [0] before the first sweep.
     draws
-        Draws kept so far, [chains, S, C, P]; filled in when the chains end.
+        Draws kept so far, [chains, S, C, P].
     """
 
     features: FeatureMap
@@ -80,13 +80,6 @@ class ChainSums(Stats):
     total: FloatArray
     log_likelihood: FloatArray
     gram: FloatArray
-
-
-@dataclass(frozen=True)
-class GibbsCursor(Cursor):
-    """Position of the chains, with the draws kept so far."""
-
-    kept: FloatArray
 
 
 @dataclass(frozen=True)
@@ -122,8 +115,13 @@ class GibbsGP:
                 "expected one length scale and one amplitude for Gibbs sampling; find them with "
                 "inference 'direct', or take kernel_params 'heuristic'"
             )
-        if self.chains < 2 or self.draws < 4 or self.warmup < 0 or self.thin < 1:
+        if self.chains < 2 or self.schedule.draws < 4:
             raise ValueError("expected at least 2 chains of 4 draws for their diagnosis")
+
+    @property
+    def schedule(self) -> Schedule:
+        """The sweeps of each chain."""
+        return Schedule(self.warmup, self.draws, self.thin)
 
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""
@@ -141,7 +139,7 @@ class GibbsGP:
             sweep=0,
             w=rng.standard_normal(shape),
             factor=np.empty(0),
-            draws=np.empty(0),
+            draws=np.empty((self.chains, 0, *shape[1:])),
         )
 
     def local_step(self, q: Chains, batch: Batch, local: None) -> None:
@@ -183,46 +181,28 @@ class GibbsGP:
         noise = rng.standard_normal(q.w.shape).reshape(-1, len(factor)).T
         pull = solve_lower(factor, stats.total.reshape(-1, len(factor)).T)
         w = solve_lower(factor, pull + noise, transposed=True).T.reshape(q.w.shape)
-        return replace(q, w=np.ascontiguousarray(w), factor=factor, sweep=q.sweep + 1)
+        draws = q.draws
+        if self.schedule.slot(q.sweep) is not None:
+            draws = np.concatenate([draws, w[:, None]], axis=1)
+        w = np.ascontiguousarray(w)
+        return replace(q, w=w, factor=factor, sweep=q.sweep + 1, draws=draws)
 
     def elbo(self, q: Chains, stats: ChainSums) -> float:
         """Return log p(Y, w) of the present draws, the mean over chains: no bound."""
         prior = -0.5 * (q.w**2 + np.log(2.0 * np.pi)).sum(axis=(1, 2))
         return float((stats.log_likelihood.sum(axis=1) + prior).mean())
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield every sweep; the last one has the draws in its parameters."""
-        at = cursor if isinstance(cursor, GibbsCursor) else self._first(cursor)
-        last = self.warmup + self.draws * self.thin
-        while True:
-            ended = at.number >= last
-            yield Step(at.number, at.q, at.elbo, at, ended)
-            if ended:
-                return
-            q: Any = self.global_step(*_typed(at))
-            kept = at.kept
-            since = at.number + 1 - self.warmup
-            if since > 0 and since % self.thin == 0:
-                kept = np.concatenate([kept, q.w[:, None]], axis=1)
-            if at.number + 1 == last:
-                q = replace(q, draws=kept)
-            q = aligned(q)
-            stats = aligned(reduce(replace(q, draws=np.empty(0)), number=at.number + 1, warm=None))
-            at = GibbsCursor(q, stats, at.number + 1, self.elbo(q, stats), kept)
+    def shown(self, at: Cursor) -> Step:
+        """Call the run complete when all draws have been made."""
+        return Step.at(at, at.number >= self.schedule.sweeps)
 
-    def _first(self, cursor: Cursor) -> GibbsCursor:
-        q: Any = cursor.q
-        return GibbsCursor(q, cursor.stats, cursor.number, cursor.elbo, q.w[:, None][:, :0])
+    def without_draws(self, q: Chains) -> Chains:
+        """Return what a sweep needs."""
+        return replace(q, draws=q.draws[:, :0])
 
     def diagnose(self, q: Chains) -> Diagnosis:
         """Return R-hat, effective sizes and errors of w, class by class in one row, [C P]."""
         return diagnose(q.draws.reshape(*q.draws.shape[:2], -1))
-
-
-def _typed(cursor: Cursor) -> tuple[Chains, ChainSums]:
-    q: Any = cursor.q
-    stats: Any = cursor.stats
-    return q, stats
 
 
 def draw_latent(

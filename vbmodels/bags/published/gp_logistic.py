@@ -17,7 +17,6 @@ independent: the logistic link has no more to give.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,8 +28,9 @@ from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE, Block
 from vbmodels.bags.gp_predict import blocks
 from vbmodels.bags.gp_probit import PRINTED, warn_of_one_side
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
-from vbmodels.core.linalg import cholesky, log_det, pack, solve, solve_lower, unpack
+from vbmodels.core.expfam import Gaussian
+from vbmodels.core.linalg import cholesky, pack, solve, solve_lower, unpack
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.special import jaakkola_lambda
 from vbmodels.core.state import FloatArray, State, Stats
 
@@ -133,17 +133,11 @@ class LogisticGP:
 
     def elbo(self, q: LogisticPosterior, stats: LogisticSums) -> float:
         """Return the bound, summed over classes."""
-        half = solve_lower(q.factor, np.broadcast_to(np.eye(q.mean.shape[1]), q.factor.shape))
-        trace = (half**2).sum(axis=(1, 2))
-        size = q.mean.shape[1]
-        divergence = 0.5 * (trace + (q.mean**2).sum(axis=1) - size + log_det(q.factor))
-        return float((stats.value - divergence).sum())
+        return float((stats.value - Gaussian(q.mean, q.factor).kl_to_standard()).sum())
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield plain sweeps; the last one is called converged, as the text has it."""
-        for step in cavi(self, reduce, cursor):
-            ended = None if self.sweeps is None else step.iteration >= self.sweeps
-            yield replace(step, converged=ended)
+    def shown(self, at: Cursor) -> Step:
+        """Call the last sweep converged, as the text has it."""
+        return Step.at(at, None if self.sweeps is None else at.number >= self.sweeps)
 
 
 def latent(q: LogisticPosterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:

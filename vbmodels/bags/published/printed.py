@@ -10,7 +10,6 @@ X_i' E[l l'^T] Z_i, the squares of B.1.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +20,8 @@ from vbmodels.bags.layout import Layout, Observed
 from vbmodels.bags.mode import Sums
 from vbmodels.bags.published.local import Local, SweepSums
 from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC, inverse
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.cavi import cavi
+from vbmodels.core.protocol import Cursor, Step
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,14 @@ class PrintedVMMIC(MeanFieldVMMIC):
             gates.append(g)
         return replace(q, mean=mean, covariance=covariance, gate_means=tuple(gates))
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Sweep without acceleration until the text's rule is met."""
-        cursor = self._started(reduce, cursor)
-        while True:
-            q: Any = cursor.q
-            stats: Any = cursor.stats
-            settled = cursor.number > 0 and stats.moved <= self.tolerance * stats.outer[0, 0]
-            yield Step(cursor.number, q, cursor.elbo, cursor, bool(settled))
-            after, number = self.global_step(q, stats), cursor.number + 1
-            stats = reduce(after, number=number, warm=cursor.number)
-            cursor = Cursor(after, stats, number, self.elbo(after, stats))
+    steps = cavi  # the text has no acceleration
+
+    def shown(self, at: Cursor) -> Step | None:
+        """Find the start in silence; then the text's rule is met or not."""
+        if at.q.search is not None:
+            return None
+        settled = at.number > 0 and at.stats.moved <= self.tolerance * at.stats.outer[0, 0]
+        return Step.at(at, bool(settled))
 
 
 def _theta_blocks(layout: Layout) -> list[slice]:

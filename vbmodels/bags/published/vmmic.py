@@ -21,7 +21,6 @@ The optimum of this bound is a poor model (|b| grows past its true size, |beta| 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -37,7 +36,7 @@ from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.fused import fused_sweep
 from vbmodels.bags.published.local import Globals, Local, SweepSums, sums, sweep
 from vbmodels.bags.published.rows import Rows
-from vbmodels.core.cavi import Cursor, Reduce, Step, squarem
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State
 
 FIXED = Priors(learn=False)
@@ -210,18 +209,9 @@ class MeanFieldVMMIC:
             precision[layout.gate(k), layout.gate(k)] = inverse(covariance)
         return Posterior(q.scaling, (Gaussian(self.to_vector(q), precision),))
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Find the start in silence, then sweep with SQUAREM."""
-        yield from squarem(self, reduce, self._started(reduce, cursor))
-
-    def _started(self, reduce: Reduce, cursor: Cursor) -> Cursor:
-        while True:
-            q: Any = cursor.q
-            if q.search is None:
-                return cursor
-            q, number = self.global_step(q, cursor.stats), cursor.number + 1
-            stats = reduce(q, number=number, warm=cursor.number)
-            cursor = Cursor(q, stats, number, self.elbo(q, stats))
+    def shown(self, at: Cursor) -> Step | None:
+        """Find the start in silence."""
+        return Step.at(at) if at.q.search is None else None
 
     def _search_priors(self) -> Priors:
         return replace(self.priors, learn=True)

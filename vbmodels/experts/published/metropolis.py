@@ -26,16 +26,17 @@ numbers that do not depend on the order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-from vbmodels.core.cavi import Cursor, Reduce, Step
+from vbmodels.core.ascent import search
+from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
-from vbmodels.core.state import FloatArray, State, Stats, aligned
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.posterior import DrawnPosterior
 from vbmodels.experts.published.draw_order import in_one_order, mean_cosine
@@ -147,18 +148,20 @@ class SampledExperts:
     objective: ClassVar[str] = "log density"
 
     def __post_init__(self) -> None:
-        if self.chains < 2 or self.draws < 4 or self.warmup < 0:
+        if self.chains < 2 or self.schedule.draws < 4:
             raise ValueError("expected at least 2 chains of 4 draws for their diagnosis")
 
     @property
-    def stride(self) -> int:
-        """Evaluations from one kept draw to the next."""
-        return self.thin or self.n_experts * len(self.prior.kinds)
+    def schedule(self) -> Schedule:
+        """The moves of each chain; the evaluation of the start comes before them."""
+        return Schedule(
+            self.warmup, self.draws, self.thin or self.n_experts * len(self.prior.kinds)
+        )
 
     @property
     def evaluations(self) -> int:
         """Evaluations in all."""
-        return self.warmup + self.draws * self.stride + 1
+        return self.schedule.sweeps + 1
 
     def observe(self, batch: Rows) -> Observed:
         """Count the rows.
@@ -262,27 +265,32 @@ class SampledExperts:
             total = total + self.prior.log_density(q.vectors[:, role], q.alpha[role])
         return total
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Yield every evaluation; the last one has the draws in its parameters."""
-        at = cursor if isinstance(cursor, WalkCursor) else self._first(cursor)
-        last = self.evaluations - 1
-        while True:
-            ended = at.number >= last
-            yield Step(at.number, at.q, at.elbo, at, ended)
-            if ended:
-                return
-            q, stats = _typed(at)
-            q = aligned(self.global_step(q, stats))
-            number = at.number + 1
-            stats = aligned(reduce(q, number=number, warm=None))
-            kept, density = at.kept, at.density
-            since = number - self.warmup
-            if since > 0 and since % self.stride == 0:
-                kept = np.concatenate([kept, q.vectors[:, None]], axis=1)
-                density = np.column_stack([density, self.log_joint(q, stats)])
-            if number == last:
-                q = replace(q, draws=in_one_order(kept, density), density=density)
-            at = WalkCursor(q, stats, number, self.elbo(q, stats), kept, density)
+    steps = search
+
+    def begin(self, cursor: Cursor) -> Cursor:
+        """Begin with no draws."""
+        if isinstance(cursor, WalkCursor):
+            return cursor
+        none = np.empty((self.chains, 0))
+        return WalkCursor(**vars(cursor), kept=cursor.q.vectors[:, None][:, :0], density=none)
+
+    def shown(self, at: Cursor) -> Step:
+        """Call the run complete when the draws stand in its parameters."""
+        return Step.at(at, at.number >= self.schedule.sweeps)
+
+    def ask(self, at: WalkCursor) -> Walk:
+        """Ask for the next proposals."""
+        return self.global_step(at.q, at.stats)
+
+    def take(self, at: WalkCursor, asked: Walk, stats: WalkSums) -> WalkCursor:
+        """Keep the draw where its turn has come; put all into the parameters at the end."""
+        q, kept, density = asked, at.kept, at.density
+        if self.schedule.slot(at.number) is not None:
+            kept = np.concatenate([kept, q.vectors[:, None]], axis=1)
+            density = np.column_stack([density, self.log_joint(q, stats)])
+        if at.number + 1 == self.schedule.sweeps:
+            q = replace(q, draws=in_one_order(kept, density), density=density)
+        return WalkCursor(q, stats, at.number + 1, self.elbo(q, stats), kept, density)
 
     def posterior(self, q: Walk) -> DrawnPosterior:
         """Return the draws for prediction.
@@ -306,11 +314,6 @@ class SampledExperts:
         if self.n_experts == 1:
             columns = [q.density, length[:, :, 1]]
         return diagnose(np.stack(columns, axis=-1))
-
-    def _first(self, cursor: Cursor) -> WalkCursor:
-        q, stats = _typed(cursor)
-        none = np.empty((self.chains, 0))
-        return WalkCursor(q, stats, cursor.number, cursor.elbo, q.vectors[:, None][:, :0], none)
 
     def _kind(self, q: Walk) -> tuple[int, Kind]:
         kind = q.count % len(self.prior.kinds)
@@ -337,9 +340,3 @@ class SampledExperts:
             [fitted_gamma(mean, mean_log, self.most_alpha1) for mean, mean_log in moments]
         )
         return replace(q, moments=moments, alpha=alpha)
-
-
-def _typed(cursor: Cursor) -> tuple[Walk, WalkSums]:
-    q: Any = cursor.q
-    stats: Any = cursor.stats
-    return q, stats

@@ -8,14 +8,13 @@ new rows are read from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from vbmodels.core.cavi import Cursor, Reduce, Step, cavi
+from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
 from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
 from vbmodels.features.polish import HeldGlobal
@@ -161,11 +160,9 @@ class LaplaceIBP:
             return float(stats.log_joint)
         return self.weights_of(q).elbo(q.inner, stats)
 
-    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-        """Iterate; the run is complete when the weights have settled."""
-        for step in cavi(self, reduce, cursor):
-            done = isinstance(step.q, HeldGlobal) and step.q.left <= 0
-            yield replace(step, converged=done)
+    def shown(self, at: Cursor) -> Step:
+        """Call the run complete when the weights have settled."""
+        return Step.at(at, isinstance(at.q, HeldGlobal) and at.q.left <= 0)
 
     def weights_of(self, q: HeldGlobal) -> PolyaGammaIBP:
         """Return the model of the weights, for as many features as the chain ended with."""

@@ -30,8 +30,9 @@ import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from vbmodels.core import linalg
-from vbmodels.core.cavi import Cursor, Reduce, Step
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats, aligned
+from vbmodels.core.cavi import evaluated
+from vbmodels.core.protocol import Cursor, Reduce, Step
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.published.softmax_cells import cells_of, indicators, log_totals, normalised
 from vbmodels.features.published.text_newton import newton_step
@@ -276,26 +277,20 @@ class TextIBP:
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
         """Newton steps, each halved until the bound does not fall; iteration numbers may skip."""
         at = cursor
-        yield Step(at.number, at.q, at.elbo, at)
         while True:
+            yield Step.at(at)
             at = self._next(reduce, at)
-            yield Step(at.number, at.q, at.elbo, at)
 
     def _next(self, reduce: Reduce, at: Cursor) -> Cursor:
-        number, q = at.number, at.q
-        assert isinstance(q, TextGlobal)
-        size = min(1.0, 2.0 * q.size)
+        size = min(1.0, 2.0 * at.q.size)
         for halving in range(HALVINGS + 1):
-            number += 1
-            tried = replace(q, size=size if halving < HALVINGS else 0.0)
-            moved = aligned(self.global_step(tried, at.stats))  # type: ignore[arg-type]
-            stats = aligned(reduce(moved, number=number, warm=at.number))
-            value = float(self.elbo(moved, stats))
-            if math.isfinite(value) and value >= at.elbo:
+            tried = replace(at.q, size=size if halving < HALVINGS else 0.0)
+            moved = self.global_step(tried, at.stats)
+            found = evaluated(self, reduce, moved, at.number + 1 + halving, at.number)
+            if math.isfinite(found.elbo) and found.elbo >= at.elbo:
                 break
             size *= 0.5
-        moved = replace(moved, size=max(size, 2.0**-HALVINGS))
-        return Cursor(q=moved, stats=stats, number=number, elbo=value)
+        return replace(found, q=replace(found.q, size=max(size, 2.0**-HALVINGS)))
 
 
 def _blocks(n: int) -> Iterator[slice]:

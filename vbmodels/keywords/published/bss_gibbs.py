@@ -8,11 +8,13 @@ held instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
+from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.expfam.polya_gamma import draw_polya_gamma
 from vbmodels.core.state import BoolArray, FloatArray
@@ -93,23 +95,24 @@ def bss(
     alpha = rng.uniform(0.2, 0.9, chains)
     # Chains start apart: around theta_0, by a normal of their own width.
     theta = theta0 + rng.standard_normal((chains, n)) * rng.uniform(0.2, 2.0, (chains, 1))
-    kept: dict[str, list[FloatArray]] = {name: [] for name in ("theta", "sigma2", "alpha", "r")}
-    for draw in range(warmup + draws):
-        away = theta - theta0
-        energy = 0.5 * np.einsum("ci,ij,cj->c", away, precision, away)
-        lam = _draw_precision(model.tau + 0.5 * n, model.tau + energy, rng)
-        for _ in range(MOVES):
-            theta, lam, alpha = _move((theta, lam, alpha), y, theta0, model, rng)
-        r = _probability(y, theta, alpha)
-        if draw >= warmup:
-            for values, value in zip(kept.values(), (theta, 1.0 / lam, alpha, r), strict=True):
-                values.append(value)
-        keyword = rng.random((chains, n)) < r
-        hidden = (keyword & ~y).sum(axis=1)
-        alpha = rng.beta(model.alpha_prior[0] + hidden, model.alpha_prior[1] + k)
-        omega = draw_polya_gamma(theta, rng)
-        theta = theta0 + _draw_away(keyword - 0.5 - omega * theta0, omega, lam, precision, rng)
-    return BSSDraws(**{name: np.stack(values, axis=1) for name, values in kept.items()})
+
+    def sweeps() -> Iterator[dict[str, FloatArray]]:
+        nonlocal theta, alpha
+        while True:
+            away = theta - theta0
+            energy = 0.5 * np.einsum("ci,ij,cj->c", away, precision, away)
+            lam = _draw_precision(model.tau + 0.5 * n, model.tau + energy, rng)
+            for _ in range(MOVES):
+                theta, lam, alpha = _move((theta, lam, alpha), y, theta0, model, rng)
+            r = _probability(y, theta, alpha)
+            yield {"theta": theta, "sigma2": 1.0 / lam, "alpha": alpha, "r": r}
+            keyword = rng.random((chains, n)) < r
+            hidden = (keyword & ~y).sum(axis=1)
+            alpha = rng.beta(model.alpha_prior[0] + hidden, model.alpha_prior[1] + k)
+            omega = draw_polya_gamma(theta, rng)
+            theta = theta0 + _draw_away(keyword - 0.5 - omega * theta0, omega, lam, precision, rng)
+
+    return BSSDraws(**Schedule(warmup, draws).kept(sweeps()))
 
 
 def _draw_precision(shape: float, rate: FloatArray, rng: np.random.Generator) -> FloatArray:

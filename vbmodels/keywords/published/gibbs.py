@@ -17,11 +17,13 @@ document advance together, as rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, log_ndtr, logit, ndtri_exp
 
+from vbmodels.core.chains import Schedule
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.published.spectrum import decompose
@@ -107,32 +109,32 @@ def gibbs(
     axes = theta0 + rng.standard_normal((chains, n)) / np.sqrt(lam[:, None] * stiffness)
     a, b = rng.standard_normal((2, chains))
     alpha = rng.uniform(0.2, 0.9, (chains, n if model.per_word else 1))
-    kept: dict[str, list[FloatArray]] = {
-        name: [] for name in ("a", "b", "sigma2", "alpha", "theta", "r")
-    }
-    for draw in range(warmup + draws):
-        for _ in range(MOVES):
-            a, b, lam, alpha, axes = _move((a, b, lam, alpha, axes), seen, theta0, v, model, rng)
-        theta = axes @ v.T
-        m = a[:, None] + b[:, None] * theta
-        r = _probability(seen, m, np.log(alpha))
-        z = draw_z(m, rng.random(m.shape) < r, rng)
-        if draw >= warmup:
-            alpha_out = alpha if model.per_word else alpha[:, 0]
-            now = (a, b, 1.0 / lam, alpha_out, theta, r)
-            for values, value in zip(kept.values(), now, strict=True):
-                values.append(value)
-        a, b = _draw_line(z, theta, prior.var_a, prior.var_b, rng)
-        precision = b[:, None] ** 2 + lam[:, None] * stiffness
-        pull = lam[:, None] * stiffness * theta0 + b[:, None] * ((z - a[:, None]) @ v)
-        axes = pull / precision + rng.standard_normal(pull.shape) / np.sqrt(precision)
-        away = (stiffness * (axes - theta0) ** 2).sum(axis=1)
-        lam = rng.gamma(prior.tau + 0.5 * n, 1.0 / (prior.tau + 0.5 * away))
-        hidden, k = (1.0 - seen) * (z > 0.0), seen[None, :]
-        if not model.per_word:
-            hidden, k = hidden.sum(axis=1, keepdims=True), k.sum(axis=1, keepdims=True)
-        alpha = rng.beta(prior.alpha_1 + hidden, prior.alpha_2 + k)
-    return Draws(**{name: np.stack(values, axis=1) for name, values in kept.items()})
+
+    def sweeps() -> Iterator[dict[str, FloatArray]]:
+        nonlocal a, b, lam, alpha, axes
+        while True:
+            for _ in range(MOVES):
+                a, b, lam, alpha, axes = _move(
+                    (a, b, lam, alpha, axes), seen, theta0, v, model, rng
+                )
+            theta = axes @ v.T
+            m = a[:, None] + b[:, None] * theta
+            r = _probability(seen, m, np.log(alpha))
+            z = draw_z(m, rng.random(m.shape) < r, rng)
+            own = alpha if model.per_word else alpha[:, 0]
+            yield {"a": a, "b": b, "sigma2": 1.0 / lam, "alpha": own, "theta": theta, "r": r}
+            a, b = _draw_line(z, theta, prior.var_a, prior.var_b, rng)
+            precision = b[:, None] ** 2 + lam[:, None] * stiffness
+            pull = lam[:, None] * stiffness * theta0 + b[:, None] * ((z - a[:, None]) @ v)
+            axes = pull / precision + rng.standard_normal(pull.shape) / np.sqrt(precision)
+            away = (stiffness * (axes - theta0) ** 2).sum(axis=1)
+            lam = rng.gamma(prior.tau + 0.5 * n, 1.0 / (prior.tau + 0.5 * away))
+            hidden, k = (1.0 - seen) * (z > 0.0), seen[None, :]
+            if not model.per_word:
+                hidden, k = hidden.sum(axis=1, keepdims=True), k.sum(axis=1, keepdims=True)
+            alpha = rng.beta(prior.alpha_1 + hidden, prior.alpha_2 + k)
+
+    return Draws(**Schedule(warmup, draws).kept(sweeps()))
 
 
 State4 = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]

@@ -61,7 +61,7 @@ class DocumentSums(Stats):
 
 @dataclass(frozen=True)
 class VBSS:
-    """The per-document model under the protocol of `vbmodels.core.cavi`.
+    """The per-document model under the protocol of `vbmodels.core.protocol`.
 
     ``as_printed`` is the algorithm as the text prints it, kept to show what it does: its
     q(theta_i) uses 1/U_ii where the model has P_ii, so it is no coordinate ascent, its

@@ -26,15 +26,15 @@ class Sampler:
 
     Attributes
     ----------
-    chains, burn_in, draws, thin
-        Chains, sweeps of each that are left out at first, draws kept of each, and sweeps from
-        one kept draw to the next.
+    chains, warmup, draws, thin
+        Chains, sweeps of each that are thrown away, draws kept of each, and sweeps for each of
+        them.
     log_m_sd
         sd of log M_j; 0 holds all M_j at exp(q.log_m).
     """
 
     chains: int = 4
-    burn_in: int = 200
+    warmup: int = 200
     draws: int = 1000
     thin: int = 1
     log_m_sd: float = 0.0
@@ -77,7 +77,7 @@ def sample_rates(batch: Errors, q: Global, rng: np.random.Generator, sampler: Sa
     """
     found = gibbs(
         batch, q, rng, log_m_sd=sampler.log_m_sd, chains=sampler.chains,
-        burn_in=sampler.burn_in, draws=sampler.draws, thin=sampler.thin,
+        warmup=sampler.warmup, draws=sampler.draws, thin=sampler.thin,
     )  # fmt: skip
     mu = expit(found.logit_mu).reshape(-1, len(batch.r))
     quantiles = np.quantile(mu, LEVELS, axis=0)

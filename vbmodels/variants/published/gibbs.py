@@ -11,7 +11,7 @@ One sweep updates every l_j, then every x_j, by an exact slice update (Neal 2003
 until both of its ends lie below u, then draws from the interval, which shrinks to every draw
 below u, until one lies above. Nothing is ever refused, no step has to fit, and long tails
 (exp(A0 x)) only cost more steps to widen. Were theta drawn too, mixing would take about
-1 + M/n times longer. Widths adapt in the burn-in only, so the kept draws come from one fixed
+1 + M/n times longer. Widths adapt in the warm-up only, so the kept draws come from one fixed
 kernel.
 
 The likelihood must keep its digits at any M that an early sweep may visit (`log_rising`): with
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vbmodels.core.chains import Schedule
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.published.rvd2 import Errors, Global
 from vbmodels.variants.quadrature import log_beta_binomial, log_mu
@@ -62,7 +63,7 @@ def gibbs(
     *,
     log_m_sd: float = 0.5,
     chains: int = 4,
-    burn_in: int = 200,
+    warmup: int = 200,
     draws: int = 1000,
     thin: int = 1,
 ) -> Draws:
@@ -78,10 +79,11 @@ def gibbs(
         Source of randomness; one stream serves all chains and locations.
     log_m_sd
         sd of log M_j; 0 holds all M_j at exp(q.log_m).
-    chains, burn_in, draws, thin
-        Chains (from over-dispersed starts), sweeps left out, draws kept of each, and sweeps
-        between kept draws.
+    chains, warmup, draws, thin
+        Chains (from over-dispersed starts), sweeps thrown away, draws kept of each, and sweeps
+        for each of them.
     """
+    schedule = Schedule(warmup, draws, thin)
     r, n = np.tile(batch.r, (chains, 1)), np.tile(batch.n, (chains, 1))
     count, free = len(r), log_m_sd > 0.0
     pooled = (r.sum(axis=1) + q.a0) / (n.sum(axis=1) + q.a0 + q.b0)
@@ -107,18 +109,18 @@ def gibbs(
                 f"expected a finite posterior density at A0 = {q.a0}, B0 = {q.b0} and log M = "
                 f"{q.log_m}, got none at location {j}: {batch.r[j]} of {batch.n[j]} reads"
             )
-        for sweep in range(burn_in + draws * thin):
-            gain = 0.0 if sweep >= burn_in else 1.0 / (1.0 + sweep) ** 0.6
-            if sweep == burn_in:
+        for sweep in range(schedule.sweeps):
+            gain = 0.0 if sweep >= warmup else 1.0 / (1.0 + sweep) ** 0.6
+            if sweep == warmup:
                 evaluations = 0
             for which in (1, 0) if free else (0,):
                 step, level = _slice(rng, log_density, at, which, level, width[which])
                 at[which] += step
                 width[which] += gain * (WIDTHS * np.abs(step) - width[which])
                 np.maximum(width, 1e-6, out=width)
-            index, left_over = divmod(sweep - burn_in, thin)
-            if sweep >= burn_in and left_over == thin - 1:
-                kept[:, index] = at
+            slot = schedule.slot(sweep)
+            if slot is not None:
+                kept[:, slot] = at
     logit_mu, log_m = kept.reshape(2, draws, chains, -1).swapaxes(1, 2)
     return Draws(logit_mu, log_m, evaluations / (draws * count))
 

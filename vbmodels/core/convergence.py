@@ -1,0 +1,109 @@
+"""When a fit has converged: an estimate of the rise that is still to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vbmodels.core.protocol import Step
+
+WINDOW = 12
+SLOWEST = 0.98  # what a window's rise is taken to shrink by where it does not shrink
+ROUNDING = 1e-14
+SHORTEST = 6  # values: then both looks at them have windows
+
+
+class UntilConverged:
+    """Pass steps on until the bound has converged or ``max_iter`` evaluations are done.
+
+    The rise that is still to come is estimated from the last rises (`remaining_rise`), so a
+    slow creep does not pass for convergence. The steps end when that is at most
+    ``tol * max(1, |bound|)`` twice in a row. It is an estimate: where rises shrink ever more
+    slowly, more than that is left.
+
+    Parameters
+    ----------
+    steps
+        The loop.
+    tol
+        Relative tolerance on the bound.
+    max_iter
+        Most evaluations.
+    trace
+        Bounds of earlier steps, when the loop goes on from a checkpoint.
+
+    Attributes
+    ----------
+    converged
+        Whether the steps ended by convergence.
+    trace
+        The bound at every step so far.
+    last
+        The last step, also that which a resumed loop had ended at.
+    """
+
+    last: Step | None = None
+
+    def __init__(
+        self, steps: Iterator[Step], tol: float, max_iter: int, trace: Sequence[float] = ()
+    ) -> None:
+        self.steps = steps
+        self.tol = tol
+        self.max_iter = max_iter
+        self.trace = list(trace)
+        self.converged = False
+
+    def __iter__(self) -> Iterator[Step]:
+        if self.trace:
+            # The first step of a resumed loop is the one that the checkpoint was made at.
+            self.last = at = next(self.steps)
+            if at.elbo != self.trace[-1]:
+                raise ValueError(
+                    f"the trace ends at the bound {self.trace[-1]!r}, the step to go on from has "
+                    f"{at.elbo!r}: they are not of the same fit"
+                )
+            self.converged = self._converged(at)
+            if self.converged or at.iteration + 1 >= self.max_iter:
+                return
+        for step in self.steps:
+            self.trace.append(step.elbo)
+            self.last = step
+            self.converged = self._converged(step)
+            yield step
+            if self.converged or step.iteration + 1 >= self.max_iter:
+                return
+
+    def _converged(self, step: Step) -> bool:
+        if step.converged is not None:
+            return step.converged
+        return len(self.trace) >= SHORTEST and all(
+            remaining_rise(self.trace[:end]) <= self.tol * max(1.0, abs(self.trace[-1]))
+            for end in (len(self.trace) - 1, len(self.trace))
+        )
+
+
+def remaining_rise(trace: Sequence[float]) -> float:
+    """Estimate how far the bound still rises, by Aitken's formula for a geometric series.
+
+    The larger of two estimates: the last rise and all that is to come, from the last three
+    values; and what is to come after the last value, from the rises over two windows of up to
+    `WINDOW` values. Accelerated loops need the second: there a small plain rise comes after
+    each leap, and three values alone tell nothing.
+    """
+    first, second, last = trace[-3:]
+    rise, before = last - second, second - first
+    rate = rise / before if before > 0 else 0.0
+    near = abs(rise) / (1.0 - rate) if 0.0 < rate < 1.0 else abs(rise)
+    return max(near, _beyond_window(trace))
+
+
+def _beyond_window(trace: Sequence[float]) -> float:
+    """Estimate the rise after the last value from two windows; 0 where they tell nothing."""
+    width = 2 * min(WINDOW // 2, (len(trace) - 1) // 4)  # whole cycles of `squarem`
+    if width == 0:
+        return 0.0
+    first, second, last = trace[-1 - 2 * width], trace[-1 - width], trace[-1]
+    rise, before = last - second, second - first
+    if before <= 0.0 or rise <= ROUNDING * abs(last):
+        return 0.0
+    rate = min(rise / before, SLOWEST)
+    return rise * rate / (1.0 - rate)

@@ -1,0 +1,101 @@
+"""The sum over partitions, and the executor that makes it in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from vbmodels.core.protocol import Model
+from vbmodels.core.state import Stats, aligned
+
+S = TypeVar("S", bound=Stats)
+R = TypeVar("R")
+
+
+def tree_sum(parts: Iterable[S]) -> S:
+    """Add statistics over the fixed binary tree of their positions.
+
+    The tree splits n parts at the largest power of two below n, so the sum over complete
+    subtrees can be made elsewhere and finished here with the same bits. Parts may arrive
+    one at a time: at most log2(n) + 1 partial sums are held.
+    """
+    pending: list[tuple[int, S]] = []
+    for part in parts:
+        size, total = 1, part
+        while pending and pending[-1][0] == size:
+            size, total = 2 * size, pending.pop()[1] + total
+        pending.append((size, total))
+    if not pending:
+        raise ValueError("there is nothing to add: expected at least one partition")
+    total = pending.pop()[1]
+    while pending:
+        total = pending.pop()[1] + total
+    return total
+
+
+class InProcess:
+    """The executor in this process, with threads over partitions where that helps.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batches
+        One partition's data each; their order is the order of the partition ids.
+    threads
+        Partitions that are worked on at once. It changes no bit of the result.
+    """
+
+    def __init__(self, model: Model, batches: Sequence[Any], threads: int = 1) -> None:
+        self.model = model
+        self.batches = list(batches)
+        self._locals: dict[int, list[Any]] = {}
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def map(self, function: Callable[..., R], *columns: Sequence[Any]) -> Iterator[R]:
+        """Apply ``function(batch, ...)`` to every partition, results in partition order."""
+        run = self._pool.map if self._pool else map
+        return iter(run(function, self.batches, *columns))
+
+    def observe(self) -> Any:
+        """Return the summed statistics that are needed before the first sweep."""
+        return tree_sum(self.map(self.model.observe))
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `Reduce`."""
+        start = [None] * len(self.batches) if warm is None else self.local_states(warm)
+
+        def sweep(batch: Any, local: Any) -> tuple[Any, Any]:
+            local = self.model.local_step(q, batch, local)
+            if local is not None:
+                local = aligned(local)
+            return local, self.model.suff_stats(q, batch, local)
+
+        states: list[Any] = []
+
+        def summed() -> Iterator[Any]:
+            for local, stats in self.map(sweep, start):
+                states.append(local)
+                yield stats
+
+        total = tree_sum(summed())
+        self._locals = {k: v for k, v in self._locals.items() if k == warm}
+        self._locals[number] = states
+        return total
+
+    def local_states(self, number: int) -> list[Any]:
+        """Return the partitions' local states after evaluation ``number``."""
+        if number not in self._locals:
+            raise LookupError(
+                f"the local states of evaluation {number} are gone; kept: {sorted(self._locals)}"
+            )
+        return self._locals[number]
+
+    def restore(self, number: int, states: Sequence[Any]) -> None:
+        """Take local states that were stored after evaluation ``number``."""
+        if len(states) != len(self.batches):
+            raise ValueError(
+                f"expected {len(self.batches)} local states, one a partition, got {len(states)}"
+            )
+        self._locals = {number: list(states)}

@@ -1,0 +1,218 @@
+"""What a model supplies, and what its loop passes on: protocols, cursors, steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray, State, leaves
+
+
+class Model(Protocol):
+    """Priors and options of one model; it holds neither data nor parameters.
+
+    Every method is a pure function of its arguments. ``batch`` is one partition's data,
+    ``q`` the global parameters, ``local`` the partition's own parameters (None at first).
+    """
+
+    def observe(self, batch: Any) -> Any:
+        """Return the additive statistics that are needed once, before the first sweep."""
+
+    def init(self, observed: Any, rng: np.random.Generator) -> Any:
+        """Return the first global parameters."""
+
+    def local_step(self, q: Any, batch: Any, local: Any) -> Any:
+        """Return the partition's local parameters at ``q``, warm-started from ``local``."""
+
+    def suff_stats(self, q: Any, batch: Any, local: Any) -> Any:
+        """Return the additive statistics, with the local part of the bound."""
+
+    def global_step(self, q: Any, stats: Any) -> Any:
+        """Return the global parameters that maximise the bound given ``stats``."""
+
+    def elbo(self, q: Any, stats: Any) -> float:
+        """Return the bound at ``q`` and the local parameters behind ``stats``."""
+
+
+@runtime_checkable
+class Accelerable(Protocol):
+    """A model whose global parameters can be read as a vector without constraints."""
+
+    def to_vector(self, q: Any) -> FloatArray:
+        """Return the unconstrained coordinates of ``q``."""
+
+    def from_vector(self, q: Any, vector: FloatArray) -> Any:
+        """Return ``q`` moved to these coordinates."""
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A model whose parameters are a posterior only from some stage of the fit on."""
+
+    def unfinished(self, q: Any) -> str | None:
+        """Say what is still being done at ``q``; None where it is a posterior."""
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A model with phases or with draws: it says what its loop shows of a point."""
+
+    def shown(self, at: Cursor) -> Step | None:
+        """Return the step at ``at``, with ``converged`` where the trace of bounds decides nothing.
+
+        None where the point is only on the way to another phase, or to the next judgement:
+        it is passed in silence.
+        """
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A model whose parameters hold the draws that it keeps, which no partition needs."""
+
+    def without_draws(self, q: Any) -> Any:
+        """Return ``q`` as it is sent to the partitions."""
+
+
+@runtime_checkable
+class Continuable(Protocol):
+    """A model that can start near the posterior of an earlier fit, to other data.
+
+    Attributes
+    ----------
+    keeps_locals
+        Whether the local states that a fit left may start the cold steps of a later one on
+        the same rows.
+    """
+
+    keeps_locals: bool
+
+    def restart(self, observed: Any, before: Any, rng: np.random.Generator) -> Any:
+        """Return first global parameters as `Model.init` does, near those of ``before``.
+
+        What depends on the data alone (scales, counts) comes from ``observed``. Parameters
+        of another shape cannot be started from: then this is `Model.init`.
+        """
+
+
+@runtime_checkable
+class CatchesUp(Continuable, Protocol):
+    """A continuable model that can take in new partitions before the first full sweep."""
+
+    def partial_stats(self, q: Any, batch: Any, local: Any) -> Any:
+        """Return additive statistics of a partition at ``q``; ``local`` None if it is new."""
+
+    def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
+        """Return a better start than ``q``, which `restart` made from ``before``.
+
+        ``known`` is the sum over unchanged partitions, made at ``before`` and in its units;
+        ``new`` that over the others, made at ``q``. It is a start only, so it may leave out
+        the safeguards of a step.
+        """
+
+
+@runtime_checkable
+class Driven(Protocol):
+    """A model with a loop of its own: one with phases, or with draws."""
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Go on from ``cursor``, whose step comes first, without end."""
+
+
+class Reduce(Protocol):
+    """The executor: local steps on every partition, then the sum of their statistics."""
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Return the summed statistics at ``q``.
+
+        Parameters
+        ----------
+        q
+            The global parameters.
+        number
+            Number of this evaluation, counted from 0. The local states that it leaves
+            are known by this number.
+        warm
+            Number of the evaluation whose local states are the start; None for a cold
+            start. It is one of the last two evaluations.
+        """
+
+
+class Observing(Reduce, Protocol):
+    """A `Reduce` that can also sum what is needed before the first sweep."""
+
+    def observe(self) -> Any:
+        """Return the sum of `Model.observe` over the partitions."""
+
+
+@dataclass(frozen=True)
+class Cursor(State):
+    """All that a loop needs to go on after one of its steps with the same bits.
+
+    ``q`` and ``stats`` are states of the model's own classes.
+    """
+
+    q: Any
+    stats: Any
+    number: int
+    elbo: float
+
+
+class NonFiniteBound(ArithmeticError):
+    """The bound became NaN or infinite: the fit cannot go on."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One accepted sweep: its parameters, the bound at them, and how to go on from here.
+
+    ``q`` is what a fit that ends here leaves. It is the cursor's own but in a loop that may go
+    downhill: there it is the best point so far, which the cursor then holds too.
+
+    ``converged`` is None where the trace of bounds decides; a loop that judges by itself
+    (one with draws, say) states it.
+
+    Raises
+    ------
+    NonFiniteBound
+        If the bound is not finite: such a sweep is never accepted.
+    """
+
+    iteration: int
+    q: Any
+    elbo: float
+    cursor: Cursor
+    converged: bool | None = None
+
+    @classmethod
+    def at(cls, cursor: Cursor, converged: bool | None = None) -> Self:
+        """Return the step of a cursor at its own parameters."""
+        return cls(cursor.number, cursor.q, cursor.elbo, cursor, converged)
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.elbo):
+            raise NonFiniteBound(
+                f"the bound became {self.elbo} at evaluation {self.iteration}"
+                f"{_first_not_finite(self.cursor)}; look for extreme values in the data, "
+                "standardise numeric columns, or narrow the prior"
+            )
+
+
+def _first_not_finite(cursor: Cursor) -> str:
+    for name, leaf in leaves(cursor):
+        array = np.asarray(leaf)
+        if name != "elbo" and array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f" (the first number that is not finite is in {name})"
+    return ""
+
+
+Loop = Callable[[Any, Reduce, Cursor], Iterator[Step]]
+
+
+def objective_of(model: Any) -> str:
+    """Return what the model's ``elbo`` is: a bound, unless it says otherwise (a sampler)."""
+    name: str = getattr(model, "objective", "bound")
+    return name
