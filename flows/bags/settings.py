@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -23,7 +23,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     question = "Which bags are positive, and which of their instances make them so?"
     family = "flows.bags.family"
     flow = "flows.pipelines.bags.bags"
-    old_names = {"burn_in": "warmup"}
+    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     model: Literal["vmmic", "gp_probit", "gp_logistic"] = Field(
         "vmmic",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,7 @@ class VariantSettings(declared(CallOptions)):
     question = "Which alleles are in the case's reads beyond errors, compared with a control?"
     family = "flows.variants.family"
     flow = "flows.pipelines.variants.variants"
-    old_names = {"burn_in": "warmup"}
+    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."
