@@ -123,7 +123,10 @@ class Checker:
             self.found.first = first
             self.rows += given.num_rows
             if given.num_rows:
-                yield self._read(given, wrong)
+                read = self._read(given, wrong)
+                given = None  # of a slab no more is held than is handed on
+                yield read
+                read = None
         row, found = self.table.row, self.found
         if not self.rows:
             found.tell(Fault(found.file, f"at least one {row}", "0 rows",
