@@ -94,9 +94,9 @@ def check_bags(
     checker = Checker(INSTANCES_IN, file)
     found, parts, readable = checker.found, [], True
     for table in checker.slabs(pieces):
-        names = set(table.column_names)
-        readable &= names == {c.name for c in INSTANCES_IN.columns} & set(checker.columns)
-        if readable and "features" in names:
+        wanted = {c.name for c in INSTANCES_IN.columns if c.required or c.name in checker.columns}
+        readable &= wanted == set(table.column_names)
+        if readable:
             parts.append(thinned(table))
     found.first = 0
     if checker.rows:

@@ -123,7 +123,10 @@ class Checker:
             self.found.first = first
             self.rows += given.num_rows
             if given.num_rows:
-                yield self._read(given, wrong)
+                read = self._read(given, wrong)
+                given = None  # of a slab no more is held than is handed on
+                yield read
+                read = None
         row, found = self.table.row, self.found
         if not self.rows:
             found.tell(Fault(found.file, f"at least one {row}", "0 rows",
@@ -145,13 +148,12 @@ class Checker:
             sound = self._allowed(decoded(given[name]), column, name)
             try:
                 read[name] = column.read(sound)
-            except pa.ArrowInvalid as error:
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 found = f"{given[name].type}: {str(error).splitlines()[0]}"
                 self.found.tell(Fault(self.found.file, f"type {column.type}", found, name))
                 continue
             self._filled(read[name], column, name)
-        if self.table.either is not None:
-            self._either(read)
+        self._either(read)
         for name in read:
             self._lengths(read, name)
         return pa.table(read)
@@ -171,60 +173,25 @@ class Checker:
 
     def _allowed(self, cells: pa.ChunkedArray, column: Column, name: str) -> pa.ChunkedArray:
         """Tell of values that the column may not have; return the others."""
-        given = np.asarray(cells.is_valid())
-
-        def without(wrong: BoolArray, expected: str, found: Said, remedy: str | None) -> None:
-            nonlocal cells, given
-            if wrong.any():
-                self.found.rows(np.flatnonzero(wrong), name, expected, found, remedy)
-                cells = pc.if_else(pa.array(~wrong), cells, pa.scalar(None, cells.type))
-                given = given & ~wrong
-
-        before = cells
-        if column.values:
-            numbers = _floats(cells)
-            listed = ", ".join(f"{value:g}" for value in column.values)
-            expected = f"{listed} or null" if column.nullable else listed
-            without(given & ~np.isin(numbers, column.values), expected,
-                    lambda row: str(before[row].as_py()), column.remedy)  # fmt: skip
-        elif column.finite and not pa.types.is_list(column.type):
-            numbers = _floats(cells)
-            without(~np.isfinite(numbers) & (given | (not column.nullable)), "a finite number",
-                    lambda row: str(numbers[row]) if before[row].is_valid else "null",
-                    "fill the cell or leave the row out")  # fmt: skip
-        if column.bounds:
-            whole = pc.fill_null(cells, 0).to_numpy()
-            for bound in column.bounds:
-                out = np.zeros(len(whole), bool)
-                if bound.least is not None:
-                    out |= whole < bound.least
-                if bound.most is not None:
-                    out |= whole > bound.most
-                without(given & out, bound.words, lambda row: str(before[row].as_py()),
-                        bound.remedy)  # fmt: skip
-        if column.of_codes and pa.types.is_floating(cells.type):
-            codes = cells.to_numpy().astype(np.float64)
-            sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
-            without(~np.isnan(codes) & ~sound, "whole numbers as codes of categories, below 2**53",
-                    lambda row: f"{codes[row]:g}",
-                    "cut the column into classes or leave it out")  # fmt: skip
-        return cells
+        refused = np.zeros(len(cells), bool)
+        for wrong, expected, found, remedy in _refused(cells, column):
+            self.found.rows(np.flatnonzero(wrong), name, expected, found, remedy)
+            refused |= wrong
+        if not refused.any():
+            return cells
+        return pc.if_else(pa.array(~refused), cells, pa.scalar(None, cells.type))
 
     def _filled(self, cells: pa.Array, column: Column, name: str) -> None:
-        """Tell of gaps: cells, names, or in lists."""
+        """Tell of names that are missing, and of gaps in lists."""
         if column.names:
-            empty = np.asarray(pc.is_null(cells)) | np.asarray(
-                pc.fill_null(pc.equal(cells, ""), False)
-            )
+            empty = np.flatnonzero(pc.equal(pc.fill_null(cells, ""), ""))
             self.found.rows(
-                np.flatnonzero(empty), name, f"the name of a {column.names}",
+                empty, name, f"the name of a {column.names}",
                 lambda row: "an empty text" if cells[row].is_valid else "null",
                 f"give every {column.names} a name",
             )  # fmt: skip
             if column.unique:
                 self._names.append(pc.fill_null(cells, "").to_pylist())
-        elif not (column.nullable or column.finite):
-            self.found.rows(np.flatnonzero(cells.is_null()), name, "a value", "null")
         if pa.types.is_list(column.type):
             if column.finite:
                 self._finite(cells, column, name)
@@ -266,9 +233,8 @@ class Checker:
     def _either(self, read: Mapping[str, pa.Array]) -> None:
         """Tell of rows that have none of two columns."""
         either = self.table.either
-        assert either is not None
-        there = [name for name in either.columns if name in read]
-        if there:
+        there = [name for name in either.columns if name in read] if either else []
+        if either and there:
             missing = np.all([np.asarray(read[name].is_null()) for name in there], axis=0)
             self.found.rows(np.flatnonzero(missing), there[0], f"a {' or '.join(either.columns)}",
                             "null", either.fill)  # fmt: skip
@@ -339,6 +305,43 @@ def lengths_of(lists: pa.ListArray) -> IntArray:
     """Return the length of each list, -1 for null."""
     lengths = pc.fill_null(pc.list_value_length(lists), -1)
     return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _refused(
+    cells: pa.ChunkedArray, column: Column
+) -> Iterator[tuple[BoolArray, str, Said, str | None]]:
+    """Yield which cells break each rule for single values, and how that is said."""
+    given = np.asarray(cells.is_valid())
+
+    def shown(row: int) -> str:
+        return str(cells[row].as_py())
+
+    if column.values:
+        listed = ", ".join(f"{value:g}" for value in column.values)
+        expected = f"{listed} or null" if column.nullable else listed
+        yield given & ~np.isin(_floats(cells), column.values), expected, shown, column.remedy
+    elif column.finite and not pa.types.is_list(column.type):
+        numbers = _floats(cells)
+        yield (
+            ~np.isfinite(numbers) & (given | (not column.nullable)), "a finite number",
+            lambda row: str(numbers[row]) if given[row] else "null",
+            "fill the cell or leave the row out",
+        )  # fmt: skip
+    elif not (column.nullable or column.names):
+        yield ~given, "a value", "null", None
+    if column.bounds and given.any():
+        number = pc.fill_null(cells, 0).to_numpy()
+        for bound in column.bounds:
+            low = bound.least is not None and number < bound.least
+            high = bound.most is not None and number > bound.most
+            yield given & (low | high), bound.words, shown, bound.remedy
+    if column.of_codes and pa.types.is_floating(cells.type):
+        codes = cells.to_numpy().astype(np.float64)
+        sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
+        yield (
+            ~np.isnan(codes) & ~sound, "whole numbers as codes of categories, below 2**53",
+            lambda row: f"{codes[row]:g}", "cut the column into classes or leave it out",
+        )  # fmt: skip
 
 
 def _floats(cells: pa.ChunkedArray) -> FloatArray:

@@ -30,13 +30,20 @@ def slabs(url: str) -> Iterator[tuple[int, pa.Table]]:
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """Join the batches of a file to slabs."""
-    first, held, taken = 0, [], 0
+    held: list[pa.RecordBatch] = []
+    first = rows = taken = 0
     for batch in batches:
         held.append(batch)
-        taken += batch.nbytes
+        rows, taken = rows + batch.num_rows, taken + batch.nbytes
         if taken > SLAB - SLAB // PARTS:
-            table = pa.Table.from_batches(held)
-            yield first, table
-            first, held, taken = first + table.num_rows, [], 0
+            yield first, _taken(held)
+            first, taken = rows, 0
     if held:
-        yield first, pa.Table.from_batches(held)
+        yield first, _taken(held)
+
+
+def _taken(held: list[pa.RecordBatch]) -> pa.Table:
+    """Make a slab of batches, and keep none: who reads it may let it go."""
+    table = pa.Table.from_batches(held)
+    held.clear()
+    return table

@@ -94,6 +94,8 @@ class Column:
 
     def reads(self, kind: pa.DataType) -> bool:
         """Whether a file's column of this type can be read as it."""
+        if pa.types.is_null(kind):
+            return self.nullable
         return any(_same(kind, wanted) for wanted in (self.type, *self.accepts))
 
     def read(self, column: pa.ChunkedArray) -> pa.Array:

@@ -52,8 +52,7 @@ def read_slabs(url: str, form: Form = "table") -> Iterator[tuple[int, pa.Table]]
     csv = url.endswith(".csv")
     found = joined(storage.csv_batches(url, _NULLS)) if csv else slabs(url)
     for first, table in found:
-        of_form = table if form == "table" else read_nesarc(table, form, url)
-        yield first, of_form.combine_chunks()
+        yield first, table if form == "table" else read_nesarc(table, form, url)
 
 
 def _read_rows(url: str, start: int, stop: int | None) -> pa.Table:

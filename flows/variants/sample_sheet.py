@@ -12,6 +12,7 @@ from typing import Any
 import pysam
 
 from flows.data import storage
+from flows.data.checks import Found
 from flows.faults import Fault, InputError
 from flows.variants.alignment_index import damage_of
 from flows.variants.alignments import (
@@ -54,38 +55,37 @@ def read_sheet(url: str) -> list[Alignment]:
     """
     text = storage.read_bytes(url, MOST).decode("utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(text))
+    found = Found(url)
     try:
         lines = [(reader.line_num, line) for line in reader]
     except csv.Error as error:
-        fault = Fault(file=url, row=reader.line_num + 1, expected="lines of CSV",
-                      found=f"what is none ({error})",
-                      remedy="look for a quotation mark without its partner")  # fmt: skip
-        raise InputError([fault]) from error
+        found.rows([reader.line_num], None, "lines of CSV", f"what is none ({error})",
+                   "look for a quotation mark without its partner")  # fmt: skip
+        raise InputError(found.faults()) from error
     names = [name.strip() for name in reader.fieldnames or []]
-    faults = [
-        Fault(file=url, column=name, expected="this column once",
-              found=f"the columns {', '.join(names) or 'none'}",
-              remedy="write a first line sample,replicate,path")
-        for name in _COLUMNS if names.count(name) != 1
-    ]  # fmt: skip
-    if faults:
-        raise InputError(faults)
-    found: list[Alignment] = []
+    listed = f"the columns {', '.join(names) or 'none'}"
+    found.tell(
+        *(
+            Fault(url, "this column once", listed, name,
+                  remedy="write a first line sample,replicate,path")
+            for name in _COLUMNS if names.count(name) != 1
+        )
+    )  # fmt: skip
+    if found:
+        raise InputError(found.faults())
+    alignments: list[Alignment] = []
     seen: dict[tuple[str, str], int] = {}
     read: dict[str, int] = {}
     for row, line in lines:
+        at = [row - 1]
         cells = {str(k).strip(): str(v or "").strip() for k, v in line.items()}
         for name in _COLUMNS:
             if not cells[name]:
-                faults.append(
-                    Fault(file=url, column=name, row=row, expected="a value", found="nothing")
-                )
+                found.rows(at, name, "a value", "nothing")
         key = cells["sample"], cells["replicate"]
         if key in seen:
             again = f"{key[0]} {key[1]} again, first in row {seen[key]}"
-            faults.append(
-                Fault(file=url, row=row, expected="each sample's replicates once", found=again)
-            )
+            found.rows(at, None, "each sample's replicates once", again)
         seen.setdefault(key, row)
         if not cells["path"]:
             continue
@@ -93,24 +93,19 @@ def read_sheet(url: str) -> list[Alignment]:
             path = _beside(url, cells["path"])
             same = _one_name(path)
         except storage.StorageError as error:
-            faults.append(
-                Fault(file=url, column="path", row=row, expected="a path or URL", found=str(error))
-            )
+            found.rows(at, "path", "a path or URL", str(error))
             continue
         # The same reads twice look like two replicates that agree, or like no difference.
         if same in read:
             again = f"{cells['path']} again, first in row {read[same]}"
-            faults.append(
-                Fault(file=url, column="path", row=row, expected="a file of its own for each "
-                      "replicate", found=again)
-            )  # fmt: skip
+            found.rows(at, "path", "a file of its own for each replicate", again)
         read.setdefault(same, row)
-        found.append(Alignment(*key, path, row))
+        alignments.append(Alignment(*key, path, row))
     if not lines:
-        faults.append(Fault(file=url, expected="at least one line", found="none"))
-    if faults:
-        raise InputError(faults)
-    return found
+        found.tell(Fault(file=url, expected="at least one line", found="none"))
+    if found:
+        raise InputError(found.faults())
+    return alignments
 
 
 def _beside(sheet: str, path: str) -> str:

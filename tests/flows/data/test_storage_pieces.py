@@ -166,7 +166,7 @@ def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, 
 
 PEAK = """
 import json, resource, sys
-from flows import partition, storage
+from flows.data import storage
 from flows.catalogue import pipeline_named
 name, url, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 family = pipeline_named(name)
