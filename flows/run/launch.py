@@ -10,13 +10,10 @@ from typing import Any
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.faults import Fault, InputError, RunError
-from flows.run import watch
+from flows.run.events import Events, Listener, Stage
 from flows.run.pipeline import Interrupted, run_pipeline, score_pipeline
 from flows.run.prefect.record import Body, record
-from flows.run.stages import Plain, Stages
 from flows.settings import ComputeSettings, RunSettings
-
-Request = tuple[str, str, RunSettings, ComputeSettings, str | None, str | None]
 
 
 def launch(
@@ -28,39 +25,54 @@ def launch(
     resume: str | None = None,
     recorded: bool = True,
     since: str | None = None,
+    listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
     _refuse_secrets(source, target)
     body = partial(run_pipeline, pipeline_named(name))
-    request = (source, target, settings, compute, resume, since)
-    with _interrupts_as_failures():
-        if not recorded:
-            return body(Plain(), *request)
-        return _recorded(name, body, request)
+    return _run(name, body, source, target, settings, compute, resume, since, recorded, listener)
 
 
 def launch_score(
-    run: str, source: str, target: str, compute: ComputeSettings, recorded: bool = True
+    run: str,
+    source: str,
+    target: str,
+    compute: ComputeSettings,
+    recorded: bool = True,
+    listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
     _refuse_secrets(run, source, target)
 
     def body(
-        stages: Stages, source: str, target: str, _: Any, compute: ComputeSettings, *__: Any
+        events: Events, source: str, target: str, _: Any, compute: ComputeSettings, *__: Any
     ) -> dict[str, Any]:
-        return score_pipeline(run, stages, source, target, compute)
+        return score_pipeline(run, events, source, target, compute)
 
-    request = (source, target, RunSettings(), compute, None, None)
+    settings = RunSettings()
+    return _run("score", body, source, target, settings, compute, None, None, recorded, listener)
+
+
+def _run(
+    name: str,
+    body: Body[dict[str, Any]],
+    source: str,
+    target: str,
+    settings: RunSettings,
+    compute: ComputeSettings,
+    resume: str | None,
+    since: str | None,
+    recorded: bool,
+    listener: Listener | None,
+) -> dict[str, Any]:
+    request = (source, target, settings, compute, resume, since)
+    events = Events() if listener is None else Events(listener)
     with _interrupts_as_failures():
         if not recorded:
-            return body(Plain(), *request)
-        return _recorded("score", body, request)
-
-
-def _recorded(name: str, body: Body[dict[str, Any]], request: Request) -> dict[str, Any]:
-    """Record a run, saying first what the seconds before its first stage are for."""
-    watch.current.get().stage("prefect (--no-record goes without)")
-    return record(name, body, *request, say=watch.current.get().log)
+            return body(events, *request)
+        # Before the seconds that it takes to begin.
+        events.tell(Stage("prefect (--no-record goes without)"))
+        return record(name, body, *request, events=events)
 
 
 def _refuse_secrets(*urls: str) -> None:

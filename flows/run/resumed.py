@@ -17,8 +17,9 @@ from flows.data.runs import (
 from flows.data.storage import StorageError
 from flows.family import Family
 from flows.faults import Fault, InputError
-from flows.run import asked, watch
+from flows.run import asked
 from flows.run import since as incremental
+from flows.run.events import Events, Line
 from flows.run.outcome import outcome
 from flows.settings import RunSettings
 
@@ -77,22 +78,22 @@ def refuse_nothing(place: RunPlace) -> None:
     )  # fmt: skip
 
 
-def forget(place: RunPlace) -> None:
+def forget(place: RunPlace, events: Events) -> None:
     """Remove a run that cannot be gone on with."""
     try:
         with storage.impatient():
             storage.delete(place.root)
             storage.remove_empty(storage.join(place.target, "runs"))
     except StorageError as error:
-        watch.current.get().log(f"what is left of run {place.run_id} stays: {error}")
+        events.tell(Line(f"what is left of run {place.run_id} stays: {error}"))
 
 
-def forget_kept(place: RunPlace) -> None:
+def forget_kept(place: RunPlace, events: Events) -> None:
     """Have a resumed run do all stages again: a file that one of them has left is damaged."""
     try:
         storage.delete(storage.join(place.work, "kept"))
     except StorageError as error:
-        watch.current.get().log(f"what run {place.run_id} has kept stays: {error}")
+        events.tell(Line(f"what run {place.run_id} has kept stays: {error}"))
 
 
 def earlier_of(

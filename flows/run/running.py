@@ -15,10 +15,10 @@ from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
 from flows.data.runs import RunPlace
 from flows.data.storage import InputFile
-from flows.engine.compute import Compute
+from flows.engine.compute import Compute, Here
 from flows.family import Checked, Family, Ingested
-from flows.run import watch
-from flows.run.stages import Stages
+from flows.run import tasks
+from flows.run.events import Events, PartDone, Stage
 from flows.settings import RunSettings
 
 R = TypeVar("R")
@@ -33,30 +33,35 @@ class Run:
     source: str
     place: RunPlace
     settings: RunSettings
-    stages: Stages
-    compute: Compute
-    fitted: RunPlace | None = None
+    events: Events
+    compute: Compute = field(default_factory=Here)
+    fitted: RunPlace | None = None  # the finished run that is applied to new data
+    resumes: bool = False  # whether it goes on with an earlier attempt
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
     files: list[InputFile] = field(default_factory=list)
     checked: list[Checked] = field(default_factory=list)
     since: Any = None  # flows.run.since.Since
     held: Claim | None = None
+    resumable: bool = False  # whether another attempt can go on with it
 
     def heard(self, stage: str) -> Callable[[int, int], None]:
-        """Return what tells the terminal and the run's page how much of a stage is done.
+        """Return what tells how much of a stage is done.
 
-        It raises where the run was cancelled on the page, or taken over by another process.
+        It raises where a listener stops the run, or another process has taken it over.
         """
 
         def tell(done: int, total: int) -> None:
             if self.held is not None:
                 self.held.check()
-            watch.current.get().part(done, total)
-            # Below 1, which stands for a run that is published.
-            self.stages.progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
+            self.events.tell(PartDone(stage, done, total))
 
         return tell
+
+    def stage(self, name: str, function: Callable[..., R], *args: Any) -> R:
+        """Carry out a stage as one task, and return what the function returns."""
+        self.events.tell(Stage(name))
+        return tasks.call(self.events, name, function, *args)
 
     def confirm(self) -> None:
         """Raise `RunBusy` where another process has taken this run over, or published it."""
@@ -81,10 +86,12 @@ class Run:
         def one(group: list[Part]) -> list[Ingested]:
             return calls.call(_apply_to_group, group, function, *args)
 
-        found = self.stages.map(
+        found = tasks.each(
+            self.events,
             name,
             one,
             groups,
+            folder=storage.join(self.place.work, "kept"),
             cache_key=lambda group: _digest(named, *(f"{p.index}:{p.fingerprint}" for p in group)),
             on_stop=calls.abandon,
         )

@@ -27,6 +27,7 @@ from flows.engine.compute import each_of
 from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.report.page import Section
+from flows.run import tasks
 from flows.run.running import Run
 from flows.settings import RunSettings
 from vbmodels.core.cavi import CatchesUp, Continuable
@@ -141,11 +142,19 @@ def plan(
     return parts
 
 
-def ingest(run: Run, parts: Sequence[Part]) -> list[Ingested]:
+def ingest(run: Run) -> tuple[list[Part], list[Ingested]]:
+    """Cut the input and ingest the partitions; with since, only those that are new."""
+    if run.since is None:
+        parts = run.family.plan(run.files, run.checked, run.settings)
+        return parts, run.map("ingest", run.family.ingest, parts, run.settings, run.place)
+    parts = plan(run.family, run.files, run.checked, run.settings)
+    return parts, _take_up_and_ingest(run, run.since, parts)
+
+
+def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:
     """Take up what is known, ingest the rest, and keep it for the next run."""
-    since = run.since or Since()
     items = [(since.known[p.fingerprint], p.index) for p in parts if p.fingerprint in since.known]
-    copied = run.stages.map("take up", _take_up, items, run.place.work)
+    copied = tasks.each(run.events, "take up", _take_up, items, run.place.work)
     taken = {index: kept for (kept, index), whole in zip(items, copied, strict=True) if whole}
     rest = [part for part in parts if part.index not in taken]
     made = run.map("ingest", run.family.ingest, rest, run.settings, run.place) if rest else []
@@ -165,7 +174,7 @@ def ingest(run: Run, parts: Sequence[Part]) -> list[Ingested]:
         (kept, part.index, outputs.get(part.index, []))
         for kept, part in zip(new, rest, strict=True)
     ]
-    digests = run.stages.map("keep", _keep, to_keep, run.place.work)
+    digests = tasks.each(run.events, "keep", _keep, to_keep, run.place.work)
     for kept, files in zip(new, digests, strict=True):
         kept.files = files
     by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}

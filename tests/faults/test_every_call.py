@@ -10,7 +10,7 @@ from flows.data import storage
 from flows.data.runs import RunPlace
 from flows.data.storage import errors, tables
 from flows.faults import InputError, RunError
-from flows.run import stages
+from flows.run import tasks
 from tests.faults import journeys, pipelines, stores
 from tests.faults.proxy import Proxy, never
 from tests.faults.seam import FAULTS, Seam
@@ -36,8 +36,8 @@ REMOTE = [
 def quick(monkeypatch):
     """Wait less for what does not come back, and leave out what storage has no part in."""
     journeys.quicken(monkeypatch)
-    retry = stages.Retry(times=1, first_delay=0.01)
-    monkeypatch.setattr(stages, "Retry", lambda: retry)
+    retry = tasks.Retry(times=1, first_delay=0.01)
+    monkeypatch.setattr(tasks, "Retry", lambda: retry)
     for module in (errors, tables):
         monkeypatch.setattr(module, "PATIENCE", 0.2)
         monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)

@@ -1,0 +1,114 @@
+"""How a run does what stands in tasks: one by one or mapped, retried, and kept."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from flows.data import storage
+from flows.engine.calls import Abandoned
+from flows.run.events import Events, Retried
+from flows.run.kept import keeping
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often, and after what pauses, storage that did not answer is asked again."""
+
+    times: int = 4
+    first_delay: float = 1.0  # seconds; doubles with each attempt
+    jitter: float = 0.5  # a pause lies within [1 - jitter, 1 + jitter] times its nominal length
+
+    def delay(self, attempt: int, generator: random.Random) -> float:
+        """Return the seconds to wait after attempt 1, 2, ... has failed."""
+        nominal: float = self.first_delay * 2.0 ** (attempt - 1)
+        return nominal * generator.uniform(1.0 - self.jitter, 1.0 + self.jitter)
+
+
+def transient(error: BaseException) -> bool:
+    """Whether the same call may succeed a little later."""
+    return isinstance(error, storage.TransientStorageError | ConnectionError | TimeoutError)
+
+
+def threads() -> int:
+    """Return how many items a mapped stage runs at once."""
+    return min(8, os.cpu_count() or 1)
+
+
+def call(events: Events, name: str, function: Callable[..., R], *args: Any) -> R:
+    """Run a function as a task and return what it returns; its exception arrives unchanged."""
+    return events.task(name, name, lambda: (False, function(*args)))[1]
+
+
+def each(
+    events: Events,
+    name: str,
+    function: Callable[..., R],
+    items: Sequence[Any],
+    *args: Any,
+    folder: str | None = None,
+    cache_key: Callable[[Any], str] | None = None,
+    on_stop: Callable[[], None] | None = None,
+    retry: Retry | None = None,
+) -> list[R]:
+    """Run ``function(item, *args)`` for every item, in threads; results in order.
+
+    Storage that did not answer is asked again, with growing pauses. The first other failure stops
+    the items that have not begun and is raised unchanged; `on_stop` is called at once, so that
+    those that have begun need not be waited for. With `cache_key`, a result is kept as JSON under
+    its key in the folder and not computed again; the function must then say in its annotation what
+    it returns.
+    """
+    one = keeping(folder, name, function, cache_key)
+    retry, stopped = retry or Retry(), threading.Event()
+    pool = ThreadPoolExecutor(threads(), thread_name_prefix=name)
+    futures: list[Future[tuple[bool, R]]] = []
+    try:
+        for number, item in enumerate(items):
+            work = partial(_persist, events, retry, stopped, partial(one, item, *args))
+            futures.append(pool.submit(events.task, name, _label(name, item, number), work))
+        for future in as_completed(futures):
+            future.result()
+    except BaseException as error:
+        stopped.set()
+        if on_stop is not None:
+            on_stop()
+        # Ctrl-C is answered at once, but nothing whose results are kept outlives its stage: it
+        # would write into a run that was removed or resumed meanwhile.
+        by_hand = isinstance(error, KeyboardInterrupt)
+        pool.shutdown(wait=cache_key is not None or not by_hand, cancel_futures=by_hand)
+        raise
+    pool.shutdown()
+    return [future.result()[1] for future in futures]
+
+
+def _persist(events: Events, retry: Retry, stopped: threading.Event, one: Callable[[], R]) -> R:
+    """Call, and call again while storage does not answer and attempts are left."""
+    if stopped.is_set():
+        raise Abandoned
+    generator = random.Random()
+    for attempt in range(1, retry.times + 1):
+        try:
+            return one()
+        except Exception as error:
+            if not transient(error):
+                raise
+            pause = retry.delay(attempt, generator)
+            events.tell(Retried(attempt, pause, error))
+            if stopped.wait(pause):
+                raise
+    return one()
+
+
+def _label(name: str, item: Any, number: int) -> str:
+    """Name a task for people: by its file, or by its number."""
+    url = getattr(item, "url", item)
+    return f"{name} {url.rstrip('/').rsplit('/', 1)[-1] if isinstance(url, str) else number}"
