@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from flows.data import storage
+from flows.data.storage import retry
 from flows.engine.calls import Abandoned
 from flows.run.events import Events, Retried
 from flows.run.kept import keeping
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Retry:
-    """How often, and after what pauses, storage that did not answer is asked again."""
-
-    times: int = 4
-    first_delay: float = 1.0  # seconds; doubles with each attempt
-    jitter: float = 0.5  # a pause lies within [1 - jitter, 1 + jitter] times its nominal length
-
-    def delay(self, attempt: int, generator: random.Random) -> float:
-        """Return the seconds to wait after attempt 1, 2, ... has failed."""
-        nominal: float = self.first_delay * 2.0 ** (attempt - 1)
-        return nominal * generator.uniform(1.0 - self.jitter, 1.0 + self.jitter)
 
 
 def transient(error: BaseException) -> bool:
@@ -57,7 +42,6 @@ def each(
     folder: str | None = None,
     cache_key: Callable[[Any], str] | None = None,
     on_stop: Callable[[], None] | None = None,
-    retry: Retry | None = None,
 ) -> list[R]:
     """Run ``function(item, *args)`` for every item, in threads; results in order.
 
@@ -68,12 +52,12 @@ def each(
     it returns.
     """
     one = keeping(folder, name, function, cache_key)
-    retry, stopped = retry or Retry(), threading.Event()
+    stopped = threading.Event()
     pool = ThreadPoolExecutor(threads(), thread_name_prefix=name)
     futures: list[Future[tuple[bool, R]]] = []
     try:
         for number, item in enumerate(items):
-            work = partial(_persist, events, retry, stopped, partial(one, item, *args))
+            work = partial(_persist, events, stopped, partial(one, item, *args))
             futures.append(pool.submit(events.task, name, _label(name, item, number), work))
         for future in as_completed(futures):
             future.result()
@@ -90,18 +74,16 @@ def each(
     return [future.result()[1] for future in futures]
 
 
-def _persist(events: Events, retry: Retry, stopped: threading.Event, one: Callable[[], R]) -> R:
+def _persist(events: Events, stopped: threading.Event, one: Callable[[], R]) -> R:
     """Call, and call again while storage does not answer and attempts are left."""
     if stopped.is_set():
         raise Abandoned
-    generator = random.Random()
-    for attempt in range(1, retry.times + 1):
+    for attempt, pause in enumerate(retry.TASK.pauses(), 1):
         try:
             return one()
         except Exception as error:
             if not transient(error):
                 raise
-            pause = retry.delay(attempt, generator)
             events.tell(Retried(attempt, pause, error))
             if stopped.wait(pause):
                 raise

@@ -249,7 +249,7 @@ def canary_store(tmp_path, monkeypatch):
 def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capfd):
     """Runs that succeed and that fail, with every log at its most talkative."""
     monkeypatch.setenv("VBFLOWS_DEBUG", "1")
-    monkeypatch.setattr("flows.data.storage.errors.PATIENCE", 0.5)
+    monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 0.5)
     caplog.set_level("DEBUG")
     source = "s3://in/hostile.parquet"
     storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())

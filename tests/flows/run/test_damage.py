@@ -252,7 +252,7 @@ def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
 def persist(asked):
     """Return what a mapped stage does with an item, noting how often it does it."""
 
-    def once(events, retry, stopped, one):
+    def once(events, stopped, one):
         asked.append(one)
         return one()
 

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from flows.data import storage
+from flows.data.storage import retry
+from flows.data.storage.retry import Retry
 from flows.faults import Fault, InputError
 from flows.run import tasks
 from flows.run.events import Events, Pace
-from flows.run.tasks import Retry, call, transient
+from flows.run.tasks import call, each, transient
 
-FAST = Retry(times=3, first_delay=0.01)
+FAST = Retry(times=3, first=0.01)
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,11 @@ class Counted:
         return 10 * item
 
 
-def each(*args, **options):
-    return tasks.each(*args, retry=FAST, **options)
-
-
 @pytest.fixture(params=["plain", "recorded"])
 def inside(request, monkeypatch):
     """Run a body with nobody listening, or in a Prefect flow run on a real server."""
     monkeypatch.setattr(tasks, "threads", lambda: 2)
+    monkeypatch.setattr(retry, "TASK", FAST)
     if request.param == "plain":
         return lambda body: body(Events())
     request.getfixturevalue("prefect_server")
