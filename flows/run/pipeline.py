@@ -23,12 +23,14 @@ from flows.engine.executor import Executor
 from flows.engine.fit import FitResult, Progress, run_fit
 from flows.family import Checked, ChecksToFit, Family, Prepared
 from flows.faults import ComputeError, Fault, InputError, RunError
-from flows.run import asked, tasks
 from flows.run import since as incremental
+from flows.run import tasks
 from flows.run.events import Begun, Events, Line, Stage, Sweep
+from flows.run.memo import FREE
 from flows.run.outcome import publish
 from flows.run.prefect.access import reached
 from flows.run.resumed import (
+    asked_for,
     earlier_of,
     forget,
     forget_kept,
@@ -36,6 +38,7 @@ from flows.run.resumed import (
     publish_again,
     refuse_nothing,
     remove_results,
+    settle,
     since_whom,
 )
 from flows.run.running import Run
@@ -152,8 +155,8 @@ def _claimed(run: Run) -> Iterator[None]:
     """Be the run's one publisher until the end, not only while the model is fitted."""
     with claim(run.place.work, run.place.run_id) as run.held:
         if run.fitted is None:
-            ours = asked.asked_for(run.family.name, run.settings, since_whom(run.since), run.files)
-            asked.settle(run.place, ours, run.resumes)
+            ours = asked_for(run.family.name, run.settings, since_whom(run.since), run.files)
+            settle(run.place, ours, run.resumes)
             run.resumable = True
         yield
 
@@ -293,7 +296,7 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         checkpoint_every=run.settings.checkpoint_every,
         settings=tuple(
             (name, repr(value))
-            for name, value in sorted(run.settings.model_dump(exclude=set(asked.FREE)).items())
+            for name, value in sorted(run.settings.model_dump(exclude=set(FREE)).items())
         ),
         **incremental.left_by_earlier(run, model, prepared),
     )

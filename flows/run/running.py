@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from flows.engine.compute import Compute, Here
 from flows.family import Checked, Family, Ingested
 from flows.run import tasks
 from flows.run.events import Events, PartDone, Stage
+from flows.run.memo import Memo, key_of, that_matter
 from flows.settings import RunSettings
 
 R = TypeVar("R")
@@ -78,22 +79,20 @@ class Run:
     ) -> list[Any]:
         """Apply a function to every partition: a few groups of them as mapped tasks."""
         groups = _groups(parts, _MOST_TASKS)
-        # With the index: what a part leaves is stored under it.
-        named = f"{self.settings.model_dump_json()} {self.family.name}"
-
+        settings = json.dumps(that_matter(self.settings))
         calls = self.compute.calls()
 
         def one(group: list[Part]) -> list[Ingested]:
             return calls.call(_apply_to_group, group, function, *args)
 
+        def key(group: list[Part]) -> str:
+            # With the index: what a part leaves is stored under it.
+            of = (f"{part.index}:{part.fingerprint}" for part in group)
+            return key_of(name, self.family.name, settings, *of)
+
+        memo = Memo(storage.join(self.place.work, "kept"), one)
         found = tasks.each(
-            self.events,
-            name,
-            one,
-            groups,
-            folder=storage.join(self.place.work, "kept"),
-            cache_key=lambda group: _digest(named, *(f"{p.index}:{p.fingerprint}" for p in group)),
-            on_stop=calls.abandon,
+            self.events, name, one, groups, memo=memo, key=key, on_stop=calls.abandon
         )
         return [result for group in found for result in group]
 
@@ -110,7 +109,3 @@ def _apply_to_group(group: Sequence[Part], function: Callable[..., R], *args: An
     for url, fingerprint in sorted({(s.url, s.fingerprint) for p in group for s in p.slices}):
         storage.refuse_changed(url, fingerprint)
     return results
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]

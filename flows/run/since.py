@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from flows.data import json_files, storage
 from flows.data.partition import Part
-from flows.data.runs import PublishError, RunPlace, RunRecord, open_run, versions
+from flows.data.runs import PublishError, RunPlace, RunRecord, open_run
 from flows.data.states import read_state
 from flows.data.storage import InputFile, StorageError
 from flows.engine.block import digest_of
@@ -28,6 +28,7 @@ from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.report.page import Section
 from flows.run import tasks
+from flows.run.memo import FREE, code, differing, that_matter
 from flows.run.running import Run
 from flows.settings import RunSettings
 from vbmodels.core.cavi import CatchesUp, Continuable
@@ -36,7 +37,7 @@ from vbmodels.core.state import State, to_bytes
 log = logging.getLogger("vbflows.pipeline")
 
 LATEST = "latest"
-_FREE = {"tol", "max_iter", "checkpoint_every"}  # settings that change nothing that is kept
+_FREE = FREE | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 
@@ -245,18 +246,14 @@ def section(run: Run) -> Section | None:
 
 def _differences(family: Family, record: RunRecord, settings: RunSettings) -> str:
     """Name what keeps an earlier run from being gone on from; empty where nothing does."""
-    ours, theirs = versions().get("vbflows"), record.versions.get("vbflows")
-    if ours != theirs:
-        return f"vbflows {theirs}, this is {ours}"
+    theirs = record.versions.get("vbflows")
+    if theirs != code():
+        return f"vbflows {theirs}, this is {code()}"
     try:
-        before = family.settings(**record.settings).model_dump()
+        before = family.settings(**record.settings)
     except ValidationError:
         return "settings that this version does not know"
-    names = [
-        name
-        for name, value in settings.model_dump().items()
-        if name not in _FREE and before[name] != value
-    ]
+    names = differing(that_matter(before, _FREE), that_matter(settings, _FREE))
     return f"other settings ({', '.join(names)})" if names else ""
 
 

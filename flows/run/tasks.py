@@ -13,7 +13,7 @@ from flows.data import storage
 from flows.data.storage import retry
 from flows.engine.calls import Abandoned
 from flows.run.events import Events, Retried
-from flows.run.kept import keeping
+from flows.run.memo import Memo
 
 R = TypeVar("R")
 
@@ -39,25 +39,28 @@ def each(
     function: Callable[..., R],
     items: Sequence[Any],
     *args: Any,
-    folder: str | None = None,
-    cache_key: Callable[[Any], str] | None = None,
+    memo: Memo[R] | None = None,
+    key: Callable[[Any], str] = str,
     on_stop: Callable[[], None] | None = None,
 ) -> list[R]:
     """Run ``function(item, *args)`` for every item, in threads; results in order.
 
     Storage that did not answer is asked again, with growing pauses. The first other failure stops
     the items that have not begun and is raised unchanged; `on_stop` is called at once, so that
-    those that have begun need not be waited for. With `cache_key`, a result is kept as JSON under
-    its key in the folder and not computed again; the function must then say in its annotation what
-    it returns.
+    those that have begun need not be waited for. With a memo, a result is kept under the key of its
+    item and not made again.
     """
-    one = keeping(folder, name, function, cache_key)
+
+    def one(item: Any) -> tuple[bool, R]:
+        make = partial(function, item, *args)
+        return (False, make()) if memo is None else memo.get_or_make(key(item), make)
+
     stopped = threading.Event()
     pool = ThreadPoolExecutor(threads(), thread_name_prefix=name)
     futures: list[Future[tuple[bool, R]]] = []
     try:
         for number, item in enumerate(items):
-            work = partial(_persist, events, stopped, partial(one, item, *args))
+            work = partial(_persist, events, stopped, partial(one, item))
             futures.append(pool.submit(events.task, name, _label(name, item, number), work))
         for future in as_completed(futures):
             future.result()
@@ -68,7 +71,7 @@ def each(
         # Ctrl-C is answered at once, but nothing whose results are kept outlives its stage: it
         # would write into a run that was removed or resumed meanwhile.
         by_hand = isinstance(error, KeyboardInterrupt)
-        pool.shutdown(wait=cache_key is not None or not by_hand, cancel_futures=by_hand)
+        pool.shutdown(wait=memo is not None or not by_hand, cancel_futures=by_hand)
         raise
     pool.shutdown()
     return [future.result()[1] for future in futures]

@@ -11,6 +11,7 @@ from pathlib import Path
 from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
 from flows.run.events import Begun, Events, Line, Listener, PartDone
+from flows.run.memo import Memo
 from flows.run.prefect import server
 from flows.run.prefect.record import record
 from flows.settings import ComputeSettings
@@ -28,7 +29,7 @@ class Printed(Listener):
 
 def quick(events, source, target, *_):
     events.tell(Begun("run-quick"))
-    total = sum(tasks.each(events, "ingest", count, [1, 2, 3], folder=target, cache_key=str))
+    total = sum(tasks.each(events, "ingest", count, [1, 2, 3], memo=Memo(target, count)))
     events.tell(PartDone("ingest", 3, 3))
     return tasks.call(events, "fit", count, total)
 

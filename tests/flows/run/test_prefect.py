@@ -35,6 +35,7 @@ from flows.faults import Fault, InputError
 from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
 from flows.run.events import Begun, Events, Line, Listener, PartDone, Published, Sweep
+from flows.run.memo import Memo
 from flows.run.prefect.flow import drain, pipeline_flow
 from flows.run.prefect.record import record
 from flows.settings import ComputeSettings
@@ -188,8 +189,7 @@ def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):
     def twice(name):
         def inner(events, *_):
             events.tell(Begun(name))
-            folder = str(tmp_path)
-            return tasks.each(events, "ingest", read, [7, 8], folder=folder, cache_key=str)
+            return tasks.each(events, "ingest", read, [7, 8], memo=Memo(str(tmp_path), read))
 
         return pipeline_flow("keywords", KeywordSettings, inner)("in", "out")
 

@@ -18,6 +18,7 @@ from flows.data.storage.retry import Retry
 from flows.faults import Fault, InputError
 from flows.run import tasks
 from flows.run.events import Events, Pace
+from flows.run.memo import Memo
 from flows.run.tasks import call, each, transient
 
 FAST = Retry(times=3, first=0.01)
@@ -145,8 +146,8 @@ def test_finished_items_are_kept_by_key(inside, tmp_path):
 
     def body(events):
         return each(
-            events, "ingest", read, ["a", "b", "c"], folder=str(tmp_path),
-            cache_key=lambda item: f"{item}:v1",
+            events, "ingest", read, ["a", "b", "c"], memo=Memo(str(tmp_path), read),
+            key=lambda item: f"{item}:v1",
         )  # fmt: skip
 
     with pytest.raises(ValueError, match="not yet"):
@@ -169,8 +170,8 @@ def test_another_key_or_a_damaged_file_is_computed_again(inside, tmp_path):
     def body(version):
         def inner(events):
             return each(
-                events, "ingest", read, [1], folder=str(tmp_path),
-                cache_key=lambda item: f"{item}:{version}",
+                events, "ingest", read, [1], memo=Memo(str(tmp_path), read),
+                key=lambda item: f"{item}:{version}",
             )  # fmt: skip
 
         return inner
@@ -187,16 +188,16 @@ def test_what_is_kept_is_json(tmp_path):
     def read(item: str) -> Read:
         return Read(1, ("x", "y"), 0.5)
 
-    each(Events(), "ingest", read, ["a"], folder=str(tmp_path), cache_key=str)
+    each(Events(), "ingest", read, ["a"], memo=Memo(str(tmp_path), read))
     (path,) = tmp_path.iterdir()
     kept = json.loads(path.read_text())
     assert kept["key"] == "a"
     assert kept["result"] == {"rows": 1, "names": ["x", "y"], "share": 0.5}
 
 
-def test_keeping_needs_a_stated_type(inside):
+def test_keeping_needs_a_stated_type():
     with pytest.raises(TypeError, match="must state in its annotation"):
-        inside(lambda events: each(events, "ingest", lambda item: item, ["a"], cache_key=str))
+        Memo("kept", lambda item: item)
 
 
 def test_storage_tells_passing_faults_from_lasting_ones(tmp_path):
@@ -261,10 +262,10 @@ def test_an_interrupt_waits_only_for_what_writes(tmp_path, monkeypatch, writes):
 
     monkeypatch.setattr(tasks, "as_completed", interrupted)
     monkeypatch.setattr(tasks, "threads", lambda: 1)
-    key = str if writes else None
+    memo = Memo(str(tmp_path), slow) if writes else None
     try:
         with pytest.raises(KeyboardInterrupt):
-            each(Events(), "check", slow, range(4), folder=str(tmp_path), cache_key=key)
+            each(Events(), "check", slow, range(4), memo=memo)
         assert ended == ([0] if writes else [])
     finally:
         go_on.set()
