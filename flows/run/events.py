@@ -11,16 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from flows.data.runs import RunRecord
 from flows.engine.checkpoint import Trace
 
 R = TypeVar("R")
-Work = Callable[[], tuple[bool, R]]
-"""What a task does: it returns whether its result was kept from before, and the result."""
-
 _log = logging.getLogger("vbflows.pipeline")
 
 
@@ -94,8 +90,10 @@ class Listener:
     def hear(self, event: Event) -> None:
         """Take an event, from any thread."""
 
-    def task(self, name: str, label: str, work: Work[R]) -> tuple[bool, R]:
-        """Carry out a task, showing how it goes; its exception arrives unchanged.
+    def task(
+        self, name: str, label: str, work: Callable[[], R], kept: Callable[[R], bool]
+    ) -> Callable[[], R]:
+        """Return work that shows how it goes; its exceptions arrive unchanged.
 
         Parameters
         ----------
@@ -103,8 +101,12 @@ class Listener:
             The stage.
         label
             What to call this task of it.
+        work
+            What the task does.
+        kept
+            Says of a result whether it was kept from before.
         """
-        return work()
+        return work
 
 
 class Log(Listener):
@@ -137,10 +139,16 @@ class Events:
         for listener in self._all:
             listener.hear(event)
 
-    def task(self, name: str, label: str, work: Work[R]) -> tuple[bool, R]:
+    def task(
+        self,
+        name: str,
+        work: Callable[[], R],
+        label: str | None = None,
+        kept: Callable[[R], bool] = lambda _: False,
+    ) -> R:
         """Carry out a task, shown by every listener that shows tasks."""
         for listener in self._listeners:
-            work = partial(listener.task, name, label, work)
+            work = listener.task(name, label or name, work, kept)
         return work()
 
 

@@ -12,7 +12,7 @@ from flows.data import storage
 from flows.faults import Fault, InputError, RunError
 from flows.run.events import Events, Listener, Stage
 from flows.run.pipeline import Interrupted, run_pipeline, score_pipeline
-from flows.run.prefect.record import Body, record
+from flows.run.prefect.record import record
 from flows.settings import ComputeSettings, RunSettings
 
 
@@ -30,7 +30,9 @@ def launch(
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
     _refuse_secrets(source, target)
     body = partial(run_pipeline, pipeline_named(name))
-    return _run(name, body, source, target, settings, compute, resume, since, recorded, listener)
+    request = (source, target, settings, compute, resume, since)
+    with _begun(listener, recorded) as events:
+        return record(name, body, *request, events=events) if recorded else body(events, *request)
 
 
 def launch_score(
@@ -44,35 +46,14 @@ def launch_score(
     """Apply a fitted run to new data; return what to print."""
     _refuse_secrets(run, source, target)
 
-    def body(
-        events: Events, source: str, target: str, _: Any, compute: ComputeSettings, *__: Any
-    ) -> dict[str, Any]:
+    def body(events: Events, *_: Any) -> dict[str, Any]:
         return score_pipeline(run, events, source, target, compute)
 
-    settings = RunSettings()
-    return _run("score", body, source, target, settings, compute, None, None, recorded, listener)
-
-
-def _run(
-    name: str,
-    body: Body[dict[str, Any]],
-    source: str,
-    target: str,
-    settings: RunSettings,
-    compute: ComputeSettings,
-    resume: str | None,
-    since: str | None,
-    recorded: bool,
-    listener: Listener | None,
-) -> dict[str, Any]:
-    request = (source, target, settings, compute, resume, since)
-    events = Events() if listener is None else Events(listener)
-    with _interrupts_as_failures():
+    with _begun(listener, recorded) as events:
         if not recorded:
-            return body(events, *request)
-        # Before the seconds that it takes to begin.
-        events.tell(Stage("prefect (--no-record goes without)"))
-        return record(name, body, *request, events=events)
+            return body(events)
+        settings = RunSettings()
+        return record("score", body, source, target, settings, compute, None, events=events)
 
 
 def _refuse_secrets(*urls: str) -> None:
@@ -86,10 +67,13 @@ def _refuse_secrets(*urls: str) -> None:
 
 
 @contextmanager
-def _interrupts_as_failures() -> Iterator[None]:
-    """Let a run that was stopped by hand fail with its own sentence."""
+def _begun(listener: Listener | None, recorded: bool) -> Iterator[Events]:
+    """Yield the events of a run; one that is stopped by hand fails with its own sentence."""
+    events = Events() if listener is None else Events(listener)
+    if recorded:  # before the seconds that it takes to begin
+        events.tell(Stage("prefect (--no-record goes without)"))
     try:
-        yield
+        yield events
     except Interrupted as error:
         how = str(error.__cause__ or "") or "interrupted"
         raise RunError(f"{how}; {error}") from error

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from flows.data import storage
@@ -62,7 +63,7 @@ class Run:
     def stage(self, name: str, function: Callable[..., R], *args: Any) -> R:
         """Carry out a stage as one task, and return what the function returns."""
         self.events.tell(Stage(name))
-        return tasks.call(self.events, name, function, *args)
+        return self.events.task(name, partial(function, *args))
 
     def confirm(self) -> None:
         """Raise `RunBusy` where another process has taken this run over, or published it."""

@@ -1,4 +1,4 @@
-"""How a run does what stands in tasks: one by one or mapped, retried, and kept."""
+"""How a run does many things at once: in threads, retried, and kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from flows.data import storage
@@ -26,11 +27,6 @@ def transient(error: BaseException) -> bool:
 def threads() -> int:
     """Return how many items a mapped stage runs at once."""
     return min(8, os.cpu_count() or 1)
-
-
-def call(events: Events, name: str, function: Callable[..., R], *args: Any) -> R:
-    """Run a function as a task and return what it returns; its exception arrives unchanged."""
-    return events.task(name, name, lambda: (False, function(*args)))[1]
 
 
 def each(
@@ -61,7 +57,8 @@ def each(
     try:
         for number, item in enumerate(items):
             work = partial(_persist, events, stopped, partial(one, item))
-            futures.append(pool.submit(events.task, name, _label(name, item, number), work))
+            label = _label(name, item, number)
+            futures.append(pool.submit(events.task, name, work, label, itemgetter(0)))
         for future in as_completed(futures):
             future.result()
     except BaseException as error:

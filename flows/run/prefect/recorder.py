@@ -43,7 +43,6 @@ from flows.run.events import (
     Retried,
     Stage,
     Sweep,
-    Work,
 )
 
 R = TypeVar("R")
@@ -92,9 +91,16 @@ class Recorder(Listener):
                 self._move_bar(1.0, "published")
                 self._show_outcome(event)
 
-    def task(self, name: str, label: str, work: Work[R]) -> tuple[bool, R]:
-        """Carry out a task as a task run, in the calling thread."""
-        results: list[tuple[bool, R]] = []
+    def task(
+        self, name: str, label: str, work: Callable[[], R], kept: Callable[[R], bool]
+    ) -> Callable[[], R]:
+        """Return work that is done as a task run, in the calling thread."""
+        return lambda: self._task_run(name, label, work, kept)
+
+    def _task_run(
+        self, name: str, label: str, work: Callable[[], R], kept: Callable[[R], bool]
+    ) -> R:
+        results: list[R] = []
         abandoned: list[Abandoned] = []
 
         # What goes in and out stays outside of Prefect, which would search and copy it.
@@ -104,7 +110,7 @@ class Recorder(Listener):
             except Abandoned as error:
                 abandoned.append(error)
                 return Cancelled(message="Another item failed first, or the run was stopped.")
-            return Completed(name="Cached") if results[0][0] else Completed()
+            return Completed(name="Cached") if kept(results[0]) else Completed()
 
         shown = task(
             stage,

@@ -31,7 +31,7 @@ def quick(events, source, target, *_):
     events.tell(Begun("run-quick"))
     total = sum(tasks.each(events, "ingest", count, [1, 2, 3], memo=Memo(target, count)))
     events.tell(PartDone("ingest", 3, 3))
-    return tasks.call(events, "fit", count, total)
+    return events.task("fit", lambda: count(total))
 
 
 def waits(events, source, target, *_):
@@ -42,7 +42,7 @@ def waits(events, source, target, *_):
         Path(target, "waiting").touch()
         time.sleep(60)
 
-    tasks.call(events, "fit", wait)
+    events.task("fit", wait)
 
 
 def loses_server(events, source, target, *_):

@@ -243,7 +243,7 @@ def test_wrong_input_arrives_unchanged(prefect_server):
         def check() -> None:
             raise error
 
-        tasks.call(events, "check", check)
+        events.task("check", check)
 
     with pytest.raises(InputError) as raised:
         run(body)

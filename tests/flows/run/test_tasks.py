@@ -19,7 +19,7 @@ from flows.faults import Fault, InputError
 from flows.run import tasks
 from flows.run.events import Events, Pace
 from flows.run.memo import Memo
-from flows.run.tasks import call, each, transient
+from flows.run.tasks import each, transient
 
 FAST = Retry(times=3, first=0.01)
 
@@ -82,7 +82,7 @@ def test_results_arrive_in_the_order_of_the_items(inside):
 
 def test_one_stage_returns_what_its_function_returns(inside):
     marker = object()
-    assert inside(lambda events: call(events, "fit", lambda given: given, marker)) is marker
+    assert inside(lambda events: events.task("fit", lambda: marker)) is marker
 
 
 def test_storage_that_does_not_answer_is_asked_again(inside):
@@ -116,7 +116,7 @@ def test_other_failures_arrive_unchanged_and_at_once(inside, error):
     assert counted.calls == 1
     counted = Counted(1, error)
     with pytest.raises(type(error)) as raised:
-        inside(lambda events: call(events, "check", counted, 1))
+        inside(lambda events: events.task("check", lambda: counted(1)))
     assert raised.value is error
 
 
