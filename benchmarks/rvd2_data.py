@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pysam
 
 from benchmarks.rvd2_calls import two_groups
+from flows.run.events import Events
 from flows.run.pipeline import run_pipeline
-from flows.run.stages import Plain
 from flows.settings import ComputeSettings
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
@@ -129,7 +129,7 @@ def run_bams() -> str:
                 {}, {"strict": True}, {"test": "posterior_difference", "tau": 5e-4},
             ):  # fmt: skip
                 outcome = run_pipeline(
-                    FAMILY, Plain(), sheet, os.path.join(work, "out"),
+                    FAMILY, Events(), sheet, os.path.join(work, "out"),
                     VariantSettings(fasta=fasta, **extra), ComputeSettings(), None,
                 )  # fmt: skip
                 run = os.path.join(work, "out", "runs", outcome["run_id"])

@@ -24,9 +24,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.run import watch
+from flows.run.events import Event, Events, Listener, Stage, Sweep
 from flows.run.pipeline import run_pipeline
-from flows.run.stages import Plain
 from flows.settings import ComputeSettings
 from flows.variants.counts import to_table
 from flows.variants.family import FAMILY
@@ -36,21 +35,23 @@ from vbmodels.variants.simulate import simulate
 CHUNK = 50_000
 
 
-class Stages(watch.Silent):
+class Stages(Listener):
     """Notes when each stage begins, and says so at once: a run may be stopped."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, float]] = []
 
-    def stage(self, name: str) -> None:
-        """Note a stage."""
+    def hear(self, event: Event) -> None:
+        """Note a stage, and the first sweeps as one each."""
+        match event:
+            case Stage(name):
+                self._note(name)
+            case Sweep(0 | 1 as iteration):
+                self._note(f"sweep {iteration}")
+
+    def _note(self, name: str) -> None:
         self.begun.append((name, time.monotonic()))
         sys.stderr.write(f"{time.strftime('%H:%M:%S')} {name}\n")
-
-    def sweep(self, iteration: int, elbo: float, change: float | None, left: float | None) -> None:
-        """Note the sweeps as one stage each."""
-        if iteration in (0, 1):
-            self.stage(f"sweep {iteration}")
 
     def seconds(self, end: float) -> str:
         """Return the seconds of every stage."""
@@ -114,11 +115,10 @@ def main() -> None:
         size = os.path.getsize(source)
         pa.default_memory_pool().release_unused()
         seen, stages = Watch(), Stages()
-        watch.current.set(stages)
         seen.start()
         begun = time.monotonic()
         outcome = run_pipeline(
-            FAMILY, Plain(), source, os.path.join(folder, "out"),
+            FAMILY, Events(stages), source, os.path.join(folder, "out"),
             VariantSettings.model_validate(
                 {"rows_per_partition": chosen.rows, "test": chosen.test}
             ),

@@ -26,8 +26,9 @@ from flows.catalogue import PIPELINES, pipeline_named
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.faults import Fault, InputError, RunError
-from flows.run import watch
+from flows.run.events import Listener
 from flows.run.show import show_run
+from flows.run.terminal import Bar, Lines
 from vbmodels.core.protocol import NonFiniteBound
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
@@ -149,8 +150,8 @@ def _add_pipeline(name: str) -> None:
         compute = settings_of.compute_settings(workers, scheduler, memory_limit)
         from flows.run.launch import launch
 
-        with _watched(json_output):
-            outcome = launch(name, source, target, chosen, compute, resume, recorded, since)
+        with _shown(json_output) as shown:
+            outcome = launch(name, source, target, chosen, compute, resume, recorded, since, shown)
         _print_outcome(outcome, json_output)
 
 
@@ -169,8 +170,8 @@ def score(
     from flows.run.launch import launch_score
 
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
-    with _watched(json_output):
-        outcome = launch_score(run, source, target, compute, recorded)
+    with _shown(json_output) as shown:
+        outcome = launch_score(run, source, target, compute, recorded, shown)
     _print_outcome(outcome, json_output)
 
 
@@ -211,8 +212,8 @@ def count(
     compute = settings_of.compute_settings(workers, scheduler)
     from flows.run.count import count as count_reads
 
-    with _watched(json_output):
-        outcome = count_reads(source, target, chosen, compute)
+    with _shown(json_output) as shown:
+        outcome = count_reads(source, target, chosen, compute, shown)
     _print_outcome(outcome, json_output)
 
 
@@ -271,8 +272,8 @@ def demo(
     """Find keywords of the Python packages installed in this very environment."""
     from flows.demo import run_demo
 
-    with _watched(False):
-        lines = run_demo(target, _out)
+    with _shown(False) as shown:
+        lines = run_demo(target, _out, shown)
     for line in lines:
         _out.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -292,24 +293,19 @@ def certs(
         _out.print(path, markup=False, highlight=False, soft_wrap=True)
 
 
-class _watched:
-    """Install the watch that fits where the output goes, and end it whatever happens."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def __enter__(self) -> None:
-        if self._quiet:
-            self._watch: watch.Watch = watch.Silent()
-        elif _err.is_terminal:
-            self._watch = watch.Bar(_err)
-        else:
-            self._watch = watch.Lines(_err)
-        self._token = watch.current.set(self._watch)
-
-    def __exit__(self, *_: object) -> None:
-        self._watch.close()
-        watch.current.reset(self._token)
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Listener]:
+    """Show how a run goes in the way that fits where the output goes."""
+    if quiet:
+        yield Listener()
+    elif _err.is_terminal:
+        bar = Bar(_err)
+        try:
+            yield bar
+        finally:
+            bar.close()
+    else:
+        yield Lines(_err)
 
 
 def _print_json(value: Any) -> None:

@@ -14,6 +14,7 @@ from flows.data import storage
 from flows.data.runs import open_run
 from flows.keywords.metadata import installed_packages
 from flows.keywords.settings import KeywordSettings
+from flows.run.events import Listener
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
 
@@ -23,7 +24,7 @@ _WIDTH = 32
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def run_demo(target: str, console: Console) -> list[str]:
+def run_demo(target: str, console: Console, listener: Listener | None = None) -> list[str]:
     """Fit keywords of the installed packages, print a table of them; return closing lines."""
     began = time.perf_counter()
     target = storage.absolute(target)
@@ -31,7 +32,7 @@ def run_demo(target: str, console: Console) -> list[str]:
     documents = installed_packages()
     storage.write_table(source, documents)
     settings = KeywordSettings(keyword_rate=KEYWORD_RATE, rows_per_partition=50)
-    outcome = launch("keywords", source, target, settings, ComputeSettings())
+    outcome = launch("keywords", source, target, settings, ComputeSettings(), listener=listener)
     place, record = open_run(target)
     parts = range(record.partitions)
     rows = [

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flows.engine.block import Job
+from flows.engine.compute import Abandoned
 from flows.engine.handshake import ClusterError
 from flows.engine.on_cluster import OnCluster
 from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Seam, Sent, Task, Unreachable
@@ -28,10 +29,6 @@ LOOK = 30.0  # seconds between two questions whether a call is still under way; 
 ASKS = 10  # so many times in all.
 AT_ONCE = 16  # calls that are with the scheduler, or twice the workers' threads if those are more
 REMEMBERED = 8  # attempts that ended last
-
-
-class Abandoned(Exception):
-    """A call that nobody waits for any more, because another of its stage failed."""
 
 
 class Cluster:

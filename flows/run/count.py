@@ -10,9 +10,8 @@ from flows.data import storage
 from flows.data.partition import Part
 from flows.engine.compute import computing, each_of
 from flows.faults import Fault, InputError
-from flows.run import watch
+from flows.run.events import Events, Listener, PartDone, Stage
 from flows.run.pipeline import check_files
-from flows.run.stages import Plain
 from flows.settings import ComputeSettings
 from flows.variants.count_files import file_name
 from flows.variants.family import Variants
@@ -31,7 +30,11 @@ class Counted(Variants):
 
 
 def count(
-    source: str, target: str, settings: VariantSettings, compute: ComputeSettings
+    source: str,
+    target: str,
+    settings: VariantSettings,
+    compute: ComputeSettings,
+    listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Write base counts of all samples of a sample sheet as Parquet; return what was written.
 
@@ -42,9 +45,10 @@ def count(
     InputError
         If the sheet or what it names is wrong, or the target has counts: every fault.
     """
-    watch.current.get().stage("check")
+    events = Events() if listener is None else Events(listener)
+    events.tell(Stage("check"))
     family = Counted()
-    files, checked = check_files(family, Plain(), source, settings)
+    files, checked = check_files(family, events, source, settings)
     target = storage.absolute(target)
     storage.check_writable(target)
     _refuse_counts(target)
@@ -53,12 +57,14 @@ def count(
     parts = family.plan(files, checked, settings.model_copy(update={"rows_per_partition": rows}))
     mark = _mark(parts, settings)
     names = [file_name(mark, part.index, len(parts)) for part in parts]
-    watch.current.get().stage("count")
+    events.tell(Stage("count"))
+
+    def heard(done: int, total: int) -> None:
+        events.tell(PartDone("count", done, total))
+
     try:
         with computing(compute) as found:
-            written = each_of(found, watch.current.get().part)(
-                write_part_counts, parts, settings, target, names
-            )
+            written = each_of(found, heard)(write_part_counts, parts, settings, target, names)
     except BaseException:
         for name in set(names) & set(_counts(target)):
             storage.delete(storage.join(target, name))

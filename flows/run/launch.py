@@ -10,13 +10,10 @@ from typing import Any
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.faults import Fault, InputError, RunError
-from flows.run import watch
+from flows.run.events import Events, Listener, Stage
 from flows.run.pipeline import Interrupted, run_pipeline, score_pipeline
-from flows.run.prefect.record import Body, record
-from flows.run.stages import Plain, Stages
+from flows.run.prefect.record import record
 from flows.settings import ComputeSettings, RunSettings
-
-Request = tuple[str, str, RunSettings, ComputeSettings, str | None, str | None]
 
 
 def launch(
@@ -28,39 +25,35 @@ def launch(
     resume: str | None = None,
     recorded: bool = True,
     since: str | None = None,
+    listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
     _refuse_secrets(source, target)
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume, since)
-    with _interrupts_as_failures():
-        if not recorded:
-            return body(Plain(), *request)
-        return _recorded(name, body, request)
+    with _begun(listener, recorded) as events:
+        return record(name, body, *request, events=events) if recorded else body(events, *request)
 
 
 def launch_score(
-    run: str, source: str, target: str, compute: ComputeSettings, recorded: bool = True
+    run: str,
+    source: str,
+    target: str,
+    compute: ComputeSettings,
+    recorded: bool = True,
+    listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
     _refuse_secrets(run, source, target)
 
-    def body(
-        stages: Stages, source: str, target: str, _: Any, compute: ComputeSettings, *__: Any
-    ) -> dict[str, Any]:
-        return score_pipeline(run, stages, source, target, compute)
+    def body(events: Events, *_: Any) -> dict[str, Any]:
+        return score_pipeline(run, events, source, target, compute)
 
-    request = (source, target, RunSettings(), compute, None, None)
-    with _interrupts_as_failures():
+    with _begun(listener, recorded) as events:
         if not recorded:
-            return body(Plain(), *request)
-        return _recorded("score", body, request)
-
-
-def _recorded(name: str, body: Body[dict[str, Any]], request: Request) -> dict[str, Any]:
-    """Record a run, saying first what the seconds before its first stage are for."""
-    watch.current.get().stage("prefect (--no-record goes without)")
-    return record(name, body, *request, say=watch.current.get().log)
+            return body(events)
+        settings = RunSettings()
+        return record("score", body, source, target, settings, compute, None, events=events)
 
 
 def _refuse_secrets(*urls: str) -> None:
@@ -74,10 +67,13 @@ def _refuse_secrets(*urls: str) -> None:
 
 
 @contextmanager
-def _interrupts_as_failures() -> Iterator[None]:
-    """Let a run that was stopped by hand fail with its own sentence."""
+def _begun(listener: Listener | None, recorded: bool) -> Iterator[Events]:
+    """Yield the events of a run; one that is stopped by hand fails with its own sentence."""
+    events = Events() if listener is None else Events(listener)
+    if recorded:  # before the seconds that it takes to begin
+        events.tell(Stage("prefect (--no-record goes without)"))
     try:
-        yield
+        yield events
     except Interrupted as error:
         how = str(error.__cause__ or "") or "interrupted"
         raise RunError(f"{how}; {error}") from error

@@ -27,10 +27,9 @@ from flows.engine.fit import FitResult
 from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
-from flows.report.page import Findings
+from flows.run.events import Published
 from flows.run.running import Run
 from flows.run.since import section as what_is_new
-from flows.run.stages import escape
 from vbmodels.core.protocol import objective_of
 from vbmodels.core.state import State
 
@@ -100,7 +99,15 @@ def publish(
     storage.write_bytes(run.place.file("report.html"), html.encode())
     run.confirm()
     finish(run.place, record)
-    _tell_page(run, record, findings, fitted)
+    run.events.tell(
+        Published(
+            record,
+            findings.headline,
+            run.place.file("report.html"),
+            findings.top,
+            None if fitted is None else fitted.trace,
+        )
+    )
     return outcome(run.place, record, findings.headline)
 
 
@@ -117,28 +124,6 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += " Where it falls, the fit went on to its next stage, which has a bound of its own."
     return report.Section("The bound's trace", text, [plot])
-
-
-def _tell_page(run: Run, record: RunRecord, findings: Findings, fitted: FitResult | None) -> None:
-    """Put the outcome on the run's page."""
-    run.stages.progress(1.0, "published")
-    lines = [f"## {escape(findings.headline)}", "", "| | |", "|---|---|"]
-    facts = {
-        "run": record.run_id,
-        "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
-        "fit": fit_in_words(record),
-        "seconds": f"{record.seconds:.1f}",
-        **{f"setting {name}": str(value) for name, value in record.settings.items()},
-    }
-    lines += [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
-    lines += ["", *(f"- warning: {escape(warning)}" for warning in record.warnings)]
-    run.stages.markdown("summary", "\n".join(lines))
-    run.stages.table("top-results", list(findings.top))
-    run.stages.link("report", run.place.file("report.html"), "the report")
-    if fitted is not None and run.stages.recorded:
-        trace = fitted.trace
-        figure = plots.trace_figure(trace.iteration.tolist(), trace.elbo.tolist(), record.objective)
-        run.stages.image("trace", plots.png(figure))
 
 
 def outcome(place: RunPlace, record: RunRecord, headline: str) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,14 +19,18 @@ from flows.data.states import read_state
 from flows.data.storage import InputFile, StorageError
 from flows.engine.block import Job
 from flows.engine.compute import computing, each_of
+from flows.engine.executor import Executor
 from flows.engine.fit import FitResult, Progress, run_fit
-from flows.family import Checked, ChecksToFit, Family, Ingested, Prepared
+from flows.family import Checked, ChecksToFit, Family, Prepared
 from flows.faults import ComputeError, Fault, InputError, RunError
-from flows.run import asked, watch
 from flows.run import since as incremental
+from flows.run import tasks
+from flows.run.events import Begun, Events, Line, Stage, Sweep
+from flows.run.memo import FREE
 from flows.run.outcome import publish
 from flows.run.prefect.access import reached
 from flows.run.resumed import (
+    asked_for,
     earlier_of,
     forget,
     forget_kept,
@@ -34,15 +38,13 @@ from flows.run.resumed import (
     publish_again,
     refuse_nothing,
     remove_results,
+    settle,
     since_whom,
 )
 from flows.run.running import Run
-from flows.run.stages import Plain, Stages
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.state import State
-
-R = TypeVar("R")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -56,7 +58,7 @@ class Nothing(State):
 
 def run_pipeline(
     family: Family,
-    stages: Stages,
+    events: Events,
     source: str,
     target: str,
     settings: RunSettings,
@@ -68,6 +70,8 @@ def run_pipeline(
 
     Parameters
     ----------
+    events
+        Who is told how it goes.
     resume
         Name of an unfinished run below the target to go on with.
     since
@@ -82,141 +86,137 @@ def run_pipeline(
         If storage cannot be read or written.
     """
     with reached(compute.s3):
-        return _run_pipeline(family, stages, source, target, settings, compute, resume, since)
+        place = RunPlace(storage.absolute(target), resume or new_run_id())
+        if resume is not None:
+            if is_complete(place):
+                return publish_again(family, place)
+            refuse_nothing(place)
+        again = resume is not None
+        run = Run(family, source, place, settings, events, resumes=again, resumable=again)
+        return _carry_out(run, compute, since)
 
 
-def _run_pipeline(
-    family: Family,
-    stages: Stages,
-    source: str,
-    target: str,
-    settings: RunSettings,
-    compute: ComputeSettings,
-    resume: str | None,
-    since: str | None,
+def score_pipeline(
+    fitted_run: str, events: Events, source: str, target: str, compute: ComputeSettings
 ) -> dict[str, Any]:
-    target = storage.absolute(target)
-    place = RunPlace(target, resume or new_run_id())
-    if resume is not None:
-        if is_complete(place):
-            return publish_again(family, place)
-        refuse_nothing(place)
-    watch.current.get().stage("check")
-    files, checked = check_files(family, stages, source, settings)
-    begun = resume is not None
+    """Apply the posterior of a finished run to new data and publish the result."""
+    with reached(compute.s3):
+        fitted, record = open_run(fitted_run)
+        family = pipeline_named(record.pipeline)
+        settings = _settings_of(family, fitted, record)
+        place = RunPlace(storage.absolute(target), new_run_id())
+        return _carry_out(Run(family, source, place, settings, events, fitted=fitted), compute)
 
-    def how() -> str:
-        again = f"go on with the same command and --resume {place.run_id}"
-        return again if begun else "run it again"
 
-    try:
-        storage.check_writable(target, *place.below, "work")
-        earlier = _earlier(family, place, settings, since, resume is not None)
-        ours = asked.asked_for(family.name, settings, since_whom(earlier), files)
-        stages.begin(place.run_id, storage.join(place.work, "kept"))
-        with computing(compute) as found:
-            run = Run(
-                family,
-                source,
-                place,
-                settings,
-                stages,
-                found,
-                files=files,
-                checked=checked,
-                since=earlier,
+def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
+    """Check, claim, ingest, partition, fit, score, publish: the one order of every run."""
+    family, settings, place, events = run.family, run.settings, run.place, run.events
+    events.tell(Stage("check"))
+    to_fit = run.fitted is None
+    run.files, run.checked = check_files(family, events, run.source, settings, to_fit)
+    with _nothing_left_of_what_is_refused(run):
+        storage.check_writable(place.target, *place.below, "work")
+        run.since = _earlier(run, since)
+        events.tell(Begun(place.run_id))
+        with computing(compute) as run.compute, _stopped_with_a_word(run), _claimed(run):
+            events.tell(Stage("ingest"))
+            parts, ingested = incremental.ingest(run)
+            each = each_of(run.compute, run.heard("partition"))
+            prepared = run.stage(
+                "partition", family.prepare, parts, settings, place, run.fitted, each
             )
-            # One publisher a run: until the end, not only while the model is fitted.
-            with _told(place, how), claim(place.work, place.run_id) as run.held:
-                asked.settle(place, ours, resume is not None)
-                begun = True
-                return _fit_and_publish(run, resume is not None)
-    except BaseException as error:
-        # What is refused, or has not begun, leaves nothing.
-        if resume is None and (not begun or isinstance(error, InputError)):
-            forget(place)
-        raise
+            if run.resumes:
+                remove_results(place)
+            model = family.model(settings)
+            job = _job(run, model, prepared)
+            with closing(run.compute.executor(job)) as executor:
+                q, fitted = _posterior(run, job, executor)
+                number = None if fitted is None else fitted.number
+                summaries = run.stage("score", _score, run, executor, q, number)
+                incremental.keep(run, executor, q, number, prepared)
+            return run.stage(
+                "publish", publish, run, ingested, prepared, model, q, fitted, summaries
+            )
 
 
-def _earlier(
-    family: Family, place: RunPlace, settings: RunSettings, since: str | None, resume: bool
-) -> incremental.Since | None:
-    if since is None:
-        return None
-    tell = watch.current.get().log
-    if family.model(settings) is None:
-        tell("since has no effect: these settings fit no model, all is read")
-        return None
-    found = earlier_of(family, place, settings, since, resume)
-    if found.earlier is None:
-        tell(f"since {since}: {place.target} has no earlier run, so all is read")
-    return found
+def _posterior(run: Run, job: Job, executor: Executor) -> tuple[State, FitResult | None]:
+    """Fit, or read what a finished run has fitted; there may be nothing to fit."""
+    if job.model is None:
+        return Nothing(), None
+    if run.fitted is not None:
+        return read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State), None
+    fit = partial(run_fit, job, executor, on_step=_teller(run), resume=run.resumes)
+    fitted = run.stage("fit", fit)
+    return fitted.q, fitted
 
 
 @contextmanager
-def _told(place: RunPlace, how: Callable[[], str]) -> Iterator[None]:
+def _claimed(run: Run) -> Iterator[None]:
+    """Be the run's one publisher until the end, not only while the model is fitted."""
+    with claim(run.place.work, run.place.run_id) as run.held:
+        if run.fitted is None:
+            ours = asked_for(run.family.name, run.settings, since_whom(run.since), run.files)
+            settle(run.place, ours, run.resumes)
+            run.resumable = True
+        yield
+
+
+@contextmanager
+def _nothing_left_of_what_is_refused(run: Run) -> Iterator[None]:
+    """Remove a run that is refused, or that nothing can go on with."""
+    try:
+        yield
+    except BaseException as error:
+        if not run.resumes and (not run.resumable or isinstance(error, InputError)):
+            with storage.impatient():
+                published = is_latest(run.place)
+            if not published:
+                forget(run.place, run.events)
+        raise
+
+
+@contextmanager
+def _stopped_with_a_word(run: Run) -> Iterator[None]:
     """Say of a run that was stopped what became of it, and how to go on."""
     try:
         yield
     except KeyboardInterrupt as error:
-        raise _interrupted(place, how()) from error
-    except (ComputeError, StorageError) as error:
-        if isinstance(error, storage.DamagedError) and error.url.startswith(place.work):
-            forget_kept(place)
-        raise RunError(f"{error}; latest.json is as it was; {how()}") from error
-
-
-def _interrupted(place: RunPlace, how: str) -> Interrupted:
-    with storage.impatient():
-        published = is_latest(place)
-    state = f"run {place.run_id} is published" if published else f"latest.json is as it was; {how}"
-    return Interrupted(state)
-
-
-def score_pipeline(
-    fitted_run: str, stages: Stages, source: str, target: str, compute: ComputeSettings
-) -> dict[str, Any]:
-    """Apply the posterior of a finished run to new data and publish the result."""
-    with reached(compute.s3):
-        return _score_pipeline(fitted_run, stages, source, target, compute)
-
-
-def _score_pipeline(
-    fitted_run: str, stages: Stages, source: str, target: str, compute: ComputeSettings
-) -> dict[str, Any]:
-    fitted, record = open_run(fitted_run)
-    family = pipeline_named(record.pipeline)
-    settings = _settings_of(family, fitted, record)
-    place = RunPlace(storage.absolute(target), new_run_id())
-    watch.current.get().stage("check")
-    files, checked = check_files(family, stages, source, settings, to_fit=False)
-    stages.begin(place.run_id, storage.join(place.work, "kept"))
-    try:
-        storage.check_writable(place.target, *place.below, "work")
-        with computing(compute) as found:
-            run = Run(
-                family, source, place, settings, stages, found, fitted, files=files, checked=checked
-            )
-            with claim(place.work, place.run_id) as run.held:
-                return _score_and_publish(run, fitted)
-    except BaseException as error:
-        # Nothing can go on with it, so nothing of it stays.
         with storage.impatient():
-            published = is_latest(place)
-        if not published:
-            forget(place)
-        if isinstance(error, KeyboardInterrupt):
-            raise _interrupted(place, "run it again") from error
-        if isinstance(error, storage.DamagedError) and error.url.startswith(fitted.root):
-            raise InputError([_damaged(fitted, error)]) from error
-        raise
+            published = is_latest(run.place)
+        became = f"run {run.place.run_id} is published" if published else _as_it_was(run)
+        raise Interrupted(became) from error
+    except (ComputeError, StorageError) as error:
+        damaged = error.url if isinstance(error, storage.DamagedError) else ""
+        if run.fitted is not None and damaged.startswith(run.fitted.root):
+            fault = Fault(
+                run.fitted.root,
+                "a finished run as it was published",
+                str(error),
+                remedy="restore it from a copy, or fit again",
+            )
+            raise InputError([fault]) from error
+        if damaged.startswith(run.place.work):
+            forget_kept(run.place, run.events)
+        raise RunError(f"{error}; {_as_it_was(run)}") from error
 
 
-def _damaged(fitted: RunPlace, error: storage.DamagedError) -> Fault:
-    """Say that the run that is to be applied is no longer what was fitted."""
-    expected = "a finished run as it was published"
-    remedy = "restore it from a copy, or fit again"
-    return Fault(fitted.root, expected, str(error), remedy=remedy)
+def _as_it_was(run: Run) -> str:
+    again = f"go on with the same command and --resume {run.place.run_id}"
+    return f"latest.json is as it was; {again if run.resumable else 'run it again'}"
+
+
+def _earlier(run: Run, since: str | None) -> incremental.Since | None:
+    if since is None:
+        return None
+    if run.family.model(run.settings) is None:
+        run.events.tell(Line("since has no effect: these settings fit no model, all is read"))
+        return None
+    found = earlier_of(run.family, run.place, run.settings, since, run.resumes)
+    if found.earlier is None:
+        run.events.tell(
+            Line(f"since {since}: {run.place.target} has no earlier run, so all is read")
+        )
+    return found
 
 
 def _settings_of(family: Family, fitted: RunPlace, record: RunRecord) -> RunSettings:
@@ -232,22 +232,6 @@ def _settings_of(family: Family, fitted: RunPlace, record: RunRecord) -> RunSett
         ) from error
 
 
-def _score_and_publish(run: Run, fitted: RunPlace) -> dict[str, Any]:
-    ingested, prepared = _partitions(run)
-    model = run.family.model(run.settings)
-    q: State = Nothing()
-    if model is not None:
-        url = storage.join(fitted.root, "posterior", "q.npz")
-        q = read_state(url, State)
-    job = _job(run, model, prepared)
-    executor = run.compute.executor(job)
-    try:
-        summaries = run.stages.call("score", _score, run, executor, q, None)
-    finally:
-        executor.close()
-    return run.stages.call("publish", publish, run, ingested, prepared, model, q, None, summaries)
-
-
 def check_source(family: Family, source: str, settings: RunSettings) -> tuple[list[InputFile], int]:
     """Validate a source; return its files and rows.
 
@@ -256,12 +240,12 @@ def check_source(family: Family, source: str, settings: RunSettings) -> tuple[li
     InputError
         With every fault found.
     """
-    files, checked = check_files(family, Plain(), source, settings)
+    files, checked = check_files(family, Events(), source, settings)
     return files, sum(c.rows for c in checked)
 
 
 def check_files(
-    family: Family, stages: Stages, source: str, settings: RunSettings, to_fit: bool = True
+    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True
 ) -> tuple[list[InputFile], list[Checked]]:
     """Read every input file once and raise all faults at once."""
     try:
@@ -278,7 +262,7 @@ def check_files(
                 )
             ]
         ) from error
-    checked = stages.map("check", partial(_check, family), files, settings)
+    checked = tasks.each(events, "check", partial(_check, family), files, settings)
     # Once each: what the settings name is looked at with every file.
     faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
     faults = faults or family.check_together(files, checked)
@@ -299,51 +283,6 @@ def _check(family: Family, file: InputFile, settings: RunSettings) -> Checked:
         return Checked(0, (fault,))
 
 
-def _fit_and_publish(run: Run, resume: bool) -> dict[str, Any]:
-    ingested, prepared = _partitions(run)
-    model = run.family.model(run.settings)
-    if resume:
-        remove_results(run.place)
-    job = _job(run, model, prepared)
-    executor = run.compute.executor(job)
-    try:
-        fitted: FitResult | None = None
-        q: State = Nothing()
-        if model is not None:
-            watch.current.get().stage("fit")
-            fitted = run.stages.call(
-                "fit", partial(run_fit, job, executor, on_step=_teller(run), resume=resume)
-            )
-            q = fitted.q
-        number = None if fitted is None else fitted.number
-        summaries = _scored(run, executor, q, number)
-        incremental.keep(run, executor, q, number, prepared)
-    finally:
-        executor.close()
-    return _published(run, ingested, prepared, model, q, fitted, summaries)
-
-
-def _partitions(run: Run) -> tuple[list[Ingested], Prepared]:
-    watch.current.get().stage("ingest")
-    if run.since is None:
-        parts = run.family.plan(run.files, run.checked, run.settings)
-        ingested = run.map("ingest", run.family.ingest, parts, run.settings, run.place)
-    else:
-        parts = incremental.plan(run.family, run.files, run.checked, run.settings)
-        ingested = incremental.ingest(run, parts)
-    watch.current.get().stage("partition")
-    prepared = run.stages.call(
-        "partition",
-        run.family.prepare,
-        parts,
-        run.settings,
-        run.place,
-        run.fitted,
-        each_of(run.compute, run.heard("partition")),
-    )
-    return ingested, prepared
-
-
 def _job(run: Run, model: Any, prepared: Prepared) -> Job:
     return Job(
         model=model,
@@ -357,20 +296,10 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         checkpoint_every=run.settings.checkpoint_every,
         settings=tuple(
             (name, repr(value))
-            for name, value in sorted(run.settings.model_dump(exclude=set(asked.FREE)).items())
+            for name, value in sorted(run.settings.model_dump(exclude=set(FREE)).items())
         ),
         **incremental.left_by_earlier(run, model, prepared),
     )
-
-
-def _scored(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:
-    watch.current.get().stage("score")
-    return run.stages.call("score", _score, run, executor, q, number)
-
-
-def _published(run: Run, *found: Any) -> dict[str, Any]:
-    watch.current.get().stage("publish")
-    return run.stages.call("publish", publish, run, *found)
 
 
 def _score(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:
@@ -379,16 +308,15 @@ def _score(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:
 
 
 def _teller(run: Run) -> Callable[[Progress], None]:
-    """Tell the terminal and the run's page how the fit goes."""
+    """Tell how the fit goes."""
     seen: list[float] = []
 
     def tell(progress: Progress) -> None:
         seen.append(progress.elbo)
         left = _sweeps_left(seen, run.settings.tol)
-        watch.current.get().sweep(progress.iteration, progress.elbo, progress.rise, left)
-        done = progress.iteration + 1
-        fraction = done / (done + left) if left is not None else done / progress.max_iter
-        run.stages.progress(min(fraction, 1.0), f"sweep {done}, bound {progress.elbo:,.4f}")
+        run.events.tell(
+            Sweep(progress.iteration, progress.elbo, progress.rise, left, progress.max_iter)
+        )
 
     return tell
 

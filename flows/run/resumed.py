@@ -1,10 +1,13 @@
-"""What a resumed run finds of its earlier attempt, and what it does with that."""
+"""What a run was asked for, and what a resumed run finds of its earlier attempt."""
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Sequence
 from typing import Any
 
-from flows.data import storage
+from flows.data import json_files, storage
 from flows.data.lock import claim
 from flows.data.runs import (
     PublishError,
@@ -14,13 +17,116 @@ from flows.data.runs import (
     read_record,
     remove_work,
 )
-from flows.data.storage import StorageError
+from flows.data.storage import InputFile, StorageError
 from flows.family import Family
 from flows.faults import Fault, InputError
-from flows.run import asked, watch
 from flows.run import since as incremental
+from flows.run.events import Events, Line
+from flows.run.memo import differing, that_matter
 from flows.run.outcome import outcome
 from flows.settings import RunSettings
+
+_MOST = 20  # files that are named
+
+log = logging.getLogger("vbflows.pipeline")
+
+
+class Asked(json_files.Form):
+    """The contents of ``work/asked.json``."""
+
+    pipeline: str
+    settings: dict[str, Any]
+    since: str | None  # the earlier run; empty where there was none yet, None without since
+    inputs: dict[str, str]  # URL and fingerprint
+
+
+def asked_for(
+    pipeline: str, settings: RunSettings, since: str | None, files: Sequence[InputFile]
+) -> Asked:
+    """Describe all that a run's results depend on, as it will be read again."""
+    inputs = {file.url: file.fingerprint for file in files}
+    return Asked(pipeline=pipeline, settings=that_matter(settings), since=since, inputs=inputs)
+
+
+def read_asked(place: RunPlace) -> Asked | None:
+    """Return what a run was asked for; None where it does not say.
+
+    What it left is then not mixed with anything: finished work is found by its own key.
+    """
+    url = _url(place)
+    if not storage.exists(url):
+        return None
+    try:
+        return json_files.read(url, Asked)
+    except storage.TransientStorageError:
+        raise
+    except StorageError as error:
+        log.warning("%s; it is written anew", error)
+        return None
+
+
+def settle(place: RunPlace, ours: Asked, resume: bool) -> None:
+    """Write what a run is asked for, or compare it with what it began with.
+
+    Raises
+    ------
+    InputError
+        If a resumed run is asked for something else: every difference.
+    """
+    theirs = read_asked(place) if resume else None
+    if theirs is None:
+        json_files.write(_url(place), ours)
+        return
+    faults = _differences(place.run_id, theirs, ours)
+    if faults:
+        raise InputError(faults)
+
+
+def _differences(run_id: str, theirs: Asked, ours: Asked) -> list[Fault]:
+    remedy = "resume with what the run began with, or start a new run without resume"
+
+    def fault(expected: str, found: str, column: str | None = None) -> Fault:
+        return Fault(f"resume {run_id}", expected, found, column, remedy=remedy)
+
+    if theirs.pipeline != ours.pipeline:
+        return [fault(f"the pipeline {theirs.pipeline} that the run began with", ours.pipeline)]
+    faults = [
+        fault(
+            f"{_value(theirs.settings, name)}, with which the run began",
+            _value(ours.settings, name),
+            name,
+        )
+        for name in differing(theirs.settings, ours.settings)
+    ]
+    if theirs.since != ours.since:
+        faults.append(fault(f"a run {_since(theirs)}, as it began", _since(ours), "since"))
+    before, now = theirs.inputs, ours.inputs
+    told = [
+        *(fault(f"the file {url}, which the run began with", "none") for url in before
+          if url not in now),
+        *(fault("the files that the run began with", f"{url} as well") for url in now
+          if url not in before),
+        *(fault(f"{url} as it was when the run began", "another version of it") for url in now
+          if url in before and before[url] != now[url]),
+    ]  # fmt: skip
+    if len(told) > _MOST:
+        more = len(told) - _MOST
+        told = [*told[:_MOST], fault("the files that the run began with", f"{more} others more")]
+    return faults + told
+
+
+def _value(settings: dict[str, Any], name: str) -> str:
+    return json.dumps(settings[name]) if name in settings else "no such setting"
+
+
+def _since(asked: Asked) -> str:
+    if asked.since is None:
+        return "without since"
+    return f"since {asked.since}" if asked.since else "since latest, when there was none"
+
+
+def _url(place: RunPlace) -> str:
+    return storage.join(place.work, "asked.json")
 
 
 def is_complete(place: RunPlace) -> bool:
@@ -77,29 +183,29 @@ def refuse_nothing(place: RunPlace) -> None:
     )  # fmt: skip
 
 
-def forget(place: RunPlace) -> None:
+def forget(place: RunPlace, events: Events) -> None:
     """Remove a run that cannot be gone on with."""
     try:
         with storage.impatient():
             storage.delete(place.root)
             storage.remove_empty(storage.join(place.target, "runs"))
     except StorageError as error:
-        watch.current.get().log(f"what is left of run {place.run_id} stays: {error}")
+        events.tell(Line(f"what is left of run {place.run_id} stays: {error}"))
 
 
-def forget_kept(place: RunPlace) -> None:
+def forget_kept(place: RunPlace, events: Events) -> None:
     """Have a resumed run do all stages again: a file that one of them has left is damaged."""
     try:
         storage.delete(storage.join(place.work, "kept"))
     except StorageError as error:
-        watch.current.get().log(f"what run {place.run_id} has kept stays: {error}")
+        events.tell(Line(f"what run {place.run_id} has kept stays: {error}"))
 
 
 def earlier_of(
     family: Family, place: RunPlace, settings: RunSettings, since: str, resume: bool
 ) -> incremental.Since:
     """Find the earlier run; for a resumed one the one that was the latest when it began."""
-    began = asked.read_asked(place) if resume and since == incremental.LATEST else None
+    began = read_asked(place) if resume and since == incremental.LATEST else None
     if began is None or began.since is None:
         return incremental.look_up(family, place.target, since, settings)
     if not began.since:

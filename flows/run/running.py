@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from flows.data import storage
@@ -15,10 +16,11 @@ from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
 from flows.data.runs import RunPlace
 from flows.data.storage import InputFile
-from flows.engine.compute import Compute
+from flows.engine.compute import Compute, Here
 from flows.family import Checked, Family, Ingested
-from flows.run import watch
-from flows.run.stages import Stages
+from flows.run import tasks
+from flows.run.events import Events, PartDone, Stage
+from flows.run.memo import Memo, key_of, that_matter
 from flows.settings import RunSettings
 
 R = TypeVar("R")
@@ -33,30 +35,35 @@ class Run:
     source: str
     place: RunPlace
     settings: RunSettings
-    stages: Stages
-    compute: Compute
-    fitted: RunPlace | None = None
+    events: Events
+    compute: Compute = field(default_factory=Here)
+    fitted: RunPlace | None = None  # the finished run that is applied to new data
+    resumes: bool = False  # whether it goes on with an earlier attempt
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
     files: list[InputFile] = field(default_factory=list)
     checked: list[Checked] = field(default_factory=list)
     since: Any = None  # flows.run.since.Since
     held: Claim | None = None
+    resumable: bool = False  # whether another attempt can go on with it
 
     def heard(self, stage: str) -> Callable[[int, int], None]:
-        """Return what tells the terminal and the run's page how much of a stage is done.
+        """Return what tells how much of a stage is done.
 
-        It raises where the run was cancelled on the page, or taken over by another process.
+        It raises where a listener stops the run, or another process has taken it over.
         """
 
         def tell(done: int, total: int) -> None:
             if self.held is not None:
                 self.held.check()
-            watch.current.get().part(done, total)
-            # Below 1, which stands for a run that is published.
-            self.stages.progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
+            self.events.tell(PartDone(stage, done, total))
 
         return tell
+
+    def stage(self, name: str, function: Callable[..., R], *args: Any) -> R:
+        """Carry out a stage as one task, and return what the function returns."""
+        self.events.tell(Stage(name))
+        return self.events.task(name, partial(function, *args))
 
     def confirm(self) -> None:
         """Raise `RunBusy` where another process has taken this run over, or published it."""
@@ -73,20 +80,20 @@ class Run:
     ) -> list[Any]:
         """Apply a function to every partition: a few groups of them as mapped tasks."""
         groups = _groups(parts, _MOST_TASKS)
-        # With the index: what a part leaves is stored under it.
-        named = f"{self.settings.model_dump_json()} {self.family.name}"
-
+        settings = json.dumps(that_matter(self.settings))
         calls = self.compute.calls()
 
         def one(group: list[Part]) -> list[Ingested]:
             return calls.call(_apply_to_group, group, function, *args)
 
-        found = self.stages.map(
-            name,
-            one,
-            groups,
-            cache_key=lambda group: _digest(named, *(f"{p.index}:{p.fingerprint}" for p in group)),
-            on_stop=calls.abandon,
+        def key(group: list[Part]) -> str:
+            # With the index: what a part leaves is stored under it.
+            of = (f"{part.index}:{part.fingerprint}" for part in group)
+            return key_of(name, self.family.name, settings, *of)
+
+        memo = Memo(storage.join(self.place.work, "kept"), one)
+        found = tasks.each(
+            self.events, name, one, groups, memo=memo, key=key, on_stop=calls.abandon
         )
         return [result for group in found for result in group]
 
@@ -103,7 +110,3 @@ def _apply_to_group(group: Sequence[Part], function: Callable[..., R], *args: An
     for url, fingerprint in sorted({(s.url, s.fingerprint) for p in group for s in p.slices}):
         storage.refuse_changed(url, fingerprint)
     return results
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]

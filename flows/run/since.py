@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from flows.data import json_files, storage
 from flows.data.partition import Part
-from flows.data.runs import PublishError, RunPlace, RunRecord, open_run, versions
+from flows.data.runs import PublishError, RunPlace, RunRecord, open_run
 from flows.data.states import read_state
 from flows.data.storage import InputFile, StorageError
 from flows.engine.block import digest_of
@@ -27,6 +27,8 @@ from flows.engine.compute import each_of
 from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.report.page import Section
+from flows.run import tasks
+from flows.run.memo import FREE, code, differing, that_matter
 from flows.run.running import Run
 from flows.settings import RunSettings
 from vbmodels.core.protocol import CatchesUp, Continuable
@@ -35,7 +37,7 @@ from vbmodels.core.state import State, to_bytes
 log = logging.getLogger("vbflows.pipeline")
 
 LATEST = "latest"
-_FREE = {"tol", "max_iter", "checkpoint_every"}  # settings that change nothing that is kept
+_FREE = FREE | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 
@@ -141,11 +143,19 @@ def plan(
     return parts
 
 
-def ingest(run: Run, parts: Sequence[Part]) -> list[Ingested]:
+def ingest(run: Run) -> tuple[list[Part], list[Ingested]]:
+    """Cut the input and ingest the partitions; with since, only those that are new."""
+    if run.since is None:
+        parts = run.family.plan(run.files, run.checked, run.settings)
+        return parts, run.map("ingest", run.family.ingest, parts, run.settings, run.place)
+    parts = plan(run.family, run.files, run.checked, run.settings)
+    return parts, _take_up_and_ingest(run, run.since, parts)
+
+
+def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:
     """Take up what is known, ingest the rest, and keep it for the next run."""
-    since = run.since or Since()
     items = [(since.known[p.fingerprint], p.index) for p in parts if p.fingerprint in since.known]
-    copied = run.stages.map("take up", _take_up, items, run.place.work)
+    copied = tasks.each(run.events, "take up", _take_up, items, run.place.work)
     taken = {index: kept for (kept, index), whole in zip(items, copied, strict=True) if whole}
     rest = [part for part in parts if part.index not in taken]
     made = run.map("ingest", run.family.ingest, rest, run.settings, run.place) if rest else []
@@ -165,7 +175,7 @@ def ingest(run: Run, parts: Sequence[Part]) -> list[Ingested]:
         (kept, part.index, outputs.get(part.index, []))
         for kept, part in zip(new, rest, strict=True)
     ]
-    digests = run.stages.map("keep", _keep, to_keep, run.place.work)
+    digests = tasks.each(run.events, "keep", _keep, to_keep, run.place.work)
     for kept, files in zip(new, digests, strict=True):
         kept.files = files
     by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}
@@ -236,18 +246,14 @@ def section(run: Run) -> Section | None:
 
 def _differences(family: Family, record: RunRecord, settings: RunSettings) -> str:
     """Name what keeps an earlier run from being gone on from; empty where nothing does."""
-    ours, theirs = versions().get("vbflows"), record.versions.get("vbflows")
-    if ours != theirs:
-        return f"vbflows {theirs}, this is {ours}"
+    theirs = record.versions.get("vbflows")
+    if theirs != code():
+        return f"vbflows {theirs}, this is {code()}"
     try:
-        before = family.settings(**record.settings).model_dump()
+        before = family.settings(**record.settings)
     except ValidationError:
         return "settings that this version does not know"
-    names = [
-        name
-        for name, value in settings.model_dump().items()
-        if name not in _FREE and before[name] != value
-    ]
+    names = differing(that_matter(before, _FREE), that_matter(settings, _FREE))
     return f"other settings ({', '.join(names)})" if names else ""
 
 

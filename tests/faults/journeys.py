@@ -18,7 +18,7 @@ from flows.data.runs import RunPlace, open_run
 from flows.data.storage.access import filesystem
 from flows.faults import InputError
 from flows.report import plots
-from flows.run import stages
+from flows.run import tasks
 from flows.run.launch import launch, launch_score
 from flows.run.resumed import is_complete
 from flows.settings import ComputeSettings
@@ -37,7 +37,7 @@ def quicken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plots, "png", lambda *_: b"")
     patch.setattr(lock, "SETTLE", 0.0)
     patch.setattr(lock, "BEAT", 1e6)
-    patch.setattr(stages, "threads", lambda: 1)
+    patch.setattr(tasks, "threads", lambda: 1)
 
 
 @dataclass

@@ -8,9 +8,8 @@ import pytest
 
 from flows.data import storage
 from flows.data.runs import RunPlace
-from flows.data.storage import errors, tables
+from flows.data.storage import retry
 from flows.faults import InputError, RunError
-from flows.run import stages
 from tests.faults import journeys, pipelines, stores
 from tests.faults.proxy import Proxy, never
 from tests.faults.seam import FAULTS, Seam
@@ -36,11 +35,9 @@ REMOTE = [
 def quick(monkeypatch):
     """Wait less for what does not come back, and leave out what storage has no part in."""
     journeys.quicken(monkeypatch)
-    retry = stages.Retry(times=1, first_delay=0.01)
-    monkeypatch.setattr(stages, "Retry", lambda: retry)
-    for module in (errors, tables):
-        monkeypatch.setattr(module, "PATIENCE", 0.2)
-        monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "TASK", retry.Retry(times=1, first=0.01))
+    monkeypatch.setattr(retry, "CALL", retry.Retry(times=4, first=0.01))
+    monkeypatch.setattr(retry, "PATIENCE", 0.2)
 
 
 def survive(made, begun, give, heal):

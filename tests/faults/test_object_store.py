@@ -163,7 +163,7 @@ def test_a_server_that_restarts_in_mid_read(server, behind, local, name):
 def test_a_store_that_stays_away_ends_the_run_and_it_resumes(behind, local, monkeypatch):
     source, expected = local("features")
     away = threading.Event()
-    monkeypatch.setattr("flows.data.storage.errors.PATIENCE", 1.0)
+    monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 1.0)
 
     def plan(number, line):
         if "checkpoints" in line and "manifest.json" in line and line.startswith("PUT"):
@@ -274,7 +274,7 @@ def test_anonymous_reading_behind_a_ca_of_ones_own(server, local, monkeypatch, t
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
         address = public.url.replace("http:", "https:")
-        monkeypatch.setattr("flows.data.storage.errors.PATIENCE", 0.5)
+        monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 0.5)
         unknown = S3Access(endpoint_url=address, anonymous=True)
         with storage.using(unknown.environment()), pytest.raises(StorageError):
             storage.read_bytes(url)

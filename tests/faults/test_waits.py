@@ -23,8 +23,8 @@ from flows.engine.seam import Lost, Raised, Result
 from flows.family import Ingested
 from flows.faults import Fault, InputError
 from flows.keywords.settings import KeywordSettings
+from flows.run.events import Events
 from flows.run.running import Run
-from flows.run.stages import Plain
 from tests.faults.models import job
 from tests.faults.processes import Deployment
 
@@ -102,15 +102,14 @@ def await_file(path: Path) -> None:
 
 @pytest.fixture(params=["plain", "recorded"])
 def inside(request):
-    """Run a body with plain stages, or with those of a Prefect flow run on a real server."""
+    """Run a body with nobody listening, or in a Prefect flow run on a real server."""
     if request.param == "plain":
-        return lambda body: body(Plain())
+        return lambda body: body(Events())
     request.getfixturevalue("prefect_server")
     from flows.run.prefect.flow import pipeline_flow
-    from flows.run.prefect.recorded import Recorded
 
     def run(body):
-        made = pipeline_flow("keywords", KeywordSettings, lambda *_: body(Recorded()))
+        made = pipeline_flow("keywords", KeywordSettings, lambda events, *_: body(events))
         return made("source", "target")
 
     return run
@@ -128,11 +127,10 @@ def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
     mark = fingerprint_of(str(source))
     parts = [Part(i, (Slice(str(source), i, i + 1, mark),)) for i in range(2)]
 
-    def body(stages):
+    def body(events):
         family, settings = pipeline_named("keywords"), KeywordSettings()
         place = RunPlace(str(tmp_path / "target"), "run")
-        stages.begin("run", str(tmp_path / "kept"))
-        run = Run(family, str(source), place, settings, stages, local)
+        run = Run(family, str(source), place, settings, events, local)
         return run.map("ingest", fail_beside_another, parts, str(tmp_path))
 
     try:

@@ -17,8 +17,8 @@ import pysam
 
 from flows.catalogue import pipeline_named
 from flows.cli import main
+from flows.run.events import Event, Events, Listener, Stage
 from flows.run.pipeline import run_pipeline
-from flows.run.stages import Plain
 from flows.settings import ComputeSettings
 from tests.flows.variants.variant_files import write_bam, write_fasta, write_sheet
 
@@ -77,17 +77,15 @@ class Kind:
         return (self.base / self.file).read_bytes()
 
 
-class _Stopped(Plain):
-    """Stages that are stopped when one begins."""
+class _Stopped(Listener):
+    """Stops a run when a stage begins."""
 
     def __init__(self, at: str) -> None:
-        super().__init__()
         self.at = at
 
-    def call(self, name, function, *args):
-        if name == self.at:
+    def hear(self, event: Event) -> None:
+        if event == Stage(self.at):
             raise KeyboardInterrupt
-        return super().call(name, function, *args)
 
 
 def options(name: str) -> tuple[str, ...]:
@@ -150,7 +148,7 @@ def _stopped(name: str, folder: Path) -> list[Kind]:
     family = pipeline_named(name)
     with contextlib.suppress(KeyboardInterrupt):
         run_pipeline(
-            family, _Stopped("score"), str(folder / "in.parquet"), str(folder / "stopped"),
+            family, Events(_Stopped("score")), str(folder / "in.parquet"), str(folder / "stopped"),
             family.settings(**SETTINGS[name], checkpoint_every=1), ComputeSettings(), None,
         )  # fmt: skip
     (run_id,) = os.listdir(folder / "stopped" / "runs")

@@ -6,7 +6,7 @@ stores several times faster.
 """
 
 from flows.data.storage.access import using
-from flows.data.storage.errors import DamagedError, StorageError, TransientStorageError, impatient
+from flows.data.storage.errors import DamagedError, StorageError, TransientStorageError
 from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
 from flows.data.storage.objects import (
     check_writable,
@@ -21,6 +21,7 @@ from flows.data.storage.objects import (
     remove_empty,
     write_bytes,
 )
+from flows.data.storage.retry import impatient
 from flows.data.storage.staging import as_local, linked
 from flows.data.storage.tables import (
     csv_batches,

@@ -1,23 +1,17 @@
-"""What file systems raise, as one sentence for the user; and what is worth asking again."""
+"""What file systems raise, as one sentence for the user."""
 
 from __future__ import annotations
 
 import errno
-import random
 import re
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 import pyarrow as pa
 from aiohttp import ClientError as HttpError
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ProfileNotFound
 
 from flows.faults import RunError
-
-R = TypeVar("R")
 
 _LASTING = {errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
 _A_FILE = {errno.ENOTDIR, errno.EEXIST}
@@ -34,11 +28,6 @@ _NOT_PARQUET = re.compile(
     r"definition level|repetition level"
 )
 _ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
-
-PATIENCE = 15.0  # seconds for which an object store that does not answer is asked again
-FIRST_PAUSE = 0.25  # seconds; doubles with each attempt
-
-_within = threading.local()
 
 
 class StorageError(RunError):
@@ -61,40 +50,6 @@ class DamagedError(StorageError):
     def __init__(self, sentence: str, url: str = "") -> None:
         super().__init__(sentence)
         self.url = url
-
-
-def persistent(local: bool, call: Callable[[], R]) -> R:
-    """Call, and call again for a while if an object store does not answer.
-
-    A call within such a call is left to the outer one.
-    """
-    if local or getattr(_within, "call", False):
-        return call()
-    with impatient():
-        return _repeated(call)
-
-
-@contextmanager
-def impatient() -> Iterator[None]:
-    """Do not ask a second time within this block, in this thread."""
-    before = getattr(_within, "call", False)
-    _within.call = True
-    try:
-        yield
-    finally:
-        _within.call = before
-
-
-def _repeated(call: Callable[[], R]) -> R:
-    deadline, pause = time.monotonic() + PATIENCE, FIRST_PAUSE
-    while True:
-        try:
-            return call()
-        except TransientStorageError:
-            if time.monotonic() + pause > deadline:
-                raise
-            time.sleep(pause * random.uniform(0.5, 1.0))
-            pause *= 2.0
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import StorageError, persistent, told
+from flows.data.storage.errors import StorageError, told
 from flows.data.storage.listing import GLOB, inside, matching
+from flows.data.storage.retry import persistent
 from flows.data.storage.urls import absolute, is_local, refuse_bytes, shown
 
 log = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from flows.data.storage.errors import (
     DamagedError,
     StorageError,
     TransientStorageError,
-    persistent,
     told,
 )
 from flows.data.storage.listing import GLOB
+from flows.data.storage.retry import persistent
 from flows.data.storage.urls import absolute, is_local, join, shown
 from flows.faults import Fault, InputError
 

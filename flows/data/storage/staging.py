@@ -21,8 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import StorageError, persistent, told
+from flows.data.storage.errors import StorageError, told
 from flows.data.storage.inputs import fingerprint_of
+from flows.data.storage.retry import persistent
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time

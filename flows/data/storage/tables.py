@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from flows.data.storage import retry
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import (
-    FIRST_PAUSE,
-    PATIENCE,
     StorageError,
     TransientStorageError,
-    persistent,
     told,
 )
 from flows.data.storage.objects import placed, read_bytes, write_bytes
+from flows.data.storage.retry import persistent, waited
 from flows.data.storage.urls import is_local
 
 LARGE = 64 * 2**20  # bytes of a row group that is no longer fetched as one
@@ -127,19 +125,17 @@ def read_batches(
     One row group is in memory at a time, and of a large one only a part. When an object
     store stops answering, reading goes on where it was.
     """
-    group, done, pause = 0, 0, FIRST_PAUSE
+    group, done, pauses = 0, 0, retry.CALL.pauses()
     file = parquet_file(url)
     while group < file.metadata.num_row_groups:
         try:
             for number, batch in enumerate(_group(url, file, group, rows, columns)):
                 if number >= done:
-                    done, pause = number + 1, FIRST_PAUSE
+                    done, pauses = number + 1, retry.CALL.pauses()
                     yield batch
         except TransientStorageError:
-            if is_local(url) or pause > PATIENCE / 2.0:
+            if is_local(url) or not waited(pauses):
                 raise
-            time.sleep(pause)
-            pause *= 2.0
             file = parquet_file(url)
         else:
             group, done = group + 1, 0
@@ -163,18 +159,16 @@ def csv_batches(
     batch, which may be empty. When an object store stops answering, it is read again up to
     where it was.
     """
-    done, pause, first = start, FIRST_PAUSE, True
+    done, pauses, first = start, retry.CALL.pauses(), True
     while True:
         try:
             for batch in _csv_from(url, null_values, done, stop):
                 if first or batch.num_rows:
-                    done, pause, first = done + batch.num_rows, FIRST_PAUSE, False
+                    done, pauses, first = done + batch.num_rows, retry.CALL.pauses(), False
                     yield batch
         except TransientStorageError:
-            if is_local(url) or pause > PATIENCE / 2.0:
+            if is_local(url) or not waited(pauses):
                 raise
-            time.sleep(pause)
-            pause *= 2.0
         else:
             return
 

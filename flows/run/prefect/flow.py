@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from prefect import Flow, flow
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogHandler
 from prefect.states import Cancelled
-from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from flows.run.prefect.record import Body
-from flows.run.prefect.recorded import Recorded
-from flows.run.stages import threads
+from flows.run.events import Events
+from flows.run.prefect.recorder import Recorder
 from flows.settings import ComputeSettings, RunSettings
 
 _KINDS = {"integer": "number", "number": "number", "string": "text", "null": "default"}
 
 
-def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow[..., Any]:
-    """Return the flow of a family; its parameters carry the family's settings as a form."""
+def pipeline_flow(
+    family: str, kind: type[RunSettings], body: Callable[..., Any], events: Events | None = None
+) -> Flow[..., Any]:
+    """Return the flow of a family; its parameters carry the family's settings as a form.
+
+    Parameters
+    ----------
+    body
+        What the flow runs: with events that are recorded, and the parameters.
+    events
+        Who else listens.
+    """
 
     def pipeline(
         source: str,
@@ -32,11 +41,12 @@ def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow
         resume: str | None,
         since: str | None,
     ) -> Any:
-        stages = Recorded()
+        recorder = Recorder()
+        heard = (events or Events()).joined(recorder)
         try:
-            return body(stages, source, target, settings, compute, resume, since)
+            return body(heard, source, target, settings, compute, resume, since)
         except KeyboardInterrupt as error:
-            if stages.cancelled:
+            if recorder.cancelled:
                 return Cancelled(message=str(error))
             raise
 
@@ -45,7 +55,6 @@ def pipeline_flow(family: str, kind: type[RunSettings], body: Body[Any]) -> Flow
         pipeline,
         name=family,
         description=inspect.cleandoc(kind.__doc__ or ""),
-        task_runner=ThreadPoolTaskRunner(max_workers=threads()),
         persist_result=False,
     )
     return made

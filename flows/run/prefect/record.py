@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from flows.run.stages import Plain, Stages
+from flows.run.events import Events, Line
 from flows.settings import ComputeSettings, RunSettings
 
 R = TypeVar("R")
-Body = Callable[[Stages, str, str, Any, ComputeSettings, str | None, str | None], R]
-"""What a flow runs: stages, source, target, settings, compute, the run to resume, since which."""
+Body = Callable[[Events, str, str, Any, ComputeSettings, str | None, str | None], R]
+"""What a flow runs: events, source, target, settings, compute, the run to resume, since which."""
 
 _RETRIES = 3  # requests to a server that stopped answering: 14 s in all, not Prefect's 62
 
@@ -31,12 +31,12 @@ def record(
     resume: str | None,
     since: str | None = None,
     *,
-    say: Callable[[str], None],
+    events: Events,
 ) -> R:
     """Run a pipeline as a Prefect flow and return what its body returns.
 
     The server is the one that ``PREFECT_API_URL`` (or Prefect's profile) names, else one that
-    lives as long as the run. Where neither answers, `say` gets one line and the same body runs
+    lives as long as the run. Where neither answers, one line says so and the same body runs
     unrecorded. An exception of the body arrives unchanged; Ctrl-C and SIGTERM arrive as
     ``KeyboardInterrupt``, after the end of the run is recorded; so does a Cancel on Prefect's page,
     which is heeded between stages and sweeps.
@@ -45,21 +45,21 @@ def record(
     request = (source, target, settings, compute, resume, since)
     with _sigterm_as_interrupt():
         try:
-            with _quiet(), _server() as run_flow:
-                run_flow(family, type(settings), watched, request)
+            with _quiet(), _server() as flow_of:
+                flow_of(family, type(settings), watched, events)(*request)
         except Exception as error:
             if watched.stopped is not None:
                 raise watched.stopped from watched.stopped.__cause__
             if watched.error is not None:
                 raise watched.error from watched.error.__cause__
             if watched.finished:
-                say(f"The end of this run is not recorded: {_line(error)}")
+                events.tell(Line(f"The end of this run is not recorded: {_line(error)}"))
             elif watched.begun:
                 raise
             else:
-                say(f"This run is not recorded: {_line(error)}")
+                events.tell(Line(f"This run is not recorded: {_line(error)}"))
         if not watched.begun:
-            return body(Plain(), *request)
+            return body(events, *request)
     return watched.result
 
 
@@ -73,10 +73,10 @@ class _Watched(Generic[R]):
         self.stopped: KeyboardInterrupt | None = None
         self.result: R
 
-    def __call__(self, stages: Stages, *request: Any) -> None:
+    def __call__(self, events: Events, *request: Any) -> None:
         self.begun = True
         try:
-            self.result = self._body(stages, *request)
+            self.result = self._body(events, *request)
         except Exception as error:
             self.error = error
             raise
@@ -87,19 +87,16 @@ class _Watched(Generic[R]):
 
 
 @contextmanager
-def _server() -> Iterator[Callable[..., None]]:
-    """Yield what runs a flow on a server that answers; see its records off at the end."""
+def _server() -> Iterator[Callable[..., Callable[..., Any]]]:
+    """Yield what makes flows, while a server answers; see its records off at the end."""
     from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
     from flows.run.prefect import server
     from flows.run.prefect.flow import drain, pipeline_flow
 
-    def run_flow(family: str, kind: type[RunSettings], body: Body[Any], request: Any) -> None:
-        pipeline_flow(family, kind, body)(*request)
-
     with server.running(), temporary_settings({PREFECT_CLIENT_MAX_RETRIES: _RETRIES}):
         try:
-            yield run_flow
+            yield pipeline_flow
         finally:
             drain()
 

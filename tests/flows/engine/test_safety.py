@@ -23,7 +23,6 @@ from flows.data.storage import StorageError
 from flows.faults import InputError, RunError
 from flows.features.settings import FeatureSettings
 from flows.report.page import Grid, Section, render
-from flows.run import stages
 from flows.run.launch import launch
 from flows.settings import ComputeSettings, S3Access
 from tests.faults import pipelines, stores
@@ -131,20 +130,6 @@ def hostile_features(folder):
     return url
 
 
-class Seen(stages.Plain):
-    """Stages that keep what they are asked to show."""
-
-    def __init__(self):
-        super().__init__()
-        self.shown = []
-
-    def markdown(self, key, text):
-        self.shown.append(text)
-
-    def table(self, key, rows):
-        self.shown.append(json.dumps(list(rows)))
-
-
 def test_nothing_in_a_run_of_hostile_data_runs(browse, tmp_path):
     url = hostile_features(tmp_path)
     outcome = pipelines.run("features", url, str(tmp_path / "out"), n_features=2)
@@ -178,8 +163,10 @@ def test_a_contig_named_like_a_command_does_nothing(browse, tmp_path):
 def test_markdown_shows_what_was_written():
     from markdown_it import MarkdownIt
 
+    from flows.run.prefect.recorder import escape
+
     for name in HOSTILE:
-        row = f"| {stages.escape(name)} | second |"
+        row = f"| {escape(name)} | second |"
         html = (
             MarkdownIt("commonmark", {"html": True})
             .enable("table")
@@ -262,7 +249,7 @@ def canary_store(tmp_path, monkeypatch):
 def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capfd):
     """Runs that succeed and that fail, with every log at its most talkative."""
     monkeypatch.setenv("VBFLOWS_DEBUG", "1")
-    monkeypatch.setattr("flows.data.storage.errors.PATIENCE", 0.5)
+    monkeypatch.setattr("flows.data.storage.retry.PATIENCE", 0.5)
     caplog.set_level("DEBUG")
     source = "s3://in/hostile.parquet"
     storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())

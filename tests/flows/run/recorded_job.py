@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 from flows.keywords.settings import KeywordSettings
+from flows.run import tasks
+from flows.run.events import Begun, Events, Line, Listener, PartDone
+from flows.run.memo import Memo
 from flows.run.prefect import server
 from flows.run.prefect.record import record
 from flows.settings import ComputeSettings
@@ -18,34 +21,37 @@ def count(item: int) -> int:
     return item + 1
 
 
-def quick(stages, source, target, *_):
-    stages.begin("run-quick", target)
-    total = sum(stages.map("ingest", count, [1, 2, 3], cache_key=str))
-    stages.progress(1.0, "done")
-    stages.log("all is well")
-    return stages.call("fit", count, total)
+class Printed(Listener):
+    def hear(self, event):
+        if isinstance(event, Line):
+            print(event.text, flush=True)
 
 
-def waits(stages, source, target, *_):
+def quick(events, source, target, *_):
+    events.tell(Begun("run-quick"))
+    total = sum(tasks.each(events, "ingest", count, [1, 2, 3], memo=Memo(target, count)))
+    events.tell(PartDone("ingest", 3, 3))
+    return events.task("fit", lambda: count(total))
+
+
+def waits(events, source, target, *_):
     """Say that it runs, then wait inside of a task for a signal."""
-    stages.begin("run-waits", target)
+    events.tell(Begun("run-waits"))
 
     def wait() -> None:
         Path(target, "waiting").touch()
         time.sleep(60)
 
-    stages.call("fit", wait)
+    events.task("fit", wait)
 
 
-def loses_server(stages, source, target, *_):
+def loses_server(events, source, target, *_):
     """End the server in mid-run and go on."""
-    stages.begin("run-loses", target)
-    first = stages.map("ingest", count, [1, 2])
+    events.tell(Begun("run-loses"))
+    first = tasks.each(events, "ingest", count, [1, 2])
     os.kill(int(os.environ["SERVER_PID"]), signal.SIGKILL)
-    stages.progress(0.5, "half")
-    stages.log("still here")
-    second = stages.map("score", count, [3, 4])
-    stages.markdown("summary", "lost")
+    events.tell(PartDone("ingest", 1, 2))
+    second = tasks.each(events, "score", count, [3, 4])
     return first + second
 
 
@@ -58,7 +64,7 @@ def main(what: str, folder: str) -> None:
     body = {"quick": quick, "waits": waits, "loses_server": loses_server}[what]
     request = ("source", folder, KeywordSettings(), ComputeSettings(), None)
     try:
-        outcome = record("keywords", body, *request, say=lambda line: print(line, flush=True))
+        outcome = record("keywords", body, *request, events=Events(Printed()))
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         sys.exit(130)

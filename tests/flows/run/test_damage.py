@@ -196,7 +196,7 @@ def test_damaged_files_of_a_stopped_run_do_not_keep_it_from_being_resumed(
     monkeypatch.setattr(lock, "SETTLE", 0.01)
     source, run = fitted("keywords")
     expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
-    monkeypatch.setattr("flows.run.pipeline._scored", away)
+    monkeypatch.setattr("flows.run.pipeline._score", away)
     with pytest.raises(RunError, match="--resume") as caught:
         pipelines.run("keywords", source, str(tmp_path / "out"), checkpoint_every=2)
     monkeypatch.undo()
@@ -220,7 +220,7 @@ def test_what_a_stage_left_and_is_damaged_is_made_again_by_the_next_resume(
 ):
     source, run = fitted(name)
     expected = pipelines.published({"target": str(run.parents[1]), "run_id": run.name})
-    monkeypatch.setattr("flows.run.pipeline._scored", away)
+    monkeypatch.setattr("flows.run.pipeline._score", away)
     with pytest.raises(RunError, match="--resume") as caught:
         pipelines.run(name, source, str(tmp_path / "out"))
     monkeypatch.undo()
@@ -247,7 +247,7 @@ def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
     source, _ = fitted("keywords")
     path = tmp_path / "in.parquet"
     asked = []
-    monkeypatch.setattr("flows.run.stages.Plain._persist", persist(asked))
+    monkeypatch.setattr("flows.run.tasks._persist", persist(asked))
     whole, refused = Path(source).read_bytes(), 0
     for content in mutants(whole, 60, 6):
         path.write_bytes(content)
@@ -264,8 +264,8 @@ def test_a_damaged_parquet_file_is_a_fault_of_the_input_at_once(
 def persist(asked):
     """Return what a mapped stage does with an item, noting how often it does it."""
 
-    def once(self, one, stopped, item, *args):
-        asked.append(item)
-        return one(item, *args)
+    def once(events, stopped, one):
+        asked.append(one)
+        return one()
 
     return once

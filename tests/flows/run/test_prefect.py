@@ -11,8 +11,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import (
@@ -23,26 +25,47 @@ from prefect.client.schemas.filters import (
     LogFilter,
     LogFilterFlowRunId,
 )
+from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
 from flows.data import storage
+from flows.data.runs import RunRecord
+from flows.engine.checkpoint import Trace
 from flows.faults import Fault, InputError
 from flows.keywords.settings import KeywordSettings
+from flows.run import tasks
+from flows.run.events import Begun, Events, Line, Listener, PartDone, Published, Sweep
+from flows.run.memo import Memo
 from flows.run.prefect.flow import drain, pipeline_flow
 from flows.run.prefect.record import record
-from flows.run.prefect.recorded import Recorded
 from flows.settings import ComputeSettings
 
 ROOT = Path(__file__).parents[3]
 JOB = Path(__file__).with_name("recorded_job.py")
-PNG = bytes.fromhex("89504e470d0a1a0a")
+RECORD = RunRecord(
+    run_id="page", pipeline="keywords", source="in", settings={"column": "a|b"}, versions={},
+    started=datetime(2026, 1, 2), finished=datetime(2026, 1, 2), seconds=1.0,
+    peak_memory_bytes=1, inputs=[], rows_read=2, rows_kept=1, dropped=[], partitions=1,
+    iterations=2, converged=True, elbo=1.0, warnings=["it was *late*"],
+)  # fmt: skip
+
+
+class Heard(Listener):
+    """Keeps the lines."""
+
+    def __init__(self):
+        self.lines = []
+
+    def hear(self, event):
+        if isinstance(event, Line):
+            self.lines.append(event.text)
 
 
 def run(body, **settings):
     """Record a body as the command line does; return what it returns and what was said."""
-    said: list[str] = []
+    heard = Heard()
     request = ("in", "out", KeywordSettings(**settings), ComputeSettings(workers=2), None)
-    return record("keywords", body, *request, say=said.append), said
+    return record("keywords", body, *request, events=Events(heard)), heard.lines
 
 
 def eventually(read, wanted, seconds=20.0):
@@ -58,6 +81,12 @@ def flow_run(name):
         chosen = FlowRunFilter(name=FlowRunFilterName(any_=[name]))
         (found,) = client.read_flow_runs(flow_run_filter=chosen)
         return found
+
+
+def artifacts_of(name):
+    with get_client(sync_client=True) as client:
+        chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[flow_run(name).id]))
+        return {a.key: a for a in client.read_artifacts(artifact_filter=chosen)}
 
 
 def task_states(name):
@@ -109,21 +138,21 @@ def answers(url):
 
 
 def test_a_run_is_on_its_page(prefect_server):
-    def body(stages, source, target, settings, compute, resume, since):
-        assert stages.recorded
-        stages.begin("page", target)
+    during = {}
+
+    def body(events, source, target, settings, compute, resume, since):
+        events.tell(Begun("page"))
         files = [storage.InputFile(f"s3://bucket/{name}.parquet", 1, "x") for name in "ab"]
-        stages.map("ingest", lambda file: file.size, files)
-        stages.progress(0.25, "sweep 1 <of> 4")
-        stages.progress(0.5, "not shown: less than a second later")
-        stages.log("worker 3 has a line")
-        stages.markdown("summary", "# Done <script>x</script>")
-        stages.table("top", [{"term": "a|b [x](javascript:y)", "probability": 0.5}])
-        stages.link("report", "s3://bucket/a b/report.html", "The [report]")
-        stages.image("trace", PNG)
+        tasks.each(events, "ingest", lambda file: file.size, files)
+        events.tell(PartDone("stage <of>", 1, 4))
+        events.tell(Line("worker 3 has a line"))
+        during.update(artifacts_of("page"))
+        top = [{"term": "a|b [x](javascript:y)", "probability": 0.5}]
+        report, trace = "s3://bucket/a b/report.html", Trace(*np.arange(6.0).reshape(3, 2))
+        events.tell(Published(RECORD, "Done <script>x</script>", report, top, trace))
         return settings.fdr, compute.workers
 
-    assert run(body, fdr=0.2) == ((0.2, 2), [])
+    assert run(body, fdr=0.2) == ((0.2, 2), ["worker 3 has a line"])
     found = flow_run("page")
     assert found.state_name == "Completed"
     assert found.parameters["settings"]["fdr"] == 0.2
@@ -131,23 +160,26 @@ def test_a_run_is_on_its_page(prefect_server):
     wanted = [("ingest a.parquet", "Completed"), ("ingest b.parquet", "Completed")]
     eventually(lambda: task_states("page"), wanted)
     with get_client(sync_client=True) as client:
-        chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[found.id]))
-        artifacts = {a.key: a for a in client.read_artifacts(artifact_filter=chosen)}
         logs = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[found.id])))
     assert "worker 3 has a line" in [line.message for line in logs]
+    (progress,) = during.values()
+    assert (progress.data, progress.description) == (25, r"stage &lt;of\>: 1 of 4")
+    artifacts = artifacts_of("page")
     assert {key: artifact.type for key, artifact in artifacts.items()} == {
         "progress": "progress",
         "summary": "markdown",
-        "top": "table",
+        "top-results": "table",
         "report": "markdown",
         "trace": "image",
     }
-    assert artifacts["progress"].data == 25
-    assert artifacts["progress"].description == r"sweep 1 &lt;of\> 4"
-    assert artifacts["summary"].data == "# Done &lt;script>x&lt;/script>"
-    assert r"a\\|b \\[x\\](javascript:y)" in artifacts["top"].data
-    assert artifacts["report"].data == "[The report](s3://bucket/a%20b/report.html)"
-    assert artifacts["trace"].data == "data:image/png;base64,iVBORw0KGgo="
+    assert (artifacts["progress"].data, artifacts["progress"].description) == (100, "published")
+    summary = artifacts["summary"].data
+    assert summary.startswith(r"## Done &lt;script\>x&lt;/script\>")
+    assert r"| setting column | a\|b |" in summary
+    assert r"- warning: it was \*late\*" in summary
+    assert r"a\\|b \\[x\\](javascript:y)" in artifacts["top-results"].data
+    assert artifacts["report"].data == "[the report](s3://bucket/a%20b/report.html)"
+    assert artifacts["trace"].data.startswith("data:image/png;base64,iVBORw0KGgo")
 
 
 def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):
@@ -155,10 +187,9 @@ def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):
         return item
 
     def twice(name):
-        def inner(*_):
-            stages = Recorded()
-            stages.begin(name, str(tmp_path))
-            return stages.map("ingest", read, [7, 8], cache_key=str)
+        def inner(events, *_):
+            events.tell(Begun(name))
+            return tasks.each(events, "ingest", read, [7, 8], memo=Memo(str(tmp_path), read))
 
         return pipeline_flow("keywords", KeywordSettings, inner)("in", "out")
 
@@ -170,10 +201,9 @@ def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):
             raise ValueError("damaged")
         return item
 
-    def many(*_):
-        stages = Recorded()
-        stages.begin("fails", str(tmp_path))
-        return stages.map("score", fails, range(12))
+    def many(events, *_):
+        events.tell(Begun("fails"))
+        return tasks.each(events, "score", fails, range(12))
 
     with pytest.raises(ValueError, match="damaged"):
         pipeline_flow("keywords", KeywordSettings, many)("in", "out")
@@ -186,18 +216,17 @@ def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):
 
 
 def test_cancel_on_the_page_stops_a_run_by_hand(prefect_server):
-    from prefect.context import FlowRunContext
     from prefect.states import Cancelling
 
-    def body(stages, *_):
-        stages.begin("cancelled-by-hand", "out")
+    def body(events, *_):
+        events.tell(Begun("cancelled-by-hand"))
         run_id = FlowRunContext.get().flow_run.id
-        stages.progress(0.0, "sweep 1")
+        events.tell(Sweep(0, 1.0, None, None, 200))
         with get_client(sync_client=True) as client:
             client.set_flow_run_state(run_id, Cancelling())
         for sweep in range(200):
             time.sleep(0.1)
-            stages.progress(0.1, f"sweep {sweep}")
+            events.tell(Sweep(sweep, 1.0, None, None, 200))
         raise AssertionError("it went on")
 
     with pytest.raises(KeyboardInterrupt, match="cancelled on Prefect's page"):
@@ -208,13 +237,13 @@ def test_cancel_on_the_page_stops_a_run_by_hand(prefect_server):
 def test_wrong_input_arrives_unchanged(prefect_server):
     error = InputError([Fault("a.parquet", "a name", "null", "doc_id", 3)])
 
-    def body(stages, *_):
-        stages.begin("wrong", "out")
+    def body(events, *_):
+        events.tell(Begun("wrong"))
 
         def check() -> None:
             raise error
 
-        stages.call("check", check)
+        events.task("check", check)
 
     with pytest.raises(InputError) as raised:
         run(body)
@@ -228,8 +257,8 @@ def test_a_server_that_does_not_answer_costs_one_line():
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/api"
         with temporary_settings({PREFECT_API_URL: url}):
-            outcome, (line,) = run(lambda stages, *_: stages.recorded)
-    assert outcome is False
+            outcome, (line,) = run(lambda *_: FlowRunContext.get())
+    assert outcome is None
     assert line.startswith(f"This run is not recorded: the Prefect server at {url}")
 
 
@@ -237,8 +266,8 @@ def test_a_server_that_cannot_start_costs_one_line(tmp_path):
     (tmp_path / "file").touch()
     settings = {PREFECT_HOME: tmp_path / "file" / "home"}
     with temporary_settings(settings, restore_defaults={PREFECT_API_URL}):
-        outcome, (line,) = run(lambda stages, *_: stages.recorded)
-    assert outcome is False
+        outcome, (line,) = run(lambda *_: FlowRunContext.get())
+    assert outcome is None
     assert line.startswith("This run is not recorded: a Prefect server cannot be started")
     assert "unable to open database file" in line
 

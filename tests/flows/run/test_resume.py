@@ -149,7 +149,7 @@ def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
 
 def test_a_resumed_run_may_have_more_sweeps(source, stopped, tmp_path):
     """Also where it has a checkpoint, which compares the settings as well."""
-    run_id = stopped(source, tmp_path / "out", "_scored", checkpoint_every=1)
+    run_id = stopped(source, tmp_path / "out", "_score", checkpoint_every=1)
     assert list((tmp_path / "out" / "runs" / run_id / "work" / "checkpoints").iterdir())
     outcome = go(source, tmp_path / "out", run_id, checkpoint_every=2, max_iter=5)
     assert outcome["iterations"] == 5
@@ -276,7 +276,7 @@ def test_a_run_that_was_stopped_after_it_was_published_says_so(source, tmp_path,
     def interrupts(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(outcome_module, "_tell_page", interrupts)
+    monkeypatch.setattr(outcome_module, "Published", interrupts)
     with pytest.raises(RunError, match=r"interrupted; run .* is published"):
         go(source, tmp_path / "out")
     assert (tmp_path / "out" / "latest.json").exists()
@@ -375,7 +375,7 @@ def test_scores_that_are_published_stay(source, tmp_path, monkeypatch):
     def interrupts(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(outcome_module, "_tell_page", interrupts)
+    monkeypatch.setattr(outcome_module, "Published", interrupts)
     with pytest.raises(RunError, match=r"interrupted; run .* is published"):
         launch_score(
             str(tmp_path / "fit"), str(source), str(tmp_path / "out"), ComputeSettings(), False

@@ -16,7 +16,7 @@ from flows.bags import check as bags_check
 from flows.catalogue import pipeline_named
 from flows.data import json_files, storage
 from flows.faults import InputError
-from flows.run import watch
+from flows.run.events import Listener, Sweep
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
 from vbmodels.bags.collapsed import CollapsedVMMIC
@@ -33,14 +33,15 @@ RESULTS = {"keywords": "probability", "bags": "probability", "variants": "p_vari
 
 
 @dataclass
-class Counted(watch.Silent):
+class Counted(Listener):
     """Notes the bound and how many local steps it took to get there."""
 
     steps: int = 0
     trace: list[tuple[float, int]] = field(default_factory=list)
 
-    def sweep(self, iteration, elbo, rise, left):
-        self.trace.append((elbo, self.steps))
+    def hear(self, event):
+        if isinstance(event, Sweep):
+            self.trace.append((event.elbo, self.steps))
 
     def until(self, goal):
         return next(steps for elbo, steps in self.trace if elbo >= goal)
@@ -60,14 +61,12 @@ def counted(monkeypatch):
             return original(self, *args)
 
         settings = pipeline_named(family).settings(**CASES[family][2], **options)
-        token = watch.current.set(told)
         with monkeypatch.context() as patch:
             patch.setattr(model, method, one)
             outcome = launch(
                 family, str(source), str(target), settings, ComputeSettings(),
-                recorded=False, since=since,
+                recorded=False, since=since, listener=told,
             )  # fmt: skip
-        watch.current.reset(token)
         return outcome, told
 
     return run

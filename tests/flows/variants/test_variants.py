@@ -16,8 +16,8 @@ from flows.cli import main
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.run import count as count_pipeline
+from flows.run.events import Events, Listener, PartDone, Published
 from flows.run.pipeline import run_pipeline
-from flows.run.stages import Plain
 from flows.settings import ComputeSettings
 from flows.variants.calls import Decision
 from flows.variants.counts import Loci
@@ -361,37 +361,35 @@ def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path)
             assert list(file.header.samples) == (["case"] if i == 1 else ["case", "control"])
 
 
-class Told(Plain):
-    """Stages that keep what they are told, and stop the run at a text."""
+class Told(Listener):
+    """Keeps how far each stage is, and stops the run at one of them."""
 
     def __init__(self, last=None):
-        super().__init__()
         self.last, self.told = last, []
 
-    def progress(self, fraction, text):
-        self.told.append((fraction, text))
-        if text == self.last:
-            raise InterruptedError(text)
+    def hear(self, event):
+        self.told.append(event)
+        if self.last and event == self.last:
+            raise InterruptedError
 
 
 @pytest.mark.parametrize("workers", [None, 2])
 def test_long_stages_tell_how_far_they_are_and_can_be_stopped(counts, tmp_path, workers):
     settings = VariantSettings(tol=1e-4, partitions=3)
     compute = ComputeSettings(workers=workers)
-    stages = Told()
-    run_pipeline(FAMILY, stages, str(counts), str(tmp_path / "out"), settings, compute, None)
-    texts = [text for fraction, text in stages.told if fraction < 1.0]
+    told = Told()
+    run_pipeline(FAMILY, Events(told), str(counts), str(tmp_path / "out"), settings, compute, None)
     for stage in ("partition", "score", "publish"):
-        assert [f"{stage}: {i} of 3" for i in (1, 2, 3)] == list(
-            dict.fromkeys(t for t in texts if t.startswith(stage))
-        )
-    assert stages.told[-1] == (1.0, "published")
+        parts = [e for e in told.told if isinstance(e, PartDone) and e.stage == stage]
+        assert list(dict.fromkeys(parts)) == [PartDone(stage, i, 3) for i in (1, 2, 3)]
+    assert isinstance(told.told[-1], Published)
     before = (tmp_path / "out" / "latest.json").read_bytes()
-    for last in ("score: 1 of 3", "publish: 2 of 3"):
+    for last in (PartDone("score", 1, 3), PartDone("publish", 2, 3)):
         with pytest.raises(InterruptedError):
             run_pipeline(
-                FAMILY, Told(last), str(counts), str(tmp_path / "out"), settings, compute, None
-            )
+                FAMILY, Events(Told(last)), str(counts), str(tmp_path / "out"), settings, compute,
+                None,
+            )  # fmt: skip
     assert (tmp_path / "out" / "latest.json").read_bytes() == before
 
 

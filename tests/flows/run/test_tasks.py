@@ -1,4 +1,4 @@
-"""What a pipeline may rely on when it calls a stage, with Prefect and without it."""
+"""What a run may rely on when it carries out tasks, with Prefect and without it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from pathlib import Path
 import pytest
 
 from flows.data import storage
+from flows.data.storage import retry
+from flows.data.storage.retry import Retry
 from flows.faults import Fault, InputError
-from flows.run import stages as stages_module
-from flows.run.stages import Pace, Plain, Retry, escape, transient
+from flows.run import tasks
+from flows.run.events import Events, Pace
+from flows.run.memo import Memo
+from flows.run.tasks import each, transient
 
-FAST = Retry(times=3, first_delay=0.01)
+FAST = Retry(times=3, first=0.01)
 
 
 @dataclass(frozen=True)
@@ -43,17 +47,18 @@ class Counted:
 
 
 @pytest.fixture(params=["plain", "recorded"])
-def inside(request):
-    """Run a body with stages: plain ones, or those of a Prefect flow run on a real server."""
+def inside(request, monkeypatch):
+    """Run a body with nobody listening, or in a Prefect flow run on a real server."""
+    monkeypatch.setattr(tasks, "threads", lambda: 2)
+    monkeypatch.setattr(retry, "TASK", FAST)
     if request.param == "plain":
-        return lambda body: body(Plain(retry=FAST, max_workers=2))
+        return lambda body: body(Events())
     request.getfixturevalue("prefect_server")
     from flows.keywords.settings import KeywordSettings
     from flows.run.prefect.flow import pipeline_flow
-    from flows.run.prefect.recorded import Recorded
 
     def run(body):
-        made = pipeline_flow("keywords", KeywordSettings, lambda *_: body(Recorded(retry=FAST)))
+        made = pipeline_flow("keywords", KeywordSettings, lambda events, *_: body(events))
         return made("source", "target")
 
     return run
@@ -64,7 +69,7 @@ def test_results_arrive_in_the_order_of_the_items(inside):
         time.sleep(0.05 / (item + 1))
         return item + plus
 
-    assert inside(lambda stages: stages.map("read", slow_first, range(6), 100)) == [
+    assert inside(lambda events: each(events, "read", slow_first, range(6), 100)) == [
         100,
         101,
         102,
@@ -72,17 +77,17 @@ def test_results_arrive_in_the_order_of_the_items(inside):
         104,
         105,
     ]
-    assert inside(lambda stages: stages.map("read", slow_first, [], 100)) == []
+    assert inside(lambda events: each(events, "read", slow_first, [], 100)) == []
 
 
 def test_one_stage_returns_what_its_function_returns(inside):
     marker = object()
-    assert inside(lambda stages: stages.call("fit", lambda given: given, marker)) is marker
+    assert inside(lambda events: events.task("fit", lambda: marker)) is marker
 
 
 def test_storage_that_does_not_answer_is_asked_again(inside):
     counted = Counted(2, storage.TransientStorageError("no answer"))
-    assert inside(lambda stages: stages.map("read", counted, [4])) == [40]
+    assert inside(lambda events: each(events, "read", counted, [4])) == [40]
     assert counted.calls == 3
 
 
@@ -90,7 +95,7 @@ def test_patience_with_storage_ends(inside):
     error = storage.TransientStorageError("no answer")
     counted = Counted(100, error)
     with pytest.raises(storage.TransientStorageError) as raised:
-        inside(lambda stages: stages.map("read", counted, [4]))
+        inside(lambda events: each(events, "read", counted, [4]))
     assert raised.value is error
     assert counted.calls == 1 + FAST.times
 
@@ -106,12 +111,12 @@ def test_patience_with_storage_ends(inside):
 def test_other_failures_arrive_unchanged_and_at_once(inside, error):
     counted = Counted(1, error)
     with pytest.raises(type(error)) as raised:
-        inside(lambda stages: stages.map("check", counted, [1]))
+        inside(lambda events: each(events, "check", counted, [1]))
     assert raised.value is error
     assert counted.calls == 1
     counted = Counted(1, error)
     with pytest.raises(type(error)) as raised:
-        inside(lambda stages: stages.call("check", counted, 1))
+        inside(lambda events: events.task("check", lambda: counted(1)))
     assert raised.value is error
 
 
@@ -126,7 +131,7 @@ def test_the_first_failure_stops_what_has_not_begun(inside):
         return item
 
     with pytest.raises(ValueError, match="first"):
-        inside(lambda stages: stages.map("score", fail_first, range(60)))
+        inside(lambda events: each(events, "score", fail_first, range(60)))
     assert len(begun) < 20
 
 
@@ -139,9 +144,11 @@ def test_finished_items_are_kept_by_key(inside, tmp_path):
             raise ValueError("not yet")
         return Read(len(item), (item, item), None)
 
-    def body(stages):
-        stages.begin("run", str(tmp_path))
-        return stages.map("ingest", read, ["a", "b", "c"], cache_key=lambda item: f"{item}:v1")
+    def body(events):
+        return each(
+            events, "ingest", read, ["a", "b", "c"], memo=Memo(str(tmp_path), read),
+            key=lambda item: f"{item}:v1",
+        )  # fmt: skip
 
     with pytest.raises(ValueError, match="not yet"):
         inside(body)
@@ -161,9 +168,11 @@ def test_another_key_or_a_damaged_file_is_computed_again(inside, tmp_path):
         return counted(item)
 
     def body(version):
-        def inner(stages):
-            stages.begin("run", str(tmp_path))
-            return stages.map("ingest", read, [1], cache_key=lambda item: f"{item}:{version}")
+        def inner(events):
+            return each(
+                events, "ingest", read, [1], memo=Memo(str(tmp_path), read),
+                key=lambda item: f"{item}:{version}",
+            )  # fmt: skip
 
         return inner
 
@@ -179,18 +188,16 @@ def test_what_is_kept_is_json(tmp_path):
     def read(item: str) -> Read:
         return Read(1, ("x", "y"), 0.5)
 
-    stages = Plain()
-    stages.begin("run", str(tmp_path))
-    stages.map("ingest", read, ["a"], cache_key=str)
+    each(Events(), "ingest", read, ["a"], memo=Memo(str(tmp_path), read))
     (path,) = tmp_path.iterdir()
     kept = json.loads(path.read_text())
     assert kept["key"] == "a"
     assert kept["result"] == {"rows": 1, "names": ["x", "y"], "share": 0.5}
 
 
-def test_keeping_needs_a_stated_type(inside):
+def test_keeping_needs_a_stated_type():
     with pytest.raises(TypeError, match="must state in its annotation"):
-        inside(lambda stages: stages.map("ingest", lambda item: item, ["a"], cache_key=str))
+        Memo("kept", lambda item: item)
 
 
 def test_storage_tells_passing_faults_from_lasting_ones(tmp_path):
@@ -223,12 +230,14 @@ def test_progress_has_a_pace():
     ],
 )
 def test_text_of_unknown_origin_is_escaped(text, shown):
+    from flows.run.prefect.recorder import escape
+
     assert escape(text) == shown
 
 
 def test_prefect_is_not_imported_before_it_is_needed():
     code = (
-        "import sys, flows.run.prefect.record, flows.run.stages, flows.run.prefect.server;"
+        "import sys, flows.run.prefect.record, flows.run.launch, flows.run.prefect.server;"
         "sys.exit('prefect' in sys.modules)"
     )
     root = Path(__file__).parents[3]
@@ -251,12 +260,12 @@ def test_an_interrupt_waits_only_for_what_writes(tmp_path, monkeypatch, writes):
             threading.Timer(0.2, go_on.set).start()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stages_module, "as_completed", interrupted)
-    stages = Plain(retry=FAST, max_workers=1)
-    stages.begin("run", str(tmp_path))
+    monkeypatch.setattr(tasks, "as_completed", interrupted)
+    monkeypatch.setattr(tasks, "threads", lambda: 1)
+    memo = Memo(str(tmp_path), slow) if writes else None
     try:
         with pytest.raises(KeyboardInterrupt):
-            stages.map("check", slow, range(4), cache_key=str if writes else None)
+            each(Events(), "check", slow, range(4), memo=memo)
         assert ended == ([0] if writes else [])
     finally:
         go_on.set()

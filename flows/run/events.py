@@ -1,0 +1,168 @@
+"""What happens in a run, told to whoever listens: the terminal, Python's log, Prefect.
+
+A run tells an `Events` and asks nothing of it. A listener derives from `Listener` and takes the
+events that it cares for; what it raises stops the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from flows.data.runs import RunRecord
+from flows.engine.checkpoint import Trace
+
+R = TypeVar("R")
+_log = logging.getLogger("vbflows.pipeline")
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run has its name."""
+
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage begins."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PartDone:
+    """So much of a stage is done."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep of the fit is done."""
+
+    iteration: int
+    elbo: float
+    change: float | None
+    left: float | None  # an estimate of the sweeps to come, if there is one
+    most: int  # sweeps after which the fit stops at the latest
+
+
+@dataclass(frozen=True)
+class Line:
+    """Something is worth a line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Retried:
+    """Storage did not answer, and is asked again after a pause."""
+
+    attempt: int
+    pause: float  # seconds
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Published:
+    """A run can be seen: its record, report, most telling rows, and the trace of its fit."""
+
+    record: RunRecord
+    headline: str
+    report: str
+    top: Sequence[Mapping[str, Any]] = ()
+    trace: Trace | None = None
+
+
+Event = Begun | Stage | PartDone | Sweep | Line | Retried | Published
+
+
+class Listener:
+    """Hears what happens in a run."""
+
+    def hear(self, event: Event) -> None:
+        """Take an event, from any thread."""
+
+    def task(
+        self, name: str, label: str, work: Callable[[], R], kept: Callable[[R], bool]
+    ) -> Callable[[], R]:
+        """Return work that shows how it goes; its exceptions arrive unchanged.
+
+        Parameters
+        ----------
+        name
+            The stage.
+        label
+            What to call this task of it.
+        work
+            What the task does.
+        kept
+            Says of a result whether it was kept from before.
+        """
+        return work
+
+
+class Log(Listener):
+    """Python's log."""
+
+    def hear(self, event: Event) -> None:
+        """Write what is worth a line."""
+        match event:
+            case Begun(run_id):
+                _log.info("run %s", run_id)
+            case Line(text):
+                _log.info("%s", text)
+            case Retried(attempt, pause, error):
+                _log.warning("attempt %d failed; next in %.1f s: %s", attempt, pause, error)
+
+
+class Events:
+    """Tells listeners what happens; Python's log always listens."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = listeners
+        self._all = (Log(), *listeners)
+
+    def joined(self, listener: Listener) -> Events:
+        """Return events that one more listens to."""
+        return Events(*self._listeners, listener)
+
+    def tell(self, event: Event) -> None:
+        """Tell every listener."""
+        for listener in self._all:
+            listener.hear(event)
+
+    def task(
+        self,
+        name: str,
+        work: Callable[[], R],
+        label: str | None = None,
+        kept: Callable[[R], bool] = lambda _: False,
+    ) -> R:
+        """Carry out a task, shown by every listener that shows tasks."""
+        for listener in self._listeners:
+            work = listener.task(name, label or name, work, kept)
+        return work()
+
+
+class Pace:
+    """Let something happen at most once in so many seconds, from any thread."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        self._seconds, self._last, self._lock = seconds, -float("inf"), threading.Lock()
+
+    def due(self) -> bool:
+        """Whether it may happen now; a yes counts as done."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._last < self._seconds:
+                return False
+            self._last = now
+            return True

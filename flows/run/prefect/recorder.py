@@ -1,0 +1,224 @@
+"""Prefect listens: tasks become task runs, and the flow run's page shows how the run goes."""
+
+from __future__ import annotations
+
+import base64
+import contextvars
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+from prefect import get_client, get_run_logger, task
+from prefect.artifacts import (
+    create_image_artifact,
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectException
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.states import Cancelled, Completed, State
+
+from flows.data import storage
+from flows.data.runs import fit_in_words
+from flows.engine.compute import Abandoned
+from flows.report import plots
+from flows.run.events import (
+    Begun,
+    Event,
+    Line,
+    Listener,
+    Pace,
+    PartDone,
+    Published,
+    Retried,
+    Stage,
+    Sweep,
+)
+
+R = TypeVar("R")
+_UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
+
+
+class CancelledOnPage(KeyboardInterrupt):
+    """Someone pressed Cancel on the run's page."""
+
+
+class Recorder(Listener):
+    """Records what happens with the Prefect flow run in which this object is made."""
+
+    def __init__(self) -> None:
+        run = FlowRunContext.get()
+        if run is None or run.flow_run is None:
+            raise RuntimeError("a Recorder exists inside a Prefect flow run only")
+        self._run_id: UUID = run.flow_run.id
+        self._logger = get_run_logger()
+        self._context = contextvars.copy_context()  # threads of others have none
+        self._bar: UUID | None = None
+        self._pace = Pace()
+        self.cancelled = False
+        self._unanswered = -float("inf")  # when the server last did not answer
+
+    def hear(self, event: Event) -> None:
+        """Show an event, and stop the run between stages and sweeps if it was cancelled."""
+        match event:
+            case Begun(run_id):
+                self._show(_rename, self._run_id, run_id)
+            case Stage():
+                self._heed_cancel()
+            case PartDone(stage, done, total):
+                # Below 1, which stands for a run that is published.
+                self._progress(min(done / total, 0.99), f"{stage}: {done} of {total}")
+            case Sweep(iteration, elbo, _, left, most):
+                done = iteration + 1
+                fraction = done / most if left is None else done / (done + left)
+                self._progress(min(fraction, 0.99), f"sweep {done}, bound {elbo:,.4f}")
+            case Line(text):
+                self._logger.info("%s", text)
+            case Retried(attempt, pause, error):
+                self._logger.warning("attempt %d failed; next in %.1f s: %s", attempt, pause, error)
+            case Published():
+                self._move_bar(1.0, "published")
+                self._show_outcome(event)
+
+    def task(
+        self, name: str, label: str, work: Callable[[], R], kept: Callable[[R], bool]
+    ) -> Callable[[], R]:
+        """Return work that is done as a task run, in the calling thread."""
+        return lambda: self._task_run(name, label, work, kept)
+
+    def _task_run(
+        self, name: str, label: str, work: Callable[[], R], kept: Callable[[R], bool]
+    ) -> R:
+        results: list[R] = []
+        abandoned: list[Abandoned] = []
+
+        # What goes in and out stays outside of Prefect, which would search and copy it.
+        def stage() -> State[Any]:
+            try:
+                results.append(work())
+            except Abandoned as error:
+                abandoned.append(error)
+                return Cancelled(message="Another item failed first, or the run was stopped.")
+            return Completed(name="Cached") if kept(results[0]) else Completed()
+
+        shown = task(
+            stage,
+            name=name,
+            task_run_name=lambda: label,
+            persist_result=False,
+            cache_policy=NO_CACHE,
+        )
+        state: State[Any] = self._context.copy().run(shown, return_state=True)
+        if abandoned:
+            raise abandoned[0]
+        if not results:
+            state.result()
+        return results[0]
+
+    def _progress(self, fraction: float, text: str) -> None:
+        """Show how far the run is, at most once a second, unless it was cancelled."""
+        if self._pace.due():
+            self._heed_cancel()
+            self._move_bar(fraction, text)
+
+    def _move_bar(self, fraction: float, text: str) -> None:
+        percent, description = 100.0 * fraction, escape(text)
+        if self._bar is None:
+            self._bar = self._show(create_progress_artifact, percent, "progress", description)
+        else:
+            self._show(update_progress_artifact, self._bar, percent, description)
+
+    def _show_outcome(self, event: Published) -> None:
+        self._show(create_markdown_artifact, _summary(event).replace("<", "&lt;"), "summary")
+        self._show(create_table_artifact, [_cells(row) for row in event.top], "top-results")
+        self._show(create_link_artifact, _href(event.report), "the report", "report")
+        if event.trace is not None:
+            number, elbo = event.trace.iteration.tolist(), event.trace.elbo.tolist()
+            picture = plots.png(plots.trace_figure(number, elbo, event.record.objective))
+            data = "data:image/png;base64," + base64.b64encode(picture).decode()
+            self._show(create_image_artifact, data, "trace")
+
+    def _heed_cancel(self) -> None:
+        """Stop if the run was cancelled: a run started by hand has no runner that would do it."""
+        state = self._show(_state_of, self._run_id)
+        if state is not None and (state.is_cancelling() or state.is_cancelled()):
+            self.cancelled = True
+            raise CancelledOnPage("cancelled on Prefect's page")
+
+    def _show(self, create: Callable[..., R], *args: Any) -> R | None:
+        """Tell the server; a server that does not answer must not end the run."""
+        if time.monotonic() - self._unanswered < _UNANSWERED:
+            return None
+        try:
+            return self._context.copy().run(_at_once, create, *args)
+        except (httpx.HTTPError, PrefectException, OSError) as error:
+            self._unanswered = time.monotonic()
+            self._logger.warning("the Prefect server did not take an artifact: %s", error)
+            return None
+
+
+def escape(text: str) -> str:
+    r"""Make text of unknown origin safe inside Markdown.
+
+    >>> print(escape("a|b <i> [x](javascript:y)"))
+    a\|b &lt;i\> \[x\](javascript:y)
+    """
+    one_line = " ".join(text.split())
+    return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
+
+
+def _at_once(create: Callable[..., R], *args: Any) -> R:
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+        return create(*args)
+
+
+def _rename(run_id: UUID, name: str) -> None:
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(run_id, name=name)
+
+
+def _state_of(run_id: UUID) -> State[Any] | None:
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(run_id).state
+
+
+def _summary(event: Published) -> str:
+    """Return what was found and with what settings, as Markdown."""
+    record = event.record
+    facts = {
+        "run": record.run_id,
+        "rows used": f"{record.rows_kept:,} of {record.rows_read:,}",
+        "fit": fit_in_words(record),
+        "seconds": f"{record.seconds:.1f}",
+        **{f"setting {name}": str(value) for name, value in record.settings.items()},
+    }
+    lines = [f"## {escape(event.headline)}", "", "| | |", "|---|---|"]
+    lines += [f"| {escape(name)} | {escape(value)} |" for name, value in facts.items()]
+    lines += ["", *(f"- warning: {escape(warning)}" for warning in record.warnings)]
+    return "\n".join(lines)
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose names and texts show as they are."""
+    return {
+        escape(column): escape(value) if isinstance(value, str) else value
+        for column, value in row.items()
+    }
+
+
+def _href(url: str) -> str:
+    """Return a URL that can stand inside a Markdown link."""
+    if storage.is_local(url):
+        return Path(storage.absolute(url)).as_uri()
+    return quote(url, safe=":/?#@!$&'*+,;=%~")
