@@ -42,11 +42,11 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"prior_scale": "cross_validation", "max_iter": 20},
         {"inference": "mean_field"},
         {"inference": "as_printed"},
-        {"inference": "gibbs", "draws": 10, "burn_in": 3, "max_iter": 60},
+        {"inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
         {"model": "gp_probit"},
         {"model": "gp_probit", "inference": "collapsed"},
         {"model": "gp_probit", "inference": "as_printed"},
-        {"model": "gp_probit", "inference": "gibbs", "draws": 10, "burn_in": 3, "max_iter": 60},
+        {"model": "gp_probit", "inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
         {"model": "gp_logistic"},
     ],
     "variants": [

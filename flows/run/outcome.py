@@ -90,7 +90,7 @@ def publish(
     sections = [*([news] if news else []), *findings.sections]
     if model is not None:
         write_posterior(run.place, q, run.family.posterior(model, q, run.place))
-        run.family.keep(q, run.settings, run.place, run.fitted)
+    run.family.keep(q, run.settings, run.place, run.fitted)
     if fitted is not None:
         trace = fitted.trace
         write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)

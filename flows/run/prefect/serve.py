@@ -54,6 +54,10 @@ class Deployment(BaseModel):
             _check_cron(self.cron)
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
+        if not PIPELINES[self.pipeline].flow:
+            raise ValueError(
+                f"a pipeline with a Prefect flow; found {self.pipeline!r}, which names none"
+            )
         try:
             pipeline_named(self.pipeline).settings(**self.settings)
         except ValidationError as error:

@@ -73,6 +73,15 @@ def differences(fit, again, leave=()):
     ("family", "names", "options", "atol"),
     [
         ("keywords", ["keywords"], ("model=full", "tol=1e-9"), 1e-6),
+        ("keywords", ["keywords"], ("model=ss",), 0.0),
+        ("keywords", ["keywords"], ("model=textrank",), 0.0),
+        pytest.param(
+            "keywords",
+            ["keywords"],
+            ("model=bss", "draws=40", "warmup=20"),
+            0.0,
+            marks=pytest.mark.slow,
+        ),
         ("variants", ["loci"], (), 1e-9),
         pytest.param(
             "variants",
