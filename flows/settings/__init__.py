@@ -10,7 +10,7 @@ from warnings import warn
 
 from flows.settings.access import S3Access
 from flows.settings.base import ComputeSettings, RunSettings
-from flows.settings.load import compute_settings, describe, load
+from flows.settings.load import compute_settings, describe, in_order, load
 
 __all__ = [
     "ComputeSettings",
@@ -18,6 +18,7 @@ __all__ = [
     "S3Access",
     "compute_settings",
     "describe",
+    "in_order",
     "load",
 ]
 

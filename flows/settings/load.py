@@ -122,15 +122,25 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
 def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:
     """Return (name, type and range, default, meaning) of every setting, for help and docs.
 
-    Those that the pipeline's own class declares come first, those that every run has last.
+    They come in the order of `in_order`.
     """
     schema, fields = settings.model_json_schema()["properties"], settings.model_fields
-    common = RunSettings.model_fields
-    names = sorted(fields, key=lambda name: (name in common, name not in settings.__annotations__))
     return [
         (name, _range(schema[name]), repr(fields[name].default), fields[name].description or "")
-        for name in names
+        for name in in_order(settings)
     ]
+
+
+def in_order(kind: type) -> list[str]:
+    """Return the names of settings as people read them.
+
+    Those that the pipeline's own class declares come first, those that every run has last.
+    """
+    if not issubclass(kind, BaseModel):
+        return []
+    common = RunSettings.model_fields if issubclass(kind, RunSettings) else {}
+    own = kind.__annotations__
+    return sorted(kind.model_fields, key=lambda name: (name in common, name not in own))
 
 
 def _range(schema: dict[str, Any]) -> str:

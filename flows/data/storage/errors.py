@@ -27,6 +27,8 @@ _NOT_PARQUET = re.compile(
     r"flatbuffers|malformed levels|unexpected end of stream|page header|dictionary page|"
     r"definition level|repetition level"
 )
+_OF_A_STORE = re.compile(r"AWS Error|curlCode")  # which answered with an error, or did not answer
+_QUOTED = re.compile(r"'[^']*'")
 _ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
 
 
@@ -108,7 +110,10 @@ def _damage(error: Exception, text: str, remote: bool) -> bool:
     """
     if not isinstance(error, OSError):
         return isinstance(error, pa.ArrowException)
-    return error.errno is None and (_NOT_PARQUET.search(text) is not None or not remote)
+    if error.errno is not None or _OF_A_STORE.search(text):
+        return False
+    # Names are left out: they mostly end with .parquet.
+    return not remote or _NOT_PARQUET.search(_QUOTED.sub("", text)) is not None
 
 
 def _line(error: BaseException) -> str:

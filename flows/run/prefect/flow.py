@@ -15,7 +15,7 @@ from pydantic_core import CoreSchema
 
 from flows.run.events import Events
 from flows.run.prefect.recorder import Recorder
-from flows.settings import ComputeSettings, RunSettings
+from flows.settings import ComputeSettings, RunSettings, in_order
 
 _KINDS = {"integer": "number", "number": "number", "string": "text", "null": "default"}
 
@@ -69,14 +69,16 @@ def drain() -> None:
 class _Form:
     """Arranges a parameter for a person: the family's own fields first, choices in words."""
 
+    def __init__(self, kind: Any) -> None:
+        self._names = in_order(kind) if isinstance(kind, type) else []
+
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         found = handler(core)
         schema = handler.resolve_ref_schema(found)
         fields = schema.get("properties", {})
-        own = [name for name in fields if name not in RunSettings.model_fields]
-        for position, name in enumerate([*own, *(name for name in fields if name not in own)]):
+        for position, name in enumerate(self._names):
             fields[name]["position"] = position
         for field in [schema, *fields.values()]:
             for choice in field.get("anyOf", ()):
@@ -123,5 +125,5 @@ def _parameter(
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=field,
-        annotation=Annotated[kind, _Form()],
+        annotation=Annotated[kind, _Form(kind)],
     )

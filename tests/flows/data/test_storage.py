@@ -8,6 +8,7 @@ import pytest
 
 from flows.data import storage
 from flows.data.storage import StorageError
+from flows.data.storage.errors import told
 from flows.faults import InputError
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
@@ -167,3 +168,18 @@ def test_a_listing_and_a_look_at_one_file_are_the_same_version():
         later = looked + timedelta(seconds=2)
         changed = _fingerprint({"size": 3, "ETag": a and "other", "LastModified": later})
         assert changed != before
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "When reading information for key 'features/table.parquet' in bucket 'in': AWS Error "
+        "NETWORK_CONNECTION during HeadObject operation: curlCode: 52, Server returned nothing",
+        "Could not open 'a/table.parquet': the connection was reset",
+    ],
+)
+def test_a_store_that_does_not_answer_damages_no_file_by_its_name(said):
+    with pytest.raises(storage.TransientStorageError), told("read", "s3://in/table.parquet"):
+        raise OSError(said)
+    with pytest.raises(storage.DamagedError), told("read", "s3://in/table.parquet"):
+        raise OSError("Couldn't deserialize thrift: TProtocolException: Invalid data")
