@@ -19,9 +19,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/vbflows demo
 
-# Two at a time; a worker that has done its half takes tests from the other.
+# Three at a time on two cores: many tests wait for processes. Who has done his part takes from the others.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Models and samplers as on another processor: verdicts must not hang on the last bits.
 test-processor: $(VENV)/.installed
