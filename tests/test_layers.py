@@ -148,6 +148,63 @@ def test_imports_keep_the_layers():
     assert not found, "\n".join(found)
 
 
+def for_annotations(root: Path, path: Path) -> set[int]:
+    """Return the lines of a file that a type checker alone runs."""
+    tree = ast.parse((root / path).read_text(encoding="utf-8"))
+    return {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for line in range(node.lineno, node.end_lineno + 1)
+    }
+
+
+def cycles(root: Path) -> list[str]:
+    """Return every module that imports itself by way of others, inside functions too.
+
+    What is imported for annotations alone is left out.
+    """
+    unrun = {path: for_annotations(root, path) for path in sources(root)}
+    names = {p: ".".join(p.with_suffix("").parts).removesuffix(".__init__") for p in sources(root)}
+    modules = set(names.values())
+    below = {
+        name: {
+            found
+            for line, wanted in imports(root, path)
+            if line not in unrun[path]
+            for found in (wanted, wanted.rpartition(".")[0])
+            if found in modules and found != name
+        }
+        for path, name in names.items()
+    }
+    # An import of a name that is a module is one of that module, not of its package's too.
+    for name, wanted in below.items():
+        below[name] = {w for w in wanted if not any(o.startswith(f"{w}.") for o in wanted)}
+    found = []
+    for name in sorted(modules):
+        seen: set[str] = set()
+        todo = set(below[name])
+        while todo:
+            one = todo.pop()
+            seen.add(one)
+            todo |= below[one] - seen
+        if name in seen:
+            found.append(name)
+    return found
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert cycles(ROOT) == []
+
+
+def test_a_planted_cycle_is_found(tmp_path):
+    room = tmp_path / "flows" / "data"
+    room.mkdir(parents=True)
+    (room / "a.py").write_text("from flows.data import b", encoding="utf-8")
+    (room / "b.py").write_text("def f():\n    from flows.data.a import c", encoding="utf-8")
+    assert cycles(tmp_path) == ["flows.data.a", "flows.data.b"]
+
+
 def test_there_is_something_to_read():
     assert {"vbmodels/core/cavi.py", "flows/data/storage/access.py"} <= {
         p.as_posix() for p in sources(ROOT)

@@ -14,10 +14,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flows.engine.block import Job
-from flows.engine.compute import Abandoned
 from flows.engine.handshake import ClusterError
 from flows.engine.on_cluster import OnCluster
-from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Seam, Sent, Task, Unreachable
+from flows.engine.seam import (
+    POLL,
+    Abandoned,
+    Deadly,
+    Mailbox,
+    Raised,
+    Result,
+    Seam,
+    Sent,
+    Task,
+    Unreachable,
+)
 from flows.engine.worker import call_after
 
 R = TypeVar("R")

@@ -13,10 +13,6 @@ from flows.settings import ComputeSettings
 R = TypeVar("R")
 
 
-class Abandoned(Exception):
-    """A call that nobody waits for any more, because another of its stage failed."""
-
-
 class Calls(Protocol):
     """The calls of one stage, which end together."""
 

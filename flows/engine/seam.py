@@ -15,6 +15,10 @@ from typing import Any, Protocol
 POLL = 0.5  # seconds between two looks at what is stopped, lost or late
 
 
+class Abandoned(Exception):
+    """A call that nobody waits for any more, because another of its stage failed."""
+
+
 @dataclass(frozen=True)
 class Task:
     """One thing to do on some worker.

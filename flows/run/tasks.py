@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from flows.data import storage
 from flows.data.storage import retry
-from flows.engine.compute import Abandoned
+from flows.engine.seam import Abandoned
 from flows.run.events import Events, Retried
 from flows.run.memo import Memo
 

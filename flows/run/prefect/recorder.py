@@ -30,7 +30,7 @@ from prefect.states import Cancelled, Completed, State
 
 from flows.data import storage
 from flows.data.runs import fit_in_words
-from flows.engine.compute import Abandoned
+from flows.engine.seam import Abandoned
 from flows.report import plots
 from flows.run.events import (
     Begun,
