@@ -19,6 +19,7 @@ from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants import counts as variant_counts
 from flows.variants.against_fasta import Against
+from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
 from flows.variants.count_files import missing_files
 from flows.variants.locations import (
@@ -45,7 +46,8 @@ from flows.variants.sample_sheet import check_samples, check_sheet, read_sheet
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import write_vcf
 from vbmodels.core.state import to_bytes
-from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.batch import Counts
+from vbmodels.variants.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.published.pair import Pair
 from vbmodels.variants.published.rvd2 import RVD2
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
@@ -171,7 +173,10 @@ class Variants:
         """Return the two-groups model, or the papers' model of both samples."""
         if settings.test == "two_groups":
             shares = MIXTURE if settings.alternative == "mixture" else (BROAD,)
-            return TwoGroups(sense=_sense(settings), alternatives=shares)
+            sense = _sense(settings)
+            if settings.null == "exchangeable" or sense == "germline":
+                return TwoGroups(sense=sense, alternatives=shares)
+            return BatchNull(sense=sense, alternatives=shares, types=settings.types)
         form = "collapsed" if settings.inference == "gibbs" else settings.inference
         return Pair(RVD2(inference=form, dispersion=settings.dispersion))
 
@@ -180,6 +185,7 @@ class Variants:
         settings: VariantSettings, place: RunPlace, fitted: RunPlace | None,
     ) -> Scored:  # fmt: skip
         """Compute every unit's evidence and keep it for the decision over all partitions."""
+        model = _model_of(model, q)
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, batch)
         elif settings.inference == "gibbs":
@@ -197,6 +203,7 @@ class Variants:
 
         P(H1) over all units replaces the fit's, which is of a sample.
         """
+        model = _model_of(model, q)
         pi = getattr(q, "pi", 0.5)
         decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
         if isinstance(model, TwoGroups):
@@ -218,6 +225,7 @@ class Variants:
         write_vcf(
             place.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
             f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
+            null_of(model, q),
         )  # fmt: skip
         return found, q
 
@@ -228,20 +236,30 @@ class Variants:
 
     def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
-        return _hyperparameters(model, q)
+        return _hyperparameters(_model_of(model, q), q)
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[PartCalls], ingested: Sequence[Ingested],
         settings: VariantSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        return report(summaries, _hyperparameters(model, q), model.caps_hit(q), settings)
+        model = _model_of(model, q)
+        rows, caps = _hyperparameters(model, q), model.caps_hit(q)
+        batch = q if isinstance(model, BatchNull) else None
+        return report(summaries, rows, caps, settings, batch)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw counts with their truth."""
         from flows.variants.simulate import write_counts
 
         return write_counts(target, rows, seed)
+
+
+def _model_of(model: Any, q: Any) -> Any:
+    """Return the model that ``q`` is of: posteriors of older runs are of the exchangeable null."""
+    if isinstance(model, BatchNull) and not isinstance(q, BatchGlobal):
+        return TwoGroups(model.sense, model.alternatives, model.compiled)
+    return model
 
 
 def _sense(settings: VariantSettings) -> Any:
@@ -301,9 +319,18 @@ def _hyperparameters(model: Any, q: Any) -> list[Parameter]:
     if len(q.rho) > 1:
         means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
         rows += [Parameter("rho", m, float(r)) for m, r in zip(means, q.rho, strict=True)]
-    for t in range(12):
-        ref = BASES[t // 3]
-        kind = f"{ref}>{[b for b in BASES if b != ref][t % 3]}"
+    if isinstance(model, BatchNull):
+        rows += [
+            Parameter("shift_mean", None, q.shift_mean),
+            Parameter("shift_sd", None, q.shift_sd),
+            Parameter("tau", None, q.tau),
+            Parameter("v", None, q.v),
+        ]
+        rows += [
+            Parameter("shift", kind, float(b), float(se))
+            for kind, b, se in zip(names_of_types(), q.shift, q.shift_se, strict=True)
+        ]
+    for t, kind in enumerate(names_of_types()):
         rows.append(Parameter("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t]))))
         rows.append(Parameter("error_shape", kind, float(q.a[t])))
     return rows

@@ -17,7 +17,6 @@ from vbmodels.variants.batch import BASES, Counts, Units, units
 from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value, strand_bias
-from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import TwoGroups
 
 MOST_DEPTHS = 8000
@@ -87,7 +86,7 @@ def _rates(
     rows = []
     for start in range(0, len(of), CHUNK):
         some = of.take(slice(start, start + CHUNK))
-        pair = rates(model, at, tabulate(some, at.anchor))
+        pair = rates(model, at, model.table(at, some))
         rows.append([np.column_stack([r.mean, r.sd, r.quantiles]) for r in pair])
     return np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
 

@@ -39,14 +39,17 @@ _FORMAT = (
 
 def header(
     contigs: Mapping[str, int | None], samples: Sequence[str], source: str,
-    not_run: Mapping[str, str] | None = None,
+    not_run: Mapping[str, str] | None = None, null: str | None = None,
 ) -> pysam.VariantHeader:  # fmt: skip
     """Return a VCF header with contigs (and their lengths where known), fields and samples.
 
-    Filters that could not run have a line ``vbflows_filter_not_run`` with the reason.
+    Filters that could not run have a line ``vbflows_filter_not_run`` with the reason; what no
+    variant means stands in ``vbflows_null``.
     """
     made = pysam.VariantHeader()
     made.add_meta("source", source)
+    if null is not None:
+        made.add_meta("vbflows_null", null)
     for name, reason in (not_run or {}).items():
         made.add_meta("vbflows_filter_not_run", f"{name}: {reason}")
     for name, length in contigs.items():
@@ -78,6 +81,7 @@ def write_vcf(
     samples: Sequence[str],
     source: str,
     not_run: Mapping[str, str] | None = None,
+    null: str | None = None,
 ) -> None:
     """Write calls, in the order of the contigs, and the index beside them.
 
@@ -97,9 +101,11 @@ def write_vcf(
         What made the file.
     not_run
         Filters that could not run, and why.
+    null
+        What no variant means, for the header.
     """
     order = {name: i for i, name in enumerate(contigs)}
-    made = header(contigs, samples, source, not_run)
+    made = header(contigs, samples, source, not_run, null)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "variants.vcf.gz")
         with pysam.VariantFile(path, "wz", header=made) as file:
