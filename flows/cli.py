@@ -256,11 +256,24 @@ def simulate(
     target: Target,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     rows: Annotated[int, typer.Option(min=1, help="Rows (documents, bags, locations).")] = 500,
+    scenario: Annotated[
+        str, typer.Option(help="variants: how the samples differ, null_oxo5 say; see its docs.")
+    ] = "",
 ) -> None:
     """Draw data from a model, with the truth beside it."""
+    from flows.family import DrawsScenarios
+
     family = pipeline_named(pipeline)
+    known = family.scenarios if isinstance(family, DrawsScenarios) else {}
+    if scenario and scenario not in known:
+        names = ", ".join(known) or "none there is"
+        expected = f"a scenario of {pipeline}: {names}"
+        raise InputError([Fault(file="--scenario", expected=expected, found=scenario)])
     storage.check_writable(storage.absolute(target))
-    written = family.simulate(target, rows, seed)
+    if scenario and isinstance(family, DrawsScenarios):
+        written = family.simulate_scenario(target, rows, seed, scenario)
+    else:
+        written = family.simulate(target, rows, seed)
     for url in written:
         _out.print(url, markup=False, highlight=False, soft_wrap=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -125,6 +125,18 @@ class Family(Protocol):
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw data from the model and write them with their truth; return the URLs."""
+
+
+@runtime_checkable
+class DrawsScenarios(Protocol):
+    """A family that can draw data that break its model's assumptions, by name."""
+
+    @property
+    def scenarios(self) -> Mapping[str, str]:
+        """What each scenario stands for, by its name."""
+
+    def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
+        """Draw data of a scenario and write them with their truth; return the URLs."""
 
 
 @runtime_checkable

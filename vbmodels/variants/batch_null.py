@@ -194,6 +194,10 @@ class BatchNull(TwoGroups):
             return fresh
         return replace(before, anchor=fresh.anchor, looks=0)
 
+    def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
+        """Take one step, the unchanged partitions' sums as they were; none from another null's."""
+        return self.global_step(q, known + new) if isinstance(known, BatchSums) else q
+
     def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
         """Return what a pass over a table needs of ``q``."""
         return Shifted(self.hypotheses(q), q.shift, q.tau, WIDE, q.v, profile)

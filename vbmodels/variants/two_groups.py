@@ -253,7 +253,7 @@ class TwoGroups:
 
     def catch_up(self, q: Global, before: Global, known: Sums, new: Sums) -> Global:
         """Take one step of EM, the unchanged partitions' sums as they were."""
-        return self.global_step(q, known + new)
+        return self.global_step(q, known + new) if type(known) is Sums else q
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""
