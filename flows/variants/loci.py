@@ -179,6 +179,7 @@ def _call(
         "qual": float(10.0 / np.log(10.0) * np.logaddexp(0.0, log_odds[i])),
         "filters": filters[i],
         "P": float(prob[i]),
+        "LFDR": float(1.0 - prob[i]) if settings.test == "two_groups" else None,
         "QV": float(q_value[i]),
         "samples": {},
         "replicates": {},
@@ -197,6 +198,7 @@ def _call(
             "depth": int(of.depth[i, member].sum()),
             "ref_reads": int(batch.counts[j, member, ref].sum()),
             "reads": int(of.alt_reads[i, member].sum()),
+            "strands": _strands(loci, batch, j, member, int(of.alt[i]), settings),
             # A loss leaves the genotype to the reads.
             "called": name == "case" and gained,
         }
@@ -205,6 +207,18 @@ def _call(
                                              strict=True)
         ]  # fmt: skip
     return row
+
+
+def _strands(
+    loci: Loci, batch: Counts, j: int, member: BoolArray, alt: int, settings: VariantSettings
+) -> tuple[int, ...] | None:
+    """Return reads of reference and allele, forward and reverse of each; None if not known."""
+    if loci.forward is None or settings.strand != "both":
+        return None
+    forward = loci.forward[j, member].sum(axis=0)
+    reverse = batch.counts[j, member].sum(axis=0) - forward
+    ref = int(batch.ref[j])
+    return tuple(int(n) for base in (ref, alt) for n in (forward[base], reverse[base]))
 
 
 def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:
