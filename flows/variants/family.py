@@ -176,7 +176,8 @@ class Variants:
             sense = _sense(settings)
             if settings.null == "exchangeable" or sense == "germline":
                 return TwoGroups(sense=sense, alternatives=shares)
-            return BatchNull(sense=sense, alternatives=shares, types=settings.types)
+            growing = settings.noise == "multiplicative"
+            return BatchNull(sense, shares, types=settings.types, growing=growing)
         form = "collapsed" if settings.inference == "gibbs" else settings.inference
         return Pair(RVD2(inference=form, dispersion=settings.dispersion))
 

@@ -66,7 +66,7 @@ def two_groups_data(rng: np.random.Generator) -> tuple[Counts, np.ndarray, Float
 
 def two_groups(rng: np.random.Generator) -> Readings:
     """Local fdr of every allele, calls at the default level, and the called rates' intervals."""
-    settings = VariantSettings()
+    settings = VariantSettings(null="exchangeable")
     counts, changed, mu = two_groups_data(rng)
     model = FAMILY.model(settings)
     q = fit(model, [counts], tol=settings.tol, max_iter=settings.max_iter).q

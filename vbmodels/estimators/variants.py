@@ -62,6 +62,9 @@ class VariantTester(CallOptions, LoopEstimator):
     types
         null "batch": by what the difference varies: "12" substitutions, "6" pairs with the
         complement, "1" for all.
+    noise
+        null "batch": "multiplicative", as PCR makes it: error rates of replicates differ by a
+        factor; "constant": one M at every rate.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 
@@ -128,7 +131,8 @@ class VariantTester(CallOptions, LoopEstimator):
         if self.null == "exchangeable" or named == "germline":
             model = TwoGroups(sense=named, alternatives=alternatives)
         else:
-            model = BatchNull(sense=named, alternatives=alternatives, types=self.types)
+            growing = self.noise == "multiplicative"
+            model = BatchNull(named, alternatives, types=self.types, growing=growing)
         counts = self._given.counts
         parts = np.array_split(np.arange(len(counts)), min(self.n_partitions, len(counts)))
         q = self._run(model, [counts.take(part) for part in parts])

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, logit
@@ -47,7 +47,7 @@ from vbmodels.variants.batch_null_reference import (
 )
 from vbmodels.variants.guarded import guarded
 from vbmodels.variants.hyperparameters import log_normal_step
-from vbmodels.variants.table import GROWING, Noise, Table
+from vbmodels.variants.table import CONSTANT, GROWING, Noise, Table
 from vbmodels.variants.two_groups import CENTRE_M, Global, Observed, Sums, TwoGroups
 
 WIDE = 1.2
@@ -166,11 +166,12 @@ class BatchNull(TwoGroups):
         See `TwoGroups`; "germline", which has no control, has no batch either.
     types
         By what the shift b differs; see `groups`.
+    growing
+        Whether M grows as 1/mu below .002; else it is the same at every rate.
     """
 
-    noise: ClassVar[Noise] = GROWING
-
     types: Types = "12"
+    growing: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,6 +179,11 @@ class BatchNull(TwoGroups):
             raise ValueError("a case without a control has no batch: expected 'gain' or 'either'")
         if self.types not in ("12", "6", "1"):
             raise ValueError(f"expected types '12', '6' or '1', got {self.types!r}")
+
+    @property
+    def noise(self) -> Noise:
+        """How far replicates differ, by rate."""
+        return GROWING if self.growing else CONSTANT
 
     def init(self, observed: Observed, rng: np.random.Generator) -> BatchGlobal:
         """Return the start: that of `TwoGroups`, and no difference between the samples."""

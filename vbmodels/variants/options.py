@@ -37,4 +37,10 @@ class CallOptions:
         "null batch: by what the difference varies: each of 12 substitutions, 6 pairs with the "
         "complement on the other strand (G>T with C>A), or 1 for all.",
     )
+    noise: Literal["multiplicative", "constant"] = option(
+        "multiplicative",
+        "null batch: how replicates differ. multiplicative: error rates by a factor, as PCR and "
+        "libraries make them; constant: one M at every rate, better where replicates of errors "
+        "differ far more than those of variants.",
+    )
     tol: float = share(1e-06, "Relative tolerance on the rise of the objective to come.")

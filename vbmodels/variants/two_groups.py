@@ -135,9 +135,6 @@ class TwoGroups:
 
     # A partition's table is made from the units that this fit samples.
     keeps_locals: ClassVar[bool] = False
-    # How far replicates differ, by rate.
-    noise: ClassVar[Noise] = CONSTANT
-
     sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)
     compiled: bool = True
@@ -147,6 +144,11 @@ class TwoGroups:
             raise ValueError(f"expected 'gain', 'either' or 'germline', got {self.sense!r}")
         if self.alternatives[0] != BROAD:
             raise ValueError(f"the first alternative must be Beta{BROAD}")
+
+    @property
+    def noise(self) -> Noise:
+        """How far replicates differ, by rate."""
+        return CONSTANT
 
     @property
     def log_m(self) -> FloatArray:

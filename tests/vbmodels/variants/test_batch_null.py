@@ -20,7 +20,6 @@ from vbmodels.variants.batch import units
 from vbmodels.variants.batch_null import TAUS, BatchNull, _vertex, groups, names_of_types
 from vbmodels.variants.hyperparameters import log_normal_maximum, log_normal_step
 from vbmodels.variants.scenarios import SCENARIOS, exchangeable, simulate_scenario
-from vbmodels.variants.table import CONSTANT
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 MODEL = BatchNull(alternatives=MIXTURE)
@@ -42,10 +41,9 @@ def log_bf(model, q, batch):
 
 
 @pytest.mark.parametrize("sense", ["gain", "either"])
-def test_its_limit_is_the_exchangeable_null(monkeypatch, sense):
-    monkeypatch.setattr(BatchNull, "noise", CONSTANT)
+def test_its_limit_is_the_exchangeable_null(sense):
     batch = drawn("af.003_4000", 60)
-    old, new = (form(sense=sense, alternatives=MIXTURE) for form in (TwoGroups, BatchNull))
+    old, new = TwoGroups(sense, MIXTURE), BatchNull(sense, MIXTURE, growing=False)
     q = at(batch, new, shift=np.zeros(12), tau=1e-3, v=1e-12)
     one, other = log_bf(old, q, batch), log_bf(new, q, batch)
     near = np.abs(one) < 20.0
