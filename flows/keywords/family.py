@@ -24,19 +24,24 @@ from flows.keywords import documents as documents_of
 from flows.keywords.check import check_documents
 from flows.keywords.counts import CorpusCounts, reduce_counts
 from flows.keywords.gold import gold_labels
-from flows.keywords.models import corpus_model, document_model, sample
+from flows.keywords.models import document_model, sample
+from flows.keywords.rate_report import rate_results, rate_section
 from flows.keywords.report import KeywordSummary, report, summarise
 from flows.keywords.schema import DOCUMENTS, KEYWORDS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
+from flows.report.page import Section
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.corpus import CorpusProbit, doubts
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.options import model_of
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
 from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, select_share, word_ranks
 
+CORPUS_WIDE = ("corpus", "pooled")
 SCORES = ("ss", "textrank")
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
 
@@ -138,7 +143,7 @@ class Keywords:
         """Return the corpus model, the per-document model, or nothing for plain scores."""
         if settings.model in SCORES or settings.sampled:
             return None
-        return corpus_model(settings) if settings.model == "pooled" else document_model(settings)
+        return model_of(settings) if settings.model in CORPUS_WIDE else document_model(settings)
 
     def score(
         self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
@@ -180,10 +185,18 @@ class Keywords:
         _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
 
     def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
-        """Return the coefficients of the corpus model; the others have no global parameters."""
-        if not isinstance(model, PooledVBSS):
+        """Return the parameters of a corpus's model; the others have no global ones."""
+        if not isinstance(model, CorpusProbit | PooledVBSS):
             return []
-        return [Parameter("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
+        rows = coefficient_table(q, FEATURE_NAMES, model)
+        found = [Parameter("coefficient", *row) for row in rows]
+        if isinstance(model, CorpusProbit):
+            log_sd = q.sources.combined()[1]
+            found += [
+                Parameter("keyword_rate", None, q.rate, q.rate * log_sd),
+                Parameter("length_exponent", None, q.exponent, model.exponent_sd(q)),
+            ]
+        return found
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
@@ -193,15 +206,21 @@ class Keywords:
         warnings: tuple[str, ...] = ()
         results: dict[str, Any] = {}
         coefficients: list[tuple[str, float, float]] = []
-        if isinstance(model, PooledVBSS):
-            reasons = reliability(q, settings.keyword_rate is not None).reasons
+        sections: list[Section] = []
+        if isinstance(model, CorpusProbit | PooledVBSS):
+            if isinstance(model, CorpusProbit):
+                reasons = doubts(q)
+                results.update(rate_results(q, model))
+                sections.append(rate_section(q, model))
+            else:
+                reasons = reliability(q, settings.keyword_rate is not None).reasons
+                results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
             warnings = tuple(
                 f"The false discovery rate is not reliable: {reason}." for reason in reasons
             )
-            rows = coefficient_table(q, FEATURE_NAMES)
+            rows = coefficient_table(q, FEATURE_NAMES, model)
             coefficients = [row for row in rows if row[0] != "intercept"]
-            results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
-        return report(summaries, coefficients, settings, results, warnings)
+        return report(summaries, coefficients, settings, results, warnings, sections)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""
@@ -316,7 +335,7 @@ def _probabilities(
             for y, a in batch.documents()
         ]
         return np.concatenate(values) if values else np.zeros(0)
-    if new and isinstance(model, PooledVBSS):
+    if new and isinstance(model, CorpusProbit | PooledVBSS):
         return model.predict(q, batch)
     if new:
         fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)

@@ -29,7 +29,13 @@ DOCUMENTS = Table(
             required=False,
             as_long_as="tokens",
         ),
-        Column("keywords", WORDS, "known keywords, may be empty", nullable=True),
+        Column(
+            "keywords",
+            WORDS,
+            "known keywords; empty where somebody looked and listed none, null where nobody has "
+            "looked",
+            nullable=True,
+        ),
         Column(
             "complete",
             pa.bool_(),

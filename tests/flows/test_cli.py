@@ -122,6 +122,13 @@ def test_settings_must_go_together(tmp_path, capsys):
     code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
     assert code == 2
     assert "model ss has no sampler" in err
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "keyword_rate_sd=.3")
+    assert code == 2
+    assert "keyword_rate_sd says how unsure keyword_rate is: give that too" in err
+    options = ("--set", "document_precision=2")
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
+    assert code == 2
+    assert "document_precision goes with model pooled, found model corpus" in err
 
 
 def test_json_is_one_object_and_nothing_else(simulated, tmp_path, capsys):
@@ -174,6 +181,15 @@ def test_help_lists_every_setting(capsys):
 
 def test_an_unknown_rate_is_said(simulated, tmp_path, capsys):
     code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", "--no-record")
+    assert code == 0
+    assert "false discovery rate is not reliable: rate read off the labels (" in out
+    report = next((tmp_path / "t" / "runs").glob("*/report.html")).read_text()
+    assert "How many words are keywords" in report
+
+
+def test_the_pooled_model_cannot_tell_the_rate(simulated, tmp_path, capsys):
+    options = ("--set", "model=pooled", "--no-record")
+    code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", *options)
     assert code == 0
     assert "false discovery rate is not reliable: the share of the words that are keywords" in out
 
@@ -315,6 +331,8 @@ def test_an_interrupted_run_leaves_the_target_and_goes_on(simulated, tmp_path, c
     options = [
         "--set",
         "keyword_rate=0.3",
+        "--set",
+        "model=pooled",  # of more sweeps
         "--no-record",
         "--set",
         "tol=1e-14",

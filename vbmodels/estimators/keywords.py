@@ -23,18 +23,18 @@ from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms,
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.options import KeywordOptions
-from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.options import KeywordOptions, model_of
 from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
 
 
 @dataclass(eq=False, repr=False)
 class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
-    """Keywords of documents by one regression over the corpus (pooled VBSS of ``keywords``).
+    """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus`).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
     and ``keywords`` (lists), ``complete`` and ``doc_id`` where there are any. A missing document
-    has no words; tokens go before the text of the same row.
+    has no words; tokens go before the text of the same row. A missing list of keywords is one
+    that nobody has made, an empty one says that somebody looked and listed none.
 
     Parameters
     ----------
@@ -43,10 +43,19 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     fdr_scope
         What it is counted over: "new" (the words that were not given) or "all" selected words,
         where known keywords count as true (the papers' rule).
+    model
+        "corpus": with the number of keywords that a document of its length has; "pooled": with
+        a share of listed keywords of each document's own.
     keyword_rate
-        Share of candidate words that are keywords; None: from documents marked complete.
+        Share of candidate words that are keywords; None: from documents marked complete and,
+        roughly, from the labels ("pooled": from complete documents alone).
+    keyword_rate_sd
+        How unsure that share is: standard deviation of its logarithm; 0 takes it for a fact.
+    length_exponent
+        How the number of keywords grows with a document's number of words; None: as the labels
+        say. "corpus" alone.
     document_precision
-        Precision of an intercept of each document; None: there is none.
+        Precision of an intercept of each document; None: there is none. "pooled" alone.
     window
         Largest distance, in words, that counts as co-occurrence.
     damping
@@ -71,7 +80,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     feature_names_
         Names of the features of a word.
     keyword_rate_
-        Share of words that are keywords, NaN where it is not known.
+        Share of words that are keywords; NaN where "pooled" does not know it.
 
     Examples
     --------
@@ -102,7 +111,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         X
             Documents: texts, lists of tokens, or a table.
         y
-            Lists of known keywords, one a document; a table may have them itself.
+            Lists of known keywords, one a document; a table may have them itself. None in the
+            place of a list: nobody has looked for that document's.
         complete
             Whether a document's keywords are all known, [documents]; by default no.
         ids
@@ -111,7 +121,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of its range, no word is known, or lengths differ.
+            If a parameter is out of its range, parameters do not go together, no word is
+            known, or lengths differ.
         """
         self._validate_params()
         self._fit(*self._columns(X, y, complete, ids))
@@ -138,8 +149,10 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         parts = self._parts(documents, known, whole, names)
         if not any(part.tokens.y.any() for part in parts):
             raise ValueError("expected a known keyword among the documents' words, found none")
+        if sentence := self.unfit():
+            raise ValueError(sentence)
         self._corpus, self._names = count_terms(parts), frozenset(names)
-        model = PooledVBSS(self.keyword_rate, document_precision=self.document_precision)
+        model = model_of(self)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
         q = self._run(model, batches)
         self.feature_names_ = FEATURE_NAMES
@@ -242,8 +255,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         if not documents:
             raise ValueError("expected documents in a list or in a column text or tokens")
         size = len(documents)
-        known = _given(y, _column(X, "keywords"), [()] * size, "a list of keywords")
-        known = [() if is_missing(words) else words for words in known]
+        known = _given(y, _column(X, "keywords"), [None] * size, "a list of keywords")
+        known = [None if is_missing(words) else words for words in known]
         known = [[words] if isinstance(words, str) else words for words in known]
         whole = _given(complete, _column(X, "complete"), [False] * size, "a mark")
         marks = [not is_missing(mark) and bool(mark) for mark in whole]

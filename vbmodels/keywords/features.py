@@ -216,6 +216,7 @@ def _graphs(
         edge_col=col - start,
         edge_count=count,
         edge_offsets=edge_offsets,
+        unlabelled=tokens.unlabelled,
     )
 
 
