@@ -25,25 +25,24 @@ from flows.keywords.check import check_documents
 from flows.keywords.counts import CorpusCounts, reduce_counts
 from flows.keywords.gold import gold_labels
 from flows.keywords.models import document_model, sample
+from flows.keywords.publish import SCORES, Scored, Scores, keep_scores, publish
 from flows.keywords.rate_report import rate_results, rate_section
-from flows.keywords.report import KeywordSummary, report, summarise
-from flows.keywords.schema import DOCUMENTS, KEYWORDS
+from flows.keywords.report import KeywordSummary, report
+from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
+from flows.keywords.work import work_url
 from flows.report.page import Section
 from vbmodels.core.fit import fit
-from vbmodels.core.state import BoolArray, FloatArray, to_bytes
+from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit, doubts
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.options import model_of
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
-from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, select_share, word_ranks
 
 CORPUS_WIDE = ("corpus", "pooled")
-SCORES = ("ss", "textrank")
-DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
 
 
 class AboutCounts(json_files.Form):
@@ -95,10 +94,10 @@ class Keywords:
         gold = gold_labels(documents, prepared.words, options)
         words = prepared.words.append_column("gold", gold)
         vocabulary = pa.table({"stem": prepared.vocabulary})
-        storage.write_bytes(_work(place, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
-        storage.write_table(_work(place, "words", part.index), words)
-        storage.write_table(_work(place, "vocabulary", part.index), vocabulary)
-        storage.write_table(_work(place, "counts", part.index), prepared.counts)
+        storage.write_bytes(work_url(place, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
+        storage.write_table(work_url(place, "words", part.index), words)
+        storage.write_table(work_url(place, "vocabulary", part.index), vocabulary)
+        storage.write_table(work_url(place, "counts", part.index), prepared.counts)
         told = prepared.report
         return Ingested(
             rows_read=told.documents,
@@ -129,7 +128,7 @@ class Keywords:
             )
         if fitted is None:
             counts = reduce_counts(
-                [storage.read_table(_work(place, "counts", part.index)) for part in parts]
+                [storage.read_table(work_url(place, "counts", part.index)) for part in parts]
             )
             n_documents = sum(_tokens(place, part.index).offsets.size - 1 for part in parts)
             _write_counts(_corpus(place, None), counts, n_documents)
@@ -148,34 +147,21 @@ class Keywords:
     def score(
         self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
         settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None,
-    ) -> KeywordSummary:  # fmt: skip
-        """Write the probability, selection and rank of every candidate word."""
+    ) -> Scored:  # fmt: skip
+        """Score every candidate word; its selection is decided by `conclude`."""
         r_hat = None
         if settings.sampled:
             r, r_hat = sample(settings, batch, index)
         else:
             r = _probabilities(model, q, batch, local, settings, fitted is not None)
-        if settings.model in SCORES:
-            share = settings.keyword_rate or DEFAULT_SHARE
-            selected = select_share(r, batch.y, batch.offsets, share)
-            ranked = np.where(batch.y, np.inf, r)
-        else:
-            selected = _select(r, batch, settings)
-            ranked = r
-        words = storage.read_table(_work(place, "words", index))
-        table = pa.table(
-            [
-                words["doc_id"],
-                words["term"],
-                pa.array(r),
-                pa.array(batch.y),
-                pa.array(selected),
-                pa.array(word_ranks(ranked, batch.offsets), pa.int32()),
-            ],
-            schema=KEYWORDS.arrow,
-        )
-        storage.write_table(place.table("keywords", index), table)
-        return summarise(table, words["gold"], batch.offsets, r_hat)
+        return keep_scores(Scores(r, batch.offsets, r_hat), batch, index, settings, place)
+
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
+        place: RunPlace, fitted: RunPlace | None, each: Each,
+    ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
+        """Decide the selection over all partitions and write the table."""
+        return publish(summaries, settings, place, each), q
 
     def keep(
         self, q: Any, settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None
@@ -247,12 +233,8 @@ def _corpus(place: RunPlace, fitted: RunPlace | None) -> str:
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
-
-
 def _tokens(place: RunPlace, index: int) -> DocumentTokens:
-    url = _work(place, "tokens", index, "npz")
+    url = work_url(place, "tokens", index, "npz")
     return read_state(url, DocumentTokens)
 
 
@@ -262,7 +244,7 @@ def _dropped(reason: str, told: documents_of.Told) -> Dropped:
 
 def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) -> str:
     counts, n_documents = _read_counts(corpus)
-    vocabulary = storage.read_table(_work(place, "vocabulary", index))["stem"].combine_chunks()
+    vocabulary = storage.read_table(work_url(place, "vocabulary", index))["stem"].combine_chunks()
     batch = documents_of.build(
         _tokens(place, index),
         vocabulary,
@@ -272,7 +254,7 @@ def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) 
         damping=settings.damping,
         self_loops=settings.self_loops,
     )
-    url = _work(place, "partitions", index, "npz")
+    url = work_url(place, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
 
@@ -318,11 +300,6 @@ def _counts_of(
         totals=np.array(about.totals, dtype=np.int64),
     )
     return counts, about.n_documents
-
-
-def _select(r: FloatArray, batch: KeywordBatch, settings: KeywordSettings) -> BoolArray:
-    select = select_by_fdr if settings.fdr_scope == "all" else select_new_by_fdr
-    return select(r, batch.y, batch.offsets, settings.fdr)
 
 
 def _probabilities(

@@ -86,3 +86,8 @@ class KeywordSettings(declared(KeywordOptions)):
         if sentence := KeywordOptions.unfit(self):
             raise ValueError(sentence)
         return self
+
+    @property
+    def over_corpus(self) -> bool:
+        """Whether one threshold runs over the corpus."""
+        return KeywordOptions.over_corpus.fget(self)

@@ -124,9 +124,12 @@ CORPUS = (
         run=corpus,
         bounds={
             "unlisted words": Bounds(
-                large=(-0.01, 0.01), slope=(0.9, 1.05), bins=0.02, measured=""
+                large=(-0.007, 0.005),
+                slope=(0.94, 1.02),
+                bins=0.02,
+                measured="300 runs: -.0020 in the large, slope .980, bins to -.016",
             ),
-            "selected words": Bounds(large=(-0.01, 0.01), **SHARE, measured=""),
+            "selected words": Bounds(large=(-0.01, 0.01), **SHARE, measured="300 runs: -.0038"),
         },
         few=20,
     ),

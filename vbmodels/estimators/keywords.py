@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -22,9 +24,10 @@ from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.corpus_selection import Histogram
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.options import KeywordOptions, model_of
-from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
+from vbmodels.keywords.options import KeywordOptions, least_bin, model_of, selected
+from vbmodels.keywords.selection import word_ranks
 
 
 @dataclass(eq=False, repr=False)
@@ -43,6 +46,13 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     fdr_scope
         What it is counted over: "new" (the words that were not given) or "all" selected words,
         where known keywords count as true (the papers' rule).
+    threshold
+        Where it holds: over the documents together ("corpus"; "auto" is the same here) or in
+        each of them ("document").
+    select
+        "fdr", or "best_f": the words of the largest expected F, whatever the level.
+    per_document
+        Most new words that are selected in a document; None: no limit.
     model
         "corpus": with the number of keywords that a document of its length has; "pooled": with
         a share of listed keywords of each document's own.
@@ -214,14 +224,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     ) -> dict[str, Any]:
         """Return all words of the partitions with their probabilities."""
         names = _column(X, "doc_id") if ids is None else list(ids)
-        select = select_by_fdr if self.fdr_scope == "all" else select_new_by_fdr
-        selected = [select(p, batch.y, batch.offsets, self.fdr) for _, batch, p in found]
+        least = None
+        if self.over_corpus:
+            parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
+            least = least_bin(self, reduce(add, parts))
+        chosen = [selected(self, p, batch.y, batch.offsets, least) for _, batch, p in found]
         return {
             "ids": names or list(range(_length(X))),
             "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),
             "term": [term for read, _, _ in found for term in read.surfaces],
             "probability": np.concatenate([p for _, _, p in found]),
-            "selected": np.concatenate(selected),
+            "selected": np.concatenate(chosen),
             "rank": np.concatenate([word_ranks(p, batch.offsets) for _, batch, p in found]),
         }
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vbmodels.core.options import option, share
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.corpus import CorpusProbit
+from vbmodels.keywords.corpus_selection import Histogram, eligible, select_above
 from vbmodels.keywords.graph import DAMPING, WINDOW
 from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr
 
 
 @dataclass(eq=False, repr=False)
@@ -30,6 +33,18 @@ class KeywordOptions:
         "new",
         "What the false discovery rate is counted over: the new words alone, or all selected "
         "words, where known keywords count as true (the papers' rule).",
+    )
+    threshold: Literal["auto", "corpus", "document"] = option(
+        "auto",
+        "Where fdr holds: over the whole corpus, by one threshold, or in each document; auto: over "
+        "the corpus for models of the corpus, in each document for models of single ones.",
+    )
+    select: Literal["fdr", "best_f"] = option(
+        "fdr",
+        "What is selected: as many words as fdr allows, or those of the largest expected F.",
+    )
+    per_document: int | None = option(
+        None, "Most new words that are selected in a document; by default no limit.", ge=1
     )
     keyword_rate: float | None = share(
         None,
@@ -68,7 +83,35 @@ class KeywordOptions:
             return f"document_precision goes with model pooled, found model {self.model}"
         if self.keyword_rate is None and self.keyword_rate_sd > 0.0:
             return "keyword_rate_sd says how unsure keyword_rate is: give that too"
+        if self.threshold == "document" and self.select == "best_f":
+            return "select best_f goes with one threshold over the corpus, found threshold document"
         return None
+
+    @property
+    def over_corpus(self) -> bool:
+        """Whether one threshold runs over the corpus."""
+        if self.threshold == "auto":
+            return self.model in ("corpus", "pooled") or self.select == "best_f"
+        return self.threshold == "corpus"
+
+
+def least_bin(options: Any, histogram: Histogram) -> int:
+    """Return the lowest bin that is selected by these options, or settings with their names."""
+    if options.select == "best_f":
+        return histogram.least_by_f()
+    return histogram.least_by_fdr(options.fdr, options.fdr_scope == "all")
+
+
+def selected(
+    options: Any, probability: FloatArray, observed: BoolArray, offsets: IntArray, least: int | None
+) -> BoolArray:
+    """Return the selected words [W]; ``least`` is None where each document has its threshold."""
+    most = options.per_document
+    if least is not None:
+        return select_above(probability, observed, offsets, least, most)
+    select = select_by_fdr if options.fdr_scope == "all" else select_new_by_fdr
+    chosen = select(probability, observed, offsets, options.fdr)
+    return chosen & (observed | eligible(probability, observed, offsets, most))
 
 
 def model_of(options: Any) -> CorpusProbit | PooledVBSS:
