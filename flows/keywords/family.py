@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -174,7 +175,7 @@ class Keywords:
         """Return the parameters of a corpus's model; the others have no global ones."""
         if not isinstance(model, CorpusProbit | PooledVBSS):
             return []
-        rows = coefficient_table(q, FEATURE_NAMES, model)
+        rows = coefficient_table(q, FEATURE_NAMES[: len(q.location)], model)
         found = [Parameter("coefficient", *row) for row in rows]
         if isinstance(model, CorpusProbit):
             log_sd = q.sources.combined()[1]
@@ -204,7 +205,7 @@ class Keywords:
             warnings = tuple(
                 f"The false discovery rate is not reliable: {reason}." for reason in reasons
             )
-            rows = coefficient_table(q, FEATURE_NAMES, model)
+            rows = coefficient_table(q, FEATURE_NAMES[: len(q.location)], model)
             coefficients = [row for row in rows if row[0] != "intercept"]
         return report(summaries, coefficients, settings, results, warnings, sections)
 
@@ -313,7 +314,9 @@ def _probabilities(
         ]
         return np.concatenate(values) if values else np.zeros(0)
     if new and isinstance(model, CorpusProbit | PooledVBSS):
-        return model.predict(q, batch)
+        # A fit of an earlier version has fewer features: new ones were added at the end.
+        known = np.ascontiguousarray(batch.x[:, : len(q.location)])
+        return model.predict(q, replace(batch, x=known))
     if new:
         fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
         (local,) = fitted.reduce.local_states(fitted.iterations - 1)
