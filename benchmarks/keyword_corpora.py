@@ -174,6 +174,7 @@ FORMS: dict[str, Callable[[Task], Answer]] = {
     "corpus, rate not given": corpus_model(None),
     "corpus, rate x1.5 with sd .4": corpus_model(1.5, 0.4),
     "corpus, rate /1.5 with sd .4": corpus_model(1.0 / 1.5, 0.4),
+    "corpus, rate x1.5 as a fact": corpus_model(1.5),
     "pooled": pooled,
     "logistic regression": logistic,
     "TF-IDF": feature("log_tf_idf"),

@@ -22,6 +22,7 @@ from flows.data import json_files, lock, storage
 from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
 from flows.faults import Fault, InputError
+from vbmodels.core.protocol import CLIMBED
 from vbmodels.core.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
@@ -134,11 +135,11 @@ def fit_in_words(record: RunRecord) -> str:
     """Say how the fit ended, in a line."""
     if record.elbo is None:
         return "no fit: scores only"
-    if record.objective != "bound":
+    if record.objective not in CLIMBED:
         state = "" if record.converged else ", stopped before the last"
         return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"
     state = "converged" if record.converged else "NOT converged"
-    return f"bound {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
+    return f"{record.objective} {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
 
 
 def new_run_id(now: datetime | None = None) -> str:

@@ -30,7 +30,7 @@ from flows.report import plots
 from flows.run.events import Published
 from flows.run.running import Run
 from flows.run.since import section as what_is_new
-from vbmodels.core.protocol import objective_of
+from vbmodels.core.protocol import CLIMBED, objective_of
 from vbmodels.core.state import State
 
 
@@ -58,7 +58,9 @@ def publish(
     warnings = [*prepared.warnings, *findings.warnings]
     warnings += [] if run.since is None else run.since.notes
     if fitted is not None and not fitted.converged:
-        what = "The bound had not converged" if objective_of(model) == "bound" else "It was stopped"
+        objective = objective_of(model)
+        climbed = objective in CLIMBED
+        what = f"The {objective} had not converged" if climbed else "It was stopped"
         warnings.append(f"{what} after {fitted.iterations} sweeps; raise max_iter or tol.")
     record = RunRecord(
         run_id=run.place.run_id,
@@ -115,15 +117,15 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     trace = fitted.trace
     plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
     took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
-    if objective != "bound":
+    if objective not in CLIMBED:
         state = "The draws ended" if fitted.converged else "The draws were stopped"
         text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
         return report.Section(f"The {objective}'s trace", text, [plot])
-    state = "The bound converged" if fitted.converged else "The bound had not converged"
+    state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
     text = f"{state} {took} Sweeps of accelerated steps that were not taken are left out."
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += " Where it falls, the fit went on to its next stage, which has a bound of its own."
-    return report.Section("The bound's trace", text, [plot])
+    return report.Section(f"The {objective}'s trace", text, [plot])
 
 
 def outcome(place: RunPlace, record: RunRecord, headline: str) -> dict[str, Any]:

@@ -212,7 +212,11 @@ def _first_not_finite(cursor: Cursor) -> str:
 Loop = Callable[[Any, Reduce, Cursor], Iterator[Step]]
 
 
+CLIMBED = ("bound", "log posterior")
+"""Objectives that a fit climbs; any other is that of draws, which wander."""
+
+
 def objective_of(model: Any) -> str:
-    """Return what the model's ``elbo`` is: a bound, unless it says otherwise (a sampler)."""
+    """Return what the model's ``elbo`` is: a bound, unless it says otherwise."""
     name: str = getattr(model, "objective", "bound")
     return name

@@ -187,7 +187,7 @@ class CorpusProbit:
     """
 
     keeps_locals: ClassVar[bool] = False
-    objective: ClassVar[str] = "log posterior density"
+    objective: ClassVar[str] = "log posterior"
 
     keyword_rate: float | None = None
     keyword_rate_sd: float = 0.0
