@@ -22,6 +22,7 @@ from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
+from flows.keywords.asked import Nodes
 from flows.keywords.check import check_documents
 from flows.keywords.counts import CorpusCounts, reduce_counts
 from flows.keywords.gold import gold_labels
@@ -37,7 +38,7 @@ from flows.report.page import Section
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit, doubts
+from vbmodels.keywords.corpus import CorpusProbit, average, doubts
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.options import model_of
@@ -150,19 +151,27 @@ class Keywords:
         settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None,
     ) -> Scored:  # fmt: skip
         """Score every candidate word; its selection is decided by `conclude`."""
-        r_hat = None
+        about = {"offsets": batch.offsets, "complete": batch.complete}
         if settings.sampled:
             r, r_hat = sample(settings, batch, index)
+            scores = Scores(r, **about, r_hat=r_hat)
+        elif isinstance(model, CorpusProbit):
+            nodes = model.by_node(q, _as_fitted(batch, q), fitted=fitted is None)
+            scores = Scores(average(q, batch, nodes), **about, by_node=nodes, weights=q.weights)
         else:
             r = _probabilities(model, q, batch, local, settings, fitted is not None)
-        return keep_scores(Scores(r, batch.offsets, r_hat), batch, index, settings, place)
+            scores = Scores(r, **about)
+        return keep_scores(scores, batch, index, settings, place)
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
         place: RunPlace, fitted: RunPlace | None, each: Each,
     ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
-        """Decide the selection over all partitions and write the table."""
-        return publish(summaries, settings, place, each), q
+        """Decide the selection over all partitions and write the tables."""
+        nodes = None
+        if isinstance(model, CorpusProbit):
+            nodes = Nodes(q.weights, q.sources.combined()[1], q.law.complete_dispersion)
+        return publish(summaries, nodes, settings, place, each), q
 
     def keep(
         self, q: Any, settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None
@@ -303,6 +312,11 @@ def _counts_of(
     return counts, about.n_documents
 
 
+def _as_fitted(batch: KeywordBatch, q: Any) -> KeywordBatch:
+    """Return the words with the features of the fit: later ones were added at the end."""
+    return replace(batch, x=np.ascontiguousarray(batch.x[:, : len(q.location)]))
+
+
 def _probabilities(
     model: Any, q: Any, batch: KeywordBatch, local: Any, settings: KeywordSettings, new: bool
 ) -> FloatArray:
@@ -313,10 +327,8 @@ def _probabilities(
             for y, a in batch.documents()
         ]
         return np.concatenate(values) if values else np.zeros(0)
-    if new and isinstance(model, CorpusProbit | PooledVBSS):
-        # A fit of an earlier version has fewer features: new ones were added at the end.
-        known = np.ascontiguousarray(batch.x[:, : len(q.location)])
-        return model.predict(q, replace(batch, x=known))
+    if new and isinstance(model, PooledVBSS):
+        return model.predict(q, _as_fitted(batch, q))
     if new:
         fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
         (local,) = fitted.reduce.local_states(fitted.iterations - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -14,11 +14,13 @@ from flows.data import storage
 from flows.data.runs import RunPlace
 from flows.data.states import read_state
 from flows.family import Each
+from flows.keywords.asked import Nodes, choose
 from flows.keywords.report import KeywordSummary, summarise
 from flows.keywords.schema import KEYWORDS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.work import work_url
-from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
+from vbmodels.keywords.asking import Unsettled, unsettled
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus_selection import Histogram
 from vbmodels.keywords.options import least_bin, selected
@@ -30,11 +32,28 @@ DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (t
 
 @dataclass(frozen=True)
 class Scores(State):
-    """What a model gives every word of a partition [W], and its documents' first rows [D + 1]."""
+    """What a model gives every word of a partition.
+
+    Attributes
+    ----------
+    probability
+        [W], or a score.
+    offsets
+        [D + 1] the documents' first rows.
+    complete
+        [D] whether their keywords are all known.
+    by_node, weights
+        [K, W] and [K]: probabilities at each node of the rate; None where there are none.
+    r_hat
+        The largest of the sampler, if there was one.
+    """
 
     probability: FloatArray
     offsets: IntArray
-    r_hat: float | None
+    complete: BoolArray
+    by_node: FloatArray | None = None
+    weights: FloatArray | None = None
+    r_hat: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,18 +75,43 @@ def keep_scores(
     return Scored(index, histogram)
 
 
+@dataclass(frozen=True)
+class Written:
+    """What one partition's table adds: to the report, and of documents worth labelling."""
+
+    summary: KeywordSummary
+    open: Unsettled | None
+
+
 def publish(
-    scored: Sequence[Scored], settings: KeywordSettings, place: RunPlace, each: Each
+    scored: Sequence[Scored],
+    nodes: Nodes | None,
+    settings: KeywordSettings,
+    place: RunPlace,
+    each: Each,
 ) -> list[KeywordSummary]:
-    """Decide the threshold over all partitions and write every partition's table."""
+    """Decide the threshold over all partitions, write their tables and the table ask/.
+
+    Parameters
+    ----------
+    scored
+        All partitions.
+    nodes
+        What the model leaves open of the rate; None where it has no such thing.
+    """
     found = [one.histogram for one in scored if one.histogram is not None]
     least = least_bin(settings, reduce(add, found)) if found else None
-    return each(_write, [one.index for one in scored], least, settings, place)
+    indices = [one.index for one in scored]
+    written = each(_write, indices, least, settings, place)
+    summaries = [one.summary for one in written]
+    parts = [one.open for one in written if one.open is not None]
+    if nodes is not None and parts:
+        asked = choose(indices, parts, nodes, settings.ask, place)
+        summaries[0] = replace(summaries[0], asked=tuple(asked))
+    return summaries
 
 
-def _write(
-    index: int, least: int | None, settings: KeywordSettings, place: RunPlace
-) -> KeywordSummary:
+def _write(index: int, least: int | None, settings: KeywordSettings, place: RunPlace) -> Written:
     """Write the probability, selection and rank of every candidate word of a partition."""
     scores = read_state(work_url(place, "scores", index, "npz"), Scores)
     words = storage.read_table(work_url(place, "words", index))
@@ -91,4 +135,10 @@ def _write(
         schema=KEYWORDS.arrow,
     )
     storage.write_table(place.table("keywords", index), table)
-    return summarise(table, words["gold"], scores.offsets, scores.r_hat)
+    open_ = None
+    if scores.by_node is not None and scores.weights is not None and settings.ask:
+        open_ = unsettled(
+            scores.by_node, scores.weights, observed, chosen, scores.complete, scores.offsets,
+            settings.ask,
+        )  # fmt: skip
+    return Written(summarise(table, words["gold"], scores.offsets, scores.r_hat), open_)

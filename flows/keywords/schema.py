@@ -60,6 +60,25 @@ DOCUMENTS = Table(
 )
 
 
+ASK = Table(
+    "ask",
+    "The documents whose labelling would tell most, in the order in which to take them.",
+    (
+        Column("place", pa.int32(), "1 is the first to label"),
+        Column("doc_id", TEXT, "name of the document"),
+        Column("words", pa.int32(), "its candidate words"),
+        Column("known", pa.int32(), "known keywords among them"),
+        Column("expected", pa.float64(), "how many keywords the model expects, known ones too"),
+        Column(
+            "settles",
+            pa.float64(),
+            "share of the variance of the number of false selections that it settles, after "
+            "those before it",
+        ),
+    ),
+)
+
+
 KEYWORDS = Table(
     "keywords",
     "Every candidate word of every document with its probability.",

@@ -56,6 +56,12 @@ class KeywordSettings(declared(KeywordOptions)):
     max_words: int = Field(
         2000, ge=10, description="Most candidate words of a document; the most frequent stay."
     )
+    ask: int = Field(
+        20,
+        ge=0,
+        le=1000,
+        description="Documents that the table ask/ names as worth labelling next. corpus alone.",
+    )
     per_word: bool = Field(
         False,
         description="VBSS per document: a detection probability for each word, not one for all.",

@@ -441,27 +441,32 @@ class CorpusProbit:
 
         w is not integrated out, since the fit's labels are in it already.
         """
-        return self._keyword(q, batch, [np.zeros((0, 0))] * len(q.weights))
+        return average(q, batch, self.by_node(q, batch, fitted=True))
 
     def predict(self, q: CorpusGlobal, batch: KeywordBatch) -> FloatArray:
         """Return P(keyword | labels) [W] of documents that were not fitted.
 
         w is integrated out: eta becomes eta / sqrt(1 + x'C x), C its covariance at each node.
         """
-        return self._keyword(q, batch, self._covariances(q))
+        return average(q, batch, self.by_node(q, batch, fitted=False))
 
-    def _keyword(
-        self, q: CorpusGlobal, batch: KeywordBatch, covariances: list[FloatArray]
-    ) -> FloatArray:
-        total = np.zeros(batch.n_words)
-        shares = self._listings(q, batch)
-        for theta, weight, share, c in zip(q.theta, q.weights, shares, covariances, strict=True):
+    def by_node(self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool) -> FloatArray:
+        """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`."""
+        found = np.empty((len(q.weights), batch.n_words))
+        shares, covariances = self._listings(q, batch), self._covariances(q)
+        for i, (theta, share) in enumerate(zip(q.theta, shares, strict=True)):
             eta = predictors(batch.x, q.location, q.scale, theta[:-2])
-            if c.size:
+            if not fitted:
                 x = (batch.x - q.location) / q.scale
-                eta = eta / np.sqrt(1.0 + np.einsum("ij,jk,ik->i", x, c, x, optimize=True))
-            total += weight * keyword_probability(eta, batch, share.log_delta)
-        return np.where(batch.y, 1.0, total)
+                spread = np.einsum("ij,jk,ik->i", x, covariances[i], x, optimize=True)
+                eta = eta / np.sqrt(1.0 + spread)
+            found[i] = keyword_probability(eta, batch, share.log_delta)
+        return found
+
+
+def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatArray:
+    """Return the mean [W] over the nodes of probabilities [K, W]: exactly 1 where listed."""
+    return np.where(batch.y, 1.0, q.weights @ by_node)
 
 
 def doubts(q: CorpusGlobal) -> tuple[str, ...]:

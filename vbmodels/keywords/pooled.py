@@ -9,8 +9,8 @@ q = q(w, a) prod_d q(alpha_d) prod_di q(z_di). Some of the features x are made f
 labels y (without leakage: see `vbmodels.keywords.features`), so p(y | x(y), ...) is a
 pseudo-likelihood, and the "ELBO" here bounds that, not the evidence of y.
 
-The share pi of the words that are keywords is not identified by labels of which many are
-missing. It is given (``keyword_rate``), or read off documents whose keywords are all
+The share pi of the words that are keywords is not read off labels of which many are missing (it
+can be, roughly: `vbmodels.keywords.corpus`). It is given (``keyword_rate``), or read off documents whose keywords are all
 known; without either q(alpha_d) starts from a uniform prior and the probabilities rank
 words but are not calibrated (`Reliability`).
 

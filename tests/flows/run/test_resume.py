@@ -159,7 +159,8 @@ def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, 
     run_id = stopped(source, tmp_path / "out", "publish", model="textrank", partitions=2)
     root = tmp_path / "out" / "runs" / run_id
     stale = root / "keywords" / "part-00005.parquet"
-    stale.write_bytes((root / "keywords" / "part-00000.parquet").read_bytes())
+    stale.parent.mkdir(exist_ok=True)
+    stale.write_bytes((root / "work" / "words" / "part-00000.parquet").read_bytes())
     go(source, tmp_path / "out", run_id, model="textrank", partitions=2)
     assert sorted(path.name for path in (root / "keywords").iterdir()) == [
         "part-00000.parquet",
