@@ -10,9 +10,9 @@ labels y (without leakage: see `vbmodels.keywords.features`), so p(y | x(y), ...
 pseudo-likelihood, and the "ELBO" here bounds that, not the evidence of y.
 
 The share pi of the words that are keywords is not read off labels of which many are missing (it
-can be, roughly: `vbmodels.keywords.corpus`). It is given (``keyword_rate``), or read off documents whose keywords are all
-known; without either q(alpha_d) starts from a uniform prior and the probabilities rank
-words but are not calibrated (`Reliability`).
+can be, roughly: `vbmodels.keywords.corpus`). It is given (``keyword_rate``), or read off
+documents whose keywords are all known; without either q(alpha_d) starts from a uniform prior and
+the probabilities rank words but are not calibrated (`Reliability`).
 
 Letters: D documents, W words, P features; n_d words and k_d listed keywords of document d;
 X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
