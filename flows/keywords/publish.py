@@ -23,7 +23,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.asking import Unsettled, unsettled
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus_selection import Histogram
-from vbmodels.keywords.options import least_bin, selected
+from vbmodels.keywords.options import least_bin, over_corpus, selected
 from vbmodels.keywords.selection import select_share, word_ranks
 
 SCORES = ("ss", "textrank")
@@ -70,7 +70,7 @@ def keep_scores(
     """Keep a partition's scores until the selection is decided."""
     storage.write_bytes(work_url(place, "scores", index, "npz"), to_bytes(scores))
     histogram = None
-    if settings.model not in SCORES and settings.over_corpus:
+    if settings.model not in SCORES and over_corpus(settings):
         histogram = Histogram.of(scores.probability, batch.y, batch.offsets, settings.per_document)
     return Scored(index, histogram)
 

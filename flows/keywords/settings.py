@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.keywords.options import KeywordOptions
+from vbmodels.keywords.options import KeywordOptions, conflict
 
 
 class KeywordSettings(declared(KeywordOptions)):
@@ -89,11 +89,6 @@ class KeywordSettings(declared(KeywordOptions)):
                 "inference gibbs goes with model pooled, full or bss; "
                 f"model {self.model} has no sampler"
             )
-        if sentence := KeywordOptions.unfit(self):
+        if sentence := conflict(self):
             raise ValueError(sentence)
         return self
-
-    @property
-    def over_corpus(self) -> bool:
-        """Whether one threshold runs over the corpus."""
-        return KeywordOptions.over_corpus.fget(self)

@@ -61,6 +61,10 @@ def test_a_fitted_documents_own_labels_do_not_raise_its_words():
 def test_options_must_go_together(given):
     with pytest.raises(ValueError, match="document_precision goes with model pooled"):
         extractor(document_precision=2.0).fit(*given)
+    with pytest.raises(ValueError, match="keyword_rate_range both say the rate"):
+        extractor(keyword_rate_range=(0.1, 0.3)).fit(*given)
+    with pytest.raises(ValueError, match="two shares between 0 and 1, the lower one first"):
+        KeywordExtractor(keyword_rate_range=(0.3, 0.1)).fit(*given)
     with pytest.raises(ValueError, match="keyword_rate_sd says how unsure keyword_rate is"):
         KeywordExtractor(keyword_rate_sd=0.3).fit(*given)
 
@@ -68,6 +72,8 @@ def test_options_must_go_together(given):
 def test_a_rate_that_is_not_given_is_read_off_the_labels(given):
     found = KeywordExtractor(stop_words=None).fit(*given)
     assert 0.02 < found.keyword_rate_ < 0.9
+    sure = KeywordExtractor(stop_words=None, keyword_rate_range=(0.19, 0.21)).fit(*given)
+    assert abs(sure.keyword_rate_ - 0.2) < 0.005
 
 
 def test_names_that_the_fit_did_not_see_are_those_of_new_documents(given, fitted):

@@ -125,6 +125,10 @@ def test_settings_must_go_together(tmp_path, capsys):
     code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "keyword_rate_sd=.3")
     assert code == 2
     assert "keyword_rate_sd says how unsure keyword_rate is: give that too" in err
+    options = ("--set", "keyword_rate_range=[0.4,0.2]")
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
+    assert code == 2
+    assert "two shares between 0 and 1, the lower one first, found 0.4 and 0.2" in err
     options = ("--set", "document_precision=2")
     code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
     assert code == 2

@@ -26,7 +26,14 @@ from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, nam
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus_selection import Histogram
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.options import KeywordOptions, least_bin, model_of, selected
+from vbmodels.keywords.options import (
+    KeywordOptions,
+    conflict,
+    least_bin,
+    model_of,
+    over_corpus,
+    selected,
+)
 from vbmodels.keywords.selection import word_ranks
 
 
@@ -61,6 +68,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         roughly, from the labels ("pooled": from complete documents alone).
     keyword_rate_sd
         How unsure that share is: standard deviation of its logarithm; 0 takes it for a fact.
+    keyword_rate_range
+        In place of ``keyword_rate``: two shares that it lies between, nine times in ten. "corpus"
+        alone.
     length_exponent
         How the number of keywords grows with a document's number of words; None: as the labels
         say. "corpus" alone.
@@ -159,7 +169,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         parts = self._parts(documents, known, whole, names)
         if not any(part.tokens.y.any() for part in parts):
             raise ValueError("expected a known keyword among the documents' words, found none")
-        if sentence := self.unfit():
+        if sentence := conflict(self):
             raise ValueError(sentence)
         self._corpus, self._names = count_terms(parts), frozenset(names)
         model = model_of(self)
@@ -225,7 +235,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         """Return all words of the partitions with their probabilities."""
         names = _column(X, "doc_id") if ids is None else list(ids)
         least = None
-        if self.over_corpus:
+        if over_corpus(self):
             parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
             least = least_bin(self, reduce(add, parts))
         chosen = [selected(self, p, batch.y, batch.offsets, least) for _, batch, p in found]

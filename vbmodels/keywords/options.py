@@ -11,6 +11,7 @@ from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.corpus_selection import Histogram, eligible, select_above
 from vbmodels.keywords.graph import DAMPING, WINDOW
 from vbmodels.keywords.pooled import PooledVBSS
+from vbmodels.keywords.rate import range_of
 from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr
 
 
@@ -55,10 +56,14 @@ class KeywordOptions:
     keyword_rate_sd: float = option(
         0.0,
         "How unsure keyword_rate is, as the standard deviation of its logarithm: 0.3 for within a "
-        "factor of 1.6 or so, log(b/a)/3.3 for between a and b; 0 takes it for a fact. corpus "
-        "alone.",
+        "factor of 1.6 or so; 0 takes it for a fact. corpus alone.",
         ge=0.0,
         le=2.0,
+    )
+    keyword_rate_range: tuple[float, float] | None = option(
+        None,
+        "In place of keyword_rate: two shares that it lies between, nine times in ten. corpus "
+        "alone.",
     )
     length_exponent: float | None = option(
         None,
@@ -77,22 +82,34 @@ class KeywordOptions:
         gt=0.0,
     )
 
-    def unfit(self) -> str | None:
-        """Say which options do not go together, None where all do."""
-        if self.model != "pooled" and self.document_precision is not None:
-            return f"document_precision goes with model pooled, found model {self.model}"
-        if self.keyword_rate is None and self.keyword_rate_sd > 0.0:
-            return "keyword_rate_sd says how unsure keyword_rate is: give that too"
-        if self.threshold == "document" and self.select == "best_f":
-            return "select best_f goes with one threshold over the corpus, found threshold document"
-        return None
 
-    @property
-    def over_corpus(self) -> bool:
-        """Whether one threshold runs over the corpus."""
-        if self.threshold == "auto":
-            return self.model in ("corpus", "pooled") or self.select == "best_f"
-        return self.threshold == "corpus"
+def conflict(options: Any) -> str | None:
+    """Say which options, or settings with their names, do not go together; None where all do."""
+    if options.model != "pooled" and options.document_precision is not None:
+        return f"document_precision goes with model pooled, found model {options.model}"
+    if options.keyword_rate is None and options.keyword_rate_sd > 0.0:
+        return "keyword_rate_sd says how unsure keyword_rate is: give that too"
+    if options.keyword_rate_range is not None:
+        if options.keyword_rate is not None:
+            return "keyword_rate and keyword_rate_range both say the rate: give one of them"
+        low, high = options.keyword_rate_range
+        if not 0.0 < low < high < 1.0:
+            return (
+                "keyword_rate_range needs two shares between 0 and 1, the lower one first, found "
+                f"{low:g} and {high:g}"
+            )
+        if options.model != "corpus":
+            return f"keyword_rate_range goes with model corpus, found model {options.model}"
+    if options.threshold == "document" and options.select == "best_f":
+        return "select best_f goes with one threshold over the corpus, found threshold document"
+    return None
+
+
+def over_corpus(options: Any) -> bool:
+    """Whether one threshold runs over the corpus by these options, or settings."""
+    if options.threshold == "auto":
+        return options.model in ("corpus", "pooled") or options.select == "best_f"
+    return bool(options.threshold == "corpus")
 
 
 def least_bin(options: Any, histogram: Histogram) -> int:
@@ -120,8 +137,11 @@ def model_of(options: Any) -> CorpusProbit | PooledVBSS:
         return PooledVBSS(
             keyword_rate=options.keyword_rate, document_precision=options.document_precision
         )
+    rate, sd = options.keyword_rate, options.keyword_rate_sd
+    if options.keyword_rate_range is not None:
+        rate, sd = range_of(*options.keyword_rate_range)
     return CorpusProbit(
-        keyword_rate=options.keyword_rate,
-        keyword_rate_sd=options.keyword_rate_sd,
+        keyword_rate=rate,
+        keyword_rate_sd=sd,
         length_exponent=options.length_exponent,
     )

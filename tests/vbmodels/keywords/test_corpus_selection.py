@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from vbmodels.core.state import leaves
 from vbmodels.keywords.corpus_selection import BINS, Histogram, bins_of, select_above
-from vbmodels.keywords.options import KeywordOptions, least_bin, selected
+from vbmodels.keywords.options import least_bin, over_corpus, selected
 from vbmodels.keywords.selection import select_new_by_fdr
 
 
@@ -107,7 +107,7 @@ def test_each_document_may_keep_its_own_threshold(words):
 def test_auto_is_the_corpus_for_models_of_the_corpus():
     def over(**options):
         asked = {"threshold": "auto", "select": "fdr", "model": "corpus", **options}
-        return KeywordOptions.over_corpus.fget(SimpleNamespace(**asked))
+        return over_corpus(SimpleNamespace(**asked))
 
     assert over()
     assert over(model="pooled")
