@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +38,9 @@ from flows.keywords.counts import count_terms, reduce_counts
 from flows.keywords.documents import Prepared, build, prepare
 from flows.keywords.text import TextOptions
 from vbmodels.core.fit import fit
-from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.features import FEATURE_NAMES, own_score
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.selection import select_share
 
@@ -70,6 +71,7 @@ class Task:
     """One draw of the known words: the batch, the truth of every word, and what is scored."""
 
     batch: KeywordBatch
+    tokens: DocumentTokens
     truth: np.ndarray
     scored: np.ndarray
 
@@ -124,7 +126,7 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     folds = tokens.fold[tokens.document_of_word]
     counts = reduce_counts([count_terms(words["stem"], folds, pa.chunked_array([pa.array(known)]))])
     batch = build(tokens, corpus.prepared.vocabulary, counts, tokens.n_documents)
-    return Task(batch, truth, ~known & ~whole[tokens.document_of_word])
+    return Task(batch, tokens, truth, ~known & ~whole[tokens.document_of_word])
 
 
 # The methods.
@@ -182,7 +184,20 @@ FORMS: dict[str, Callable[[Task], Answer]] = {
 }
 
 
-def by_yake(corpus: Corpus) -> Callable[[Task], Answer]:
+def with_score(score: np.ndarray) -> Callable[[Task], Answer]:
+    """The corpus model with another tool's score as one of the user's own."""
+
+    def run(task: Task) -> Answer:
+        own = np.where(score > -1e9, score, np.nan)
+        tokens = replace(task.tokens, score=own)
+        columns = np.column_stack(own_score(tokens))
+        x = np.column_stack([task.batch.x[:, : -columns.shape[1]], columns])
+        return corpus_model()(replace(task, batch=replace(task.batch, x=x)))
+
+    return run
+
+
+def by_yake(corpus: Corpus) -> np.ndarray:
     """YAKE on the texts, single words, joined by the product's stems; run once a corpus."""
     import yake
 
@@ -198,8 +213,11 @@ def by_yake(corpus: Corpus) -> Callable[[Task], Answer]:
             key = name, normalise(word)
             score[key] = max(score.get(key, -np.inf), -value)
     pairs = zip(words["doc_id"].to_pylist(), words["stem"].to_pylist(), strict=True)
-    found = np.array([score.get(pair, -1e9) for pair in pairs])
-    return lambda task: (found, False, "")
+    return np.array([score.get(pair, -1e9) for pair in pairs])
+
+
+def _scores(score: np.ndarray, task: Task) -> Answer:
+    return score, False, ""
 
 
 # Figures.
@@ -282,7 +300,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             corpus = load(name, options.data, options.documents)
             forms = {form: FORMS[form] for form in options.forms.split(";")}
             if options.yake:
-                forms["YAKE"] = by_yake(corpus)
+                found_by_yake = by_yake(corpus)
+                forms["YAKE"] = partial(_scores, found_by_yake)
+                forms["corpus, YAKE's score beside"] = with_score(found_by_yake)
             for scheme in options.schemes.split(","):
                 tasks = [draw(corpus, scheme, seed) for seed in seeds]
                 first = tasks[0]

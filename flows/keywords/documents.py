@@ -7,6 +7,7 @@ Three plain steps, each on one partition (a table of documents) unless said othe
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from flows.keywords.counts import CorpusCounts, count_terms, fold_of
 from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions, pos_code, tokenise
+from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import POS_GROUPS, build_batch
 from vbmodels.keywords.graph import DAMPING, WINDOW
@@ -124,6 +126,7 @@ class _Document:
     occurrences: list[tuple[int, int, bool, int, int, bool, bool]]  # [t] see _COLUMNS
     complete: bool = False
     unlabelled: bool = False
+    scores: list[float] | None = None  # [n] the user's own, NaN where there is none
 
 
 _COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
@@ -211,7 +214,10 @@ def _read(
     complete = bool(row.get("complete"))
     document = _occurrences(tagged, stems, numbers, known)
     document = replace(
-        document, complete=complete, unlabelled=row.get("keywords") is None and not complete
+        document,
+        complete=complete,
+        unlabelled=row.get("keywords") is None and not complete,
+        scores=_scores(row, normalise, numbers),
     )
     return document, Report(
         documents=1,
@@ -249,6 +255,19 @@ def _observed(
             )
             absent.append(f"{row['doc_id']}: {keyword} ({', '.join(reasons)})")
     return known, Told(len(absent), tuple(absent[:MAX_NAMED]))
+
+
+def _scores(
+    row: dict[str, Any], normalise: Normaliser, numbers: dict[str, int]
+) -> list[float] | None:
+    """Return the user's score of every candidate: the largest of what has its stem."""
+    if row.get("scored") is None or row.get("scores") is None:
+        return None
+    found: dict[str, float] = {}
+    for term, score in zip(row["scored"], row["scores"], strict=True):
+        for word in normalise.keyword(term, numbers)[0]:
+            found[word] = max(score, found.get(word, -math.inf))
+    return [found.get(stem, math.nan) for stem in numbers]
 
 
 def _most_frequent(
@@ -318,6 +337,17 @@ def _sentences(tagged: Tagged) -> Iterable[tuple[int, int]]:
     return pairwise([0, *cuts, n])
 
 
+def _all_scores(documents: list[_Document]) -> FloatArray | None:
+    """Return the words' scores [W]; None where no document has any."""
+    if all(document.scores is None for document in documents):
+        return None
+    parts = [
+        np.full(len(document.stems), np.nan) if document.scores is None else document.scores
+        for document in documents
+    ]
+    return np.concatenate(parts).astype(np.float64)
+
+
 def _pack(kept: list[tuple[str, _Document]], report: Report) -> Prepared:
     """Lay the documents end to end."""
     documents = [document for _, document in kept]
@@ -365,6 +395,7 @@ def _pack(kept: list[tuple[str, _Document]], report: Report) -> Prepared:
         capital=columns["capital"].astype(bool),
         upper=columns["upper"].astype(bool),
         unlabelled=np.array([document.unlabelled for document in documents], bool),
+        score=_all_scores(documents),
     )
     counts = count_terms(words["stem"], np.repeat(folds, sizes), words["observed"])
     return Prepared(tokens, pa.array(vocabulary, pa.string()), words, counts, report)

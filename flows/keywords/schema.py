@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.data.table import TEXT, WORDS, Column, Either, Table
+from flows.data.table import NUMBERS, TEXT, WORDS, Column, Either, Table
 
 DOCUMENTS = Table(
     "documents",
@@ -35,6 +35,23 @@ DOCUMENTS = Table(
             "known keywords; empty where somebody looked and listed none, null where nobody has "
             "looked",
             nullable=True,
+        ),
+        Column(
+            "scored",
+            WORDS,
+            "words that have a score of your own: of an embedding, a language model, another tool",
+            nullable=True,
+            required=False,
+        ),
+        Column(
+            "scores",
+            NUMBERS,
+            "these scores, on any scale",
+            nullable=True,
+            required=False,
+            finite=True,
+            largest=1e12,
+            as_long_as="scored",
         ),
         Column(
             "complete",

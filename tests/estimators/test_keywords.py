@@ -58,6 +58,36 @@ def test_a_fitted_documents_own_labels_do_not_raise_its_words():
     assert abs(np.mean(auc) - 0.5) < 0.06
 
 
+def test_scores_of_the_users_own_are_heard():
+    """Nothing in the texts tells a keyword, a noisy score of another tool does."""
+    rng = np.random.default_rng(2)
+    words = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)]
+    texts = [[words[i] for i in rng.choice(600, 30, replace=False)] for _ in range(80)]
+    truth = [text[:10] for text in texts]
+    texts = [list(rng.permutation(text)) for text in texts]
+    known = [list(rng.choice(true, 4, replace=False)) for true in truth]
+    own = [
+        {w: 100.0 + 5.0 * (w in true) + 3.0 * rng.standard_normal() for w in text}
+        for text, true in zip(texts, truth, strict=True)
+    ]
+    own[7] = None
+    auc = []
+    for scores in (None, own):
+        found = extractor().fit(texts, known, scores=scores)
+        told = found.score_words(texts, known, scores=scores)
+        new = [w not in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
+        y = [w in truth[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
+        auc.append(roc_auc_score(np.array(y)[new], told["probability"][new]))
+    assert auc[0] < 0.6
+    assert auc[1] > 0.75
+    table = pd.DataFrame({"tokens": texts, "keywords": known})
+    table["scored"] = [None if one is None else list(one) for one in own]
+    table["scores"] = [None if one is None else list(one.values()) for one in own]
+    assert_allclose(extractor().fit(table).coef_means_, found.coef_means_)
+    with pytest.raises(ValueError, match="expected finite scores, got inf for"):
+        extractor().fit(texts, known, scores=[{texts[0][0]: np.inf}] + [None] * 79)
+
+
 def test_options_must_go_together(given):
     with pytest.raises(ValueError, match="document_precision goes with model pooled"):
         extractor(document_precision=2.0).fit(*given)

@@ -42,9 +42,10 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus`).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
-    and ``keywords`` (lists), ``complete`` and ``doc_id`` where there are any. A missing document
-    has no words; tokens go before the text of the same row. A missing list of keywords is one
-    that nobody has made, an empty one says that somebody looked and listed none.
+    and ``keywords`` (lists), ``complete``, ``doc_id``, ``scored`` and ``scores`` where there are
+    any. A missing document has no words; tokens go before the text of the same row. A missing
+    list of keywords is one that nobody has made, an empty one says that somebody looked and
+    listed none.
 
     Parameters
     ----------
@@ -123,7 +124,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         tags.no_validation = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None, scores: Any = None
+    ) -> Self:
         """Fit the regression.
 
         Parameters
@@ -137,6 +140,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             Whether a document's keywords are all known, [documents]; by default no.
         ids
             The documents' names; their folds follow from these. By default their numbers.
+        scores
+            Scores of your own: of each document a mapping from words to numbers on any scale, or
+            None. In a table the columns ``scored`` (lists of words) and ``scores``.
 
         Raises
         ------
@@ -145,10 +151,12 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             known, or lengths differ.
         """
         self._validate_params()
-        self._fit(*self._columns(X, y, complete, ids))
+        self._fit(self._columns(X, y, complete, ids, scores))
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None, scores: Any = None
+    ) -> Any:
         """Fit the regression and return the selected words of the same documents.
 
         They are selected by the fit's own posterior, with all that is known of the documents;
@@ -157,21 +165,19 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         """
         self._validate_params()
         found = []
-        for read, batch in self._fit(*self._columns(X, y, complete, ids)):
+        for read, batch in self._fit(self._columns(X, y, complete, ids, scores)):
             local = self.model_.local_step(self.q_, batch, None)
             found.append((read, batch, self.model_.probabilities(self.q_, batch, local)))
         return self._selected(X, self._words(X, ids, found))
 
-    def _fit(
-        self, documents: list[Any], known: list[Any], whole: list[Any], names: list[str]
-    ) -> list[tuple[ReadDocuments, KeywordBatch]]:
+    def _fit(self, given: _Given) -> list[tuple[ReadDocuments, KeywordBatch]]:
         """Fit, and return each partition's documents as they were read and as arrays."""
-        parts = self._parts(documents, known, whole, names)
+        parts = self._parts(given)
         if not any(part.tokens.y.any() for part in parts):
             raise ValueError("expected a known keyword among the documents' words, found none")
         if sentence := conflict(self):
             raise ValueError(sentence)
-        self._corpus, self._names = count_terms(parts), frozenset(names)
+        self._corpus, self._names = count_terms(parts), frozenset(given.names)
         model = model_of(self)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
         q = self._run(model, batches)
@@ -182,7 +188,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         self.keyword_rate_ = q.rate
         return list(zip(parts, batches, strict=True))
 
-    def transform(self, X: Any, keywords: Any = None, *, ids: Any = None) -> Any:
+    def transform(
+        self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
+    ) -> Any:
         """Return the selected words of each document, most probable first.
 
         Parameters
@@ -195,6 +203,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             The documents' names. One that the fit saw stands for its document: what the fit
             learned from the labels of that document's fold is then left out of the feature
             that counts how often a word is a keyword. Without names all documents are new.
+        scores
+            As for `fit`.
 
         Returns
         -------
@@ -202,15 +212,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             A list of words for each document; for a table one of the same kind: doc_id and
             keywords.
         """
-        return self._selected(X, self._scored(X, keywords, ids))
+        return self._selected(X, self._scored(X, keywords, ids, scores))
 
-    def score_words(self, X: Any, keywords: Any = None, *, ids: Any = None) -> Any:
+    def score_words(
+        self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
+    ) -> Any:
         """Return every candidate word: doc_id, term, probability, selected and rank.
 
         In the kind of table of ``X``; for a list of documents a structured array. Parameters
         are those of `transform`.
         """
-        words = self._scored(X, keywords, ids)
+        words = self._scored(X, keywords, ids, scores)
         columns = {
             "doc_id": [words["ids"][d] for d in words["document"]],
             "term": words["term"],
@@ -220,12 +232,14 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         }
         return like(X if is_frame(X) else None, columns, rows=False)
 
-    def _scored(self, X: Any, keywords: Any, ids: Any) -> dict[str, Any]:
+    def _scored(self, X: Any, keywords: Any, ids: Any, scores: Any) -> dict[str, Any]:
         check_is_fitted(self)
-        documents, known, whole, names = self._columns(X, keywords, None, ids)
+        given = self._columns(X, keywords, None, ids, scores)
         named = ids is not None or _column(X, "doc_id") is not None
-        seen = [name if named and name in self._names else None for name in names]
-        read = read_documents(documents, known, whole, seen, self._rules())
+        seen = [name if named and name in self._names else None for name in given.names]
+        read = read_documents(
+            given.documents, given.known, given.whole, seen, self._rules(), given.scores
+        )
         batch = read.batch(self._corpus, self.window, self.damping)
         return self._words(X, ids, [(read, batch, self.model_.predict(self.q_, batch))])
 
@@ -257,23 +271,22 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             return chosen
         return like(X, {"doc_id": words["ids"], "keywords": chosen})
 
-    def _parts(
-        self, documents: list[Any], known: list[Any], whole: list[Any], names: list[str]
-    ) -> list[ReadDocuments]:
+    def _parts(self, given: _Given) -> list[ReadDocuments]:
         """Read the documents of each partition; they keep their numbers among all."""
-        size = len(documents)
+        size = len(given.documents)
         parts = np.array_split(np.arange(size), min(self.n_partitions, size))
         read = []
         for part in parts:
             cut = slice(part[0], part[-1] + 1)
-            some = read_documents(documents[cut], known[cut], whole[cut], names[cut], self._rules())
+            some = read_documents(
+                given.documents[cut], given.known[cut], given.whole[cut], given.names[cut],
+                self._rules(), given.scores[cut],
+            )  # fmt: skip
             read.append(replace(some, kept=some.kept + part[0]))
         return read
 
-    def _columns(
-        self, X: Any, y: Any, complete: Any, ids: Any
-    ) -> tuple[list[Any], list[Any], list[bool], list[str]]:
-        """Return documents, their known keywords, whether these are all, and names."""
+    def _columns(self, X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> _Given:
+        """Return what is given, from arguments or a table."""
         documents = _documents(X)
         if not documents:
             raise ValueError("expected documents in a list or in a column text or tokens")
@@ -284,7 +297,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         whole = _given(complete, _column(X, "complete"), [False] * size, "a mark")
         marks = [not is_missing(mark) and bool(mark) for mark in whole]
         names = _given(ids, _column(X, "doc_id"), list(range(size)), "a name")
-        return documents, known, marks, [str(name) for name in names]
+        own = _given(scores, _scores_of(X), [None] * size, "a mapping of scores")
+        own = [None if is_missing(one) else one for one in own]
+        return _Given(documents, known, marks, [str(name) for name in names], own)
 
     def _rules(self) -> WordRules:
         stop: Any = self.stop_words
@@ -295,6 +310,28 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         factor = np.linalg.cholesky(self._covariance)
         noise = rng.standard_normal((count, len(self.coef_means_)))
         return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["word_feature"]}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Documents, known keywords, whether these are all, names, scores of the user's own."""
+
+    documents: list[Any]
+    known: list[Any]
+    whole: list[bool]
+    names: list[str]
+    scores: list[Any]
+
+
+def _scores_of(X: Any) -> list[Any] | None:
+    """Return a table's scores as mappings, None where a row has none."""
+    words, values = _column(X, "scored"), _column(X, "scores")
+    if words is None or values is None:
+        return None
+    return [
+        None if is_missing(w) or is_missing(v) else dict(zip(w, v, strict=True))
+        for w, v in zip(words, values, strict=True)
+    ]
 
 
 def _documents(X: Any) -> list[Any]:

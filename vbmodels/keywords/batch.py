@@ -153,6 +153,9 @@ class DocumentTokens(State):
         [T] whether it is in capitals (two letters or more).
     unlabelled
         As in `KeywordBatch`.
+    score
+        [W] the user's own score of the word, on any scale; NaN where it has none. None where no
+        word has one.
     """
 
     term: IntArray
@@ -172,6 +175,7 @@ class DocumentTokens(State):
     capital: BoolArray
     upper: BoolArray
     unlabelled: BoolArray | None = None
+    score: FloatArray | None = None
 
     @property
     def n_documents(self) -> int:

@@ -1,4 +1,4 @@
-"""What a model of the corpus knows of a word: 30 features from text, graph and corpus.
+"""What a model of the corpus knows of a word: 33 features from text, graph, corpus and user.
 
 Five of them use labels and are made without leakage: no word's feature depends on the
 word's own label. Since x uses y, the models' likelihood is a pseudo-likelihood.
@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
@@ -47,6 +48,9 @@ FEATURE_NAMES = (
     "right_adjacent",
     "neighbours_keyphraseness",
     "repeated_bigram",
+    "own_score",
+    "own_score_rank",
+    "own_score_given",
 )
 """The columns of x, in order."""
 
@@ -128,6 +132,7 @@ def build_batch(
         *_adjacency_features(tokens, tf),
         _mean_of_neighbours(graphs, phraseness),
         _repeated_bigram(tokens),
+        *own_score(tokens),
     )
     return replace(graphs, x=np.column_stack(columns).astype(np.float64, copy=False))
 
@@ -318,6 +323,30 @@ def _repeated_bigram(tokens: DocumentTokens) -> FloatArray:
         np.maximum.at(most, word, count)
     repeated: FloatArray = np.log1p(most)
     return repeated
+
+
+def own_score(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The user's score, the normal quantile of its rank in the document, and whether it is given.
+
+    Where it is not given the first two are 0. Of m scored words, one with b lower ones and e
+    of the same score (itself among them) has the rank (b + e/2) / m.
+    """
+    size = tokens.n_words
+    raw, rank, given = np.zeros(size), np.zeros(size), np.zeros(size)
+    if tokens.score is None or not (rows := np.flatnonzero(np.isfinite(tokens.score))).size:
+        return raw, rank, given
+    score, document = tokens.score[rows], tokens.document_of_word[rows]
+    raw[rows], given[rows] = score, 1.0
+    order = np.lexsort((score, document))
+    score, document = score[order], document[order]
+    new = np.append(True, document[1:] != document[:-1])
+    tie = new | np.append(True, score[1:] != score[:-1])
+    first = np.flatnonzero(tie)[np.cumsum(tie) - 1]
+    equal = np.bincount(first, minlength=len(rows))[first]
+    start = np.flatnonzero(new)[np.cumsum(new) - 1]
+    of_document = np.bincount(start, minlength=len(rows))[start]
+    rank[rows[order]] = ndtri((first - start + 0.5 * equal) / of_document)
+    return raw, rank, given
 
 
 def _mean_of_neighbours(graphs: KeywordBatch, values: FloatArray) -> FloatArray:

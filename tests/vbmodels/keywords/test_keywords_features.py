@@ -1,4 +1,4 @@
-"""The 30 features against their definitions, written out word by word."""
+"""The 33 features against their definitions, written out word by word."""
 
 import math
 from dataclasses import replace
@@ -8,6 +8,7 @@ from statistics import pstdev
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.keywords.batch import DocumentTokens
@@ -74,10 +75,10 @@ def column(b, name):
     return b.x[:, FEATURE_NAMES.index(name)]
 
 
-def test_there_are_30_finite_features():
+def test_there_are_33_finite_features():
     x = batch(tokens()).x
-    assert x.shape == (10, 30)
-    assert len(set(FEATURE_NAMES)) == 30
+    assert x.shape == (10, 33)
+    assert len(set(FEATURE_NAMES)) == 33
     assert np.isfinite(x).all()
     assert_array_equal(x[:, 0], 1.0)
 
@@ -154,6 +155,26 @@ def test_a_bigram_that_is_repeated_counts_as_often():
     again[4:6] = again[[5, 4]]  # the first two words stand side by side twice
     words = column(batch(replace(t, word=again)), "repeated_bigram")
     assert_allclose(words[:2], np.log(3.0))
+
+
+def test_a_users_score_joins_as_it_is_and_by_its_rank():
+    score = np.array([5.0, np.nan, -1.0, 5.0, 0.5, 2.0, 2.0, np.nan, 2.0, np.nan])
+    b = batch(replace(tokens(), score=score))
+    given = np.isfinite(score)
+    assert_array_equal(column(b, "own_score_given"), given)
+    assert_array_equal(column(b, "own_score"), np.where(given, score, 0.0))
+    for d in range(3):
+        own = score[b.words(d)]
+        known = own[np.isfinite(own)]
+        for found, one in zip(column(b, "own_score_rank")[b.words(d)], own, strict=True):
+            if not np.isfinite(one):
+                assert found == 0.0
+                continue
+            share = (np.sum(known < one) + 0.5 * np.sum(known == one)) / len(known)
+            assert_allclose(found, norm.ppf(share), atol=1e-12)
+    none = batch(tokens())
+    assert not none.x[:, -3:].any()
+    assert_array_equal(none.x[:, :-3], b.x[:, :-3])
 
 
 @pytest.mark.parametrize("options", [{}, {"window": 3, "self_loops": False, "damping": 0.6}])
@@ -270,6 +291,6 @@ def test_a_partition_without_documents():
         if isinstance(value, np.ndarray)
     }
     b = batch(DocumentTokens(**(empty | {"offsets": np.zeros(1, np.int64)})))
-    assert b.x.shape == (0, 30)
+    assert b.x.shape == (0, 33)
     assert b.n_documents == 0
     assert list(b.documents()) == []
