@@ -48,7 +48,7 @@ SPREAD_OF_NUMBERS = 0.13
 LEAST_CREDIBLE = 0.02
 FEWEST_COMPLETE = 5
 SLOPE_PRIOR = 1e-2
-MOST_STEPS = 100
+MOST_STEPS, MOST_HALVINGS = 100, 60
 SETTLED = 1e-12
 
 
@@ -132,7 +132,9 @@ def quasi_poisson(
         step = np.linalg.solve(bend, gradient)
         value = _poisson(at, away, count, documents, slope, precision)
         least = value - 1e-12 * abs(value)
-        while not _poisson(at + step, away, count, documents, slope, precision) >= least:
+        for _ in range(MOST_HALVINGS):
+            if _poisson(at + step, away, count, documents, slope, precision) >= least:
+                break
             step = 0.5 * step
         at = at + step
         if np.abs(step).max() < SETTLED * max(1.0, float(np.abs(at).max())):
