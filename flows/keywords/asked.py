@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.keywords.report import Asked
 from flows.keywords.schema import ASK
 from flows.keywords.work import work_url
@@ -42,7 +42,7 @@ def choose(
     parts: Sequence[Unsettled],
     nodes: Nodes,
     most: int,
-    place: RunPlace,
+    paths: RunPaths,
 ) -> list[Asked]:
     """Choose the documents over all partitions, write their table and return its rows.
 
@@ -60,18 +60,18 @@ def choose(
     read: dict[int, list[tuple[str, int, int]]] = {}
     for number, ((p, d), share) in enumerate(zip(chosen, settled, strict=True), 1):
         if p not in read:
-            read[p] = _documents(indices[p], place)
+            read[p] = _documents(indices[p], paths)
         name, words, known = read[p][d]
         expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
         rows.append(Asked(number, name, words, known, expected, share))
     table = pa.Table.from_pylist([vars(row) for row in rows], schema=ASK.arrow)
-    storage.write_table(place.table("ask", 0), table)
+    storage.write_table(paths.table("ask", 0), table)
     return rows
 
 
-def _documents(index: int, place: RunPlace) -> list[tuple[str, int, int]]:
+def _documents(index: int, paths: RunPaths) -> list[tuple[str, int, int]]:
     """Return name, words and known words of every document of a partition."""
-    table = storage.read_table(work_url(place, "words", index))
+    table = storage.read_table(work_url(paths, "words", index))
     names, known = table["doc_id"].to_pylist(), np.array(table["observed"].to_pylist(), bool)
     cuts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
     starts = [0, *cuts, len(names)] if names else []

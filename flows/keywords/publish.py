@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
 from flows.keywords.asked import Nodes, choose
@@ -65,10 +65,10 @@ class Scored:
 
 
 def keep_scores(
-    scores: Scores, batch: KeywordBatch, index: int, settings: KeywordSettings, place: RunPlace
+    scores: Scores, batch: KeywordBatch, index: int, settings: KeywordSettings, paths: RunPaths
 ) -> Scored:
     """Keep a partition's scores until the selection is decided."""
-    storage.write_bytes(work_url(place, "scores", index, "npz"), to_bytes(scores))
+    storage.write_bytes(work_url(paths, "scores", index, "npz"), to_bytes(scores))
     histogram = None
     if settings.model not in SCORES and over_corpus(settings):
         histogram = Histogram.of(scores.probability, batch.y, batch.offsets, settings.per_document)
@@ -87,7 +87,7 @@ def publish(
     scored: Sequence[Scored],
     nodes: Nodes | None,
     settings: KeywordSettings,
-    place: RunPlace,
+    paths: RunPaths,
     each: Each,
 ) -> list[KeywordSummary]:
     """Decide the threshold over all partitions, write their tables and the table ask/.
@@ -102,19 +102,19 @@ def publish(
     found = [one.histogram for one in scored if one.histogram is not None]
     least = least_bin(settings, reduce(add, found)) if found else None
     indices = [one.index for one in scored]
-    written = each(_write, indices, least, settings, place)
+    written = each(_write, indices, least, settings, paths)
     summaries = [one.summary for one in written]
     parts = [one.open for one in written if one.open is not None]
     if nodes is not None and parts:
-        asked = choose(indices, parts, nodes, settings.ask, place)
+        asked = choose(indices, parts, nodes, settings.ask, paths)
         summaries[0] = replace(summaries[0], asked=tuple(asked))
     return summaries
 
 
-def _write(index: int, least: int | None, settings: KeywordSettings, place: RunPlace) -> Written:
+def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunPaths) -> Written:
     """Write the probability, selection and rank of every candidate word of a partition."""
-    scores = read_state(work_url(place, "scores", index, "npz"), Scores)
-    words = storage.read_table(work_url(place, "words", index))
+    scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
+    words = storage.read_table(work_url(paths, "words", index))
     observed = words["observed"].to_numpy().astype(bool)
     r, ranked = scores.probability, scores.probability
     if settings.model in SCORES:
@@ -134,7 +134,7 @@ def _write(index: int, least: int | None, settings: KeywordSettings, place: RunP
         ],
         schema=KEYWORDS.arrow,
     )
-    storage.write_table(place.table("keywords", index), table)
+    storage.write_table(paths.table("keywords", index), table)
     open_ = None
     if scores.by_node is not None and scores.weights is not None and settings.ask:
         open_ = unsettled(
