@@ -1,0 +1,167 @@
+"""From bags to the columns of the embedding: the blocks of all modalities, centred and cut."""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from vbmodels.bags.bag_basis import Basis, Moments
+from vbmodels.bags.bag_blocks import ModalityMap, modality_map, scaling, with_distributions
+from vbmodels.bags.bag_pools import Chosen, Pools, pooled, sampled_bags, sizes_of
+from vbmodels.bags.batch import Bags
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, leaves
+
+MANY_BAGS = 800
+"""Bags beyond which there are fewer landmarks and directions."""
+
+
+@dataclass(frozen=True)
+class BagMap(State):
+    """The blocks of a bag.
+
+    Attributes
+    ----------
+    n_bags
+        Fitted bags.
+    modalities
+        Maps of the modalities.
+    size_mean, size_scale
+        Of log(1 + instances) by modality, [K].
+    own_mean, own_scale
+        Of the bags' own features, [F].
+    bases
+        One a block, in the order of `names`; none until the moments are known.
+    """
+
+    n_bags: int
+    modalities: tuple[ModalityMap, ...]
+    size_mean: FloatArray
+    size_scale: FloatArray
+    own_mean: FloatArray
+    own_scale: FloatArray
+    bases: tuple[Basis, ...] = ()
+
+    @property
+    def kept(self) -> float:
+        """Share of a block's trace that its columns hold."""
+        return 0.97 if self.n_bags <= MANY_BAGS else 0.9
+
+    def blocks(self, data: Bags) -> dict[str, tuple[FloatArray, BoolArray]]:
+        """Return every block's columns [B, Q] and which bags have it, by name."""
+        everywhere = np.ones(data.n_bags, bool)
+        out = {"size": ((sizes_of(data) - self.size_mean) * self.size_scale, everywhere)}
+        if data.bag_features.shape[1]:
+            own = np.clip((data.bag_features - self.own_mean) * self.own_scale, -4.0, 4.0)
+            out["own features"] = (own, everywhere)
+        several = len(self.modalities) > 1
+        for k, (of, instances) in enumerate(zip(self.modalities, data.modalities, strict=True)):
+            has = instances.sizes > 0
+            for name, columns in of.columns(instances).items():
+                out[f"{k}: {name}" if several else name] = (columns, has)
+        return out
+
+    def columns(self, data: Bags) -> FloatArray:
+        """Return F of bags, [B, D]; the last column is the constant."""
+        parts = [
+            basis(*block)
+            for basis, block in zip(self.bases, self.blocks(data).values(), strict=True)
+        ]
+        return np.ascontiguousarray(np.hstack([*parts, np.ones((data.n_bags, 1))]))
+
+    @property
+    def block(self) -> IntArray:
+        """Number of the block of each column, [D]; that of the constant is the number of blocks."""
+        sizes = [basis.turn.shape[1] for basis in self.bases]
+        return np.repeat(np.arange(len(sizes) + 1), [*sizes, 1])
+
+    @property
+    def key(self) -> str:
+        """Digest of all that columns depend on, for caches."""
+        return digest_of("", *(leaf for _, leaf in leaves(self)))
+
+
+def digest_of(before: str, *values: Any) -> str:
+    """Return a digest of arrays and numbers after another digest."""
+    digest = hashlib.blake2b(before.encode())
+    for value in values:
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()
+
+
+def bag_map(pools: Pools, rng: np.random.Generator) -> BagMap:
+    """Choose scaling and landmarks from what the partitions summed up; the bases come later."""
+    few = pools.n_bags > MANY_BAGS
+    maps = tuple(
+        modality_map(pool, 32 if few else 64, 64 if few else 150, rng) for pool in pools.modalities
+    )
+    size_mean = np.array([pool.bags.mean[-1] for pool in pools.modalities])
+    deviation = np.array([pool.bags.deviation[-1] for pool in pools.modalities])
+    count = max([pool.bags.count for pool in pools.modalities] + [1.0])
+    size = scaling(size_mean, deviation, count)
+    own = scaling(pools.own.mean, pools.own.deviation, pools.own.count)
+    return BagMap(pools.n_bags, maps, *size, *own)
+
+
+def smooth_means(of: BagMap, data: Bags, seed: int) -> Chosen:
+    """Sample the labelled bags' smooth means, for the landmarks of distributions."""
+    known = data.labelled()
+    out = []
+    for k, (one, instances) in enumerate(zip(of.modalities, known.modalities, strict=True)):
+        has = np.flatnonzero(instances.sizes > 0)
+        told = np.hstack([pooled(instances), sizes_of(known)[:, k : k + 1]])[has]
+        blocks = one.columns(instances)
+        means = [v for name, v in blocks.items() if name.startswith("smooth mean")]
+        rows = np.hstack(means)[has] if means else np.empty((has.size, 0))
+        out.append(sampled_bags(told, rows, known.label[has].astype(np.int64), seed))
+    return Chosen(tuple(out))
+
+
+def with_landmark_bags(of: BagMap, chosen: Chosen, rng: np.random.Generator) -> BagMap:
+    """Add the kernels on distributions of instances."""
+    few = of.n_bags > MANY_BAGS
+    modalities = tuple(
+        with_distributions(one, tuple(s.rows for s in samples), 64 if few else 150, rng)
+        for one, samples in zip(of.modalities, chosen.samples, strict=True)
+    )
+    return replace(of, modalities=modalities)
+
+
+def moments(of: BagMap, data: Bags) -> Moments:
+    """Sum the labelled bags' columns and their products."""
+    known = data.labelled()
+    return Moments.of(list(of.blocks(known).values()), of.n_bags)
+
+
+def with_bases(of: BagMap, found: Moments) -> BagMap:
+    """Centre and cut the blocks by the moments of all fitted bags."""
+    each = zip(found.count.tolist(), found.totals, found.products, strict=True)
+    return replace(of, bases=tuple(Basis.of(*one, of.kept) for one in each))
+
+
+@dataclass
+class ColumnCache:
+    """Columns of the labelled bags of partitions; a memory, never a meaning.
+
+    Entries go with their batch, and when another map comes.
+    """
+
+    kept: dict[int, tuple[str, FloatArray]] = field(default_factory=dict)
+
+    def columns(self, of: BagMap, turn: FloatArray, key: str, data: Bags) -> FloatArray:
+        """Return F of a partition's labelled bags, turned, from memory where it is."""
+        found, columns = self.kept.get(id(data), ("", np.empty((0, 0))))
+        if found != key:
+            columns = of.columns(data.labelled())
+            if turn.size:
+                columns = columns @ turn
+            if id(data) not in self.kept:
+                weakref.finalize(data, self.kept.pop, id(data), None)
+            self.kept[id(data)] = (key, columns)
+        return columns
+
+
+CACHE = ColumnCache()
