@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from vbmodels.bags.bag_basis import Basis, Moments
 from vbmodels.bags.bag_blocks import ModalityMap, modality_map, scaling, with_distributions
 from vbmodels.bags.bag_pools import Chosen, Pools, pooled, sampled_bags, sizes_of
 from vbmodels.bags.batch import Bags
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, leaves
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 MANY_BAGS = 800
 """Bags beyond which there are fewer landmarks and directions."""
@@ -77,19 +75,6 @@ class BagMap(State):
         """Number of the block of each column, [D]; that of the constant is the number of blocks."""
         sizes = [basis.turn.shape[1] for basis in self.bases]
         return np.repeat(np.arange(len(sizes) + 1), [*sizes, 1])
-
-    @property
-    def key(self) -> str:
-        """Digest of all that columns depend on, for caches."""
-        return digest_of("", *(leaf for _, leaf in leaves(self)))
-
-
-def digest_of(before: str, *values: Any) -> str:
-    """Return a digest of arrays and numbers after another digest."""
-    digest = hashlib.blake2b(before.encode())
-    for value in values:
-        digest.update(np.ascontiguousarray(value).tobytes())
-    return digest.hexdigest()
 
 
 def bag_map(pools: Pools, rng: np.random.Generator) -> BagMap:

@@ -15,6 +15,7 @@ This file has no published source; the parts are named in their own files.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -26,7 +27,6 @@ from vbmodels.bags.bag_map import (
     CACHE,
     BagMap,
     bag_map,
-    digest_of,
     moments,
     smooth_means,
     with_bases,
@@ -119,8 +119,6 @@ class Embedding(State):
     turn
         Where there are more columns than bags: the columns that the bags span, each of prior
         variance 1, [D, r]; else [0, 0].
-    key
-        Digest of what columns depend on.
     """
 
     map: BagMap
@@ -133,7 +131,18 @@ class Embedding(State):
     final: bool
     seed: int
     turn: FloatArray
-    key: str = ""
+
+    @property
+    def key(self) -> str:
+        """Digest that tells these columns from others, for caches.
+
+        The centres are means of all blocks over all fitted bags; the first turned column has the
+        variances in it.
+        """
+        digest = hashlib.blake2b(self.turn[:, :1].tobytes())
+        for basis in self.map.bases:
+            digest.update(basis.centre.tobytes())
+        return digest.hexdigest()
 
     @property
     def block_variance(self) -> FloatArray:
@@ -270,10 +279,12 @@ class EmbeddingModel:
         return float(stats.evidence) + constant + prior.log_prior(q.at)
 
     def shown(self, at: Cursor) -> Step | None:
-        """Show sweeps once they have settled at some variances; the last is the fit's."""
+        """Show where sweeps have settled at better variances; the last is the fit's."""
         q, stats = at.q, at.stats
         if not isinstance(stats, Sums) or not self._settled(q, stats):
             return None
+        if not q.final and q.ascent is not None and at.elbo < q.ascent.value[0]:
+            return None  # a trial that the search refuses
         return Step.at(at, q.final)
 
     def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
@@ -282,7 +293,7 @@ class EmbeddingModel:
     def _placed(self, q: Embedding, found: Moments) -> Embedding:
         """Cut the blocks and begin with the variances at the prior's middle."""
         placed = with_bases(q.map, found)
-        q = replace(q, map=placed, at=np.zeros(len(placed.bases)), key=placed.key)
+        q = replace(q, map=placed, at=np.zeros(len(placed.bases)))
         if placed.n_bags <= self.gathered:
             return replace(q, stage="rows")
         return self._cold(replace(q, stage="sweep"))
@@ -347,4 +358,4 @@ def _spanned(q: Embedding, rows: Rows) -> Embedding:
     top = np.abs(basis).argmax(axis=1)
     basis = basis * np.sign(basis[np.arange(len(basis)), top])[:, None]
     turn = np.ascontiguousarray((basis * np.sqrt(q.block_variance)).T)
-    return replace(q, turn=turn, key=digest_of(q.key, turn))
+    return replace(q, turn=turn)

@@ -66,7 +66,7 @@ def test_turned_columns_are_the_same_gaussian():
     q = fitted(data).q
     assert q.turn.size
     plain = EmbeddingModel()
-    whole = replace(q, turn=np.empty((0, 0)), key="whole", final=True)
+    whole = replace(q, turn=np.empty((0, 0)), final=True)
     whole = plain._cold(whole)
     local = None
     for _ in range(40):
