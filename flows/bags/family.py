@@ -28,7 +28,9 @@ from flows.bags.form import (
     warnings_of,
     work_url,
 )
+from flows.bags.members import about_members
 from flows.bags.report import Block, report
+from flows.bags.rivals import with_rivals
 from flows.bags.rows import read_rows, slices_of
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary, summarise
@@ -54,11 +56,16 @@ class CheckedBags(Checked):
     multi: bool = False
 
 
-EMPTY = {
-    True: "bag without instances, scored by the intercept",
-    False: "bag without instances: none in it can be positive, so its probability is 0",
+GAUSSIAN_PROCESSES = ("gp_probit", "gp_logistic")
+"""Models that take labels of several classes, and that give a bag without instances 0."""
+ONE_MODALITY = ("auto", *GAUSSIAN_PROCESSES)
+EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
+EMPTY_BY = {
+    "vmmic": "bag without instances, scored by the intercept",
+    "auto": "bag without instances, scored by its size and the base rate",
+    "embedding": "bag without instances, scored by its size",
 }
-"""What becomes of a bag without instances, by whether the model is vMMIC."""
+"""What becomes of a bag without instances, by the model."""
 
 
 class BagsFamily:
@@ -70,7 +77,7 @@ class BagsFamily:
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
-        several = settings.model != "vmmic"
+        several = settings.model in GAUSSIAN_PROCESSES
         checker, runs = bags_check.check_bags(slabs(file.url), file.url, several)
         multi = several and bag_classes.has_classes(checker.columns)
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
@@ -130,7 +137,7 @@ class BagsFamily:
             rows_kept=found.instance_rows.num_rows,
             dropped=(
                 Dropped(
-                    reason=EMPTY[settings.model == "vmmic"],
+                    reason=EMPTY_BY.get(settings.model, EMPTY),
                     count=n_empty,
                     examples=list(found.empty[:100]),
                 ),
@@ -148,7 +155,7 @@ class BagsFamily:
         """Bring all partitions to the same modalities."""
         about = [read_about(place, p.index) for p in parts]
         form = form_of(about) if fitted is None else kept_form(fitted, about)
-        if settings.model != "vmmic" and len(form["modalities"]) > 1:
+        if settings.model in ONE_MODALITY and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
         json_files.write(form_url(place), BagForm(**form))
         built = each(build, [part.index for part in parts], settings, place, form)
@@ -173,9 +180,10 @@ class BagsFamily:
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch)
         tables = list(written(found, rows, told, about, form, held_out))
-        for name in ("bags", "instances"):
+        for name in ("bags", "instances", "reasons"):
             parts = [getattr(one, name) for one in tables]
-            storage.write_table(place.table(name, index), pa.concat_tables(parts))
+            if parts[0] is not None:
+                storage.write_table(place.table(name, index), pa.concat_tables(parts))
         return [
             summarise(
                 one.shown,
@@ -185,9 +193,17 @@ class BagsFamily:
                 new=fitted is not None,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
+                reasons=one.reasons,
             )
             for one in tables
         ]
+
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
+        place: RunPlace, fitted: RunPlace | None, each: Each,
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
+        """Judge simple rivals on the bags held out of a fit."""
+        return (with_rivals(summaries, settings, place, each) if fitted is None else summaries), q
 
     def keep(self, q: Any, settings: BagSettings, place: RunPlace, fitted: RunPlace | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
@@ -217,7 +233,7 @@ class BagsFamily:
         """Say what was found."""
         numbers, warnings = bag_models.trust(q)
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
-        if empty and settings.model != "vmmic":
+        if empty and settings.model in GAUSSIAN_PROCESSES:
             warnings += (
                 f"{empty:,} bags with the label 1 have no instance: model {settings.model} asks "
                 "for a positive instance, so it gives them probability 0 and learns nothing from "
@@ -232,7 +248,8 @@ class BagsFamily:
         flat = [summary for one in summaries for summary in one]
         scale = bag_models.chosen_scale(model, q)
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
-        return report(flat, blocks, numbers, warnings, show, scale)
+        more, own = about_members(q, flat, numbers)
+        return report(flat, blocks, numbers, warnings + own, show, scale, more)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""
@@ -242,7 +259,7 @@ class BagsFamily:
 
 
 def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
-    if settings.model == "vmmic":
+    if settings.model not in GAUSSIAN_PROCESSES:
         return []
     return bag_classes.names_of(bag_rows["labels"].combine_chunks())
 

@@ -112,7 +112,7 @@ CASE = Case(
         tables=ends.tables_of_bags,
         empty=ends.no_bags,
         plain="it has no compiled loops: NumPy is all",
-    ),  # fmt: skip
+    ),
     agreement=Agreement(
         published=probabilities, scored=probabilities, hidden=unlabelled, tol=1e-8, atol=1e-10
     ),
@@ -126,7 +126,7 @@ CASE = Case(
         mean_tolerance=0.1,
         sd_ratio=(0.85, 1.1),
         largest_r_hat=1.03,
-    ),  # fmt: skip
+    ),
     recovery=Recovery(error=error, tolerance=0.16, seeds=(0, 1, 2)),
     best=Best(phase=lambda q: q.final, max_iter=2000),
     sweeps=14,

@@ -35,7 +35,7 @@ def of_instances(name: str) -> bool:
 
 def contributions(q: Embedding, data: Bags) -> tuple[FloatArray, ...]:
     """Return what every instance adds to the mean of its bag's f, [N_k] of each modality."""
-    names = list(q.map.blocks(data.take(np.empty(0, np.int64))))
+    names = q.map.names()
     weights = {name: _weighted(q, m) for m, name in enumerate(names)}
     several = len(q.map.modalities) > 1
     out = []

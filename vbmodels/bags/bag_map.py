@@ -10,7 +10,7 @@ import numpy as np
 from vbmodels.bags.bag_basis import Basis, Moments
 from vbmodels.bags.bag_blocks import ModalityMap, modality_map, scaling, with_distributions
 from vbmodels.bags.bag_pools import Chosen, Pools, pooled, sampled_bags, sizes_of
-from vbmodels.bags.batch import Bags
+from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 MANY_BAGS = 800
@@ -61,6 +61,16 @@ class BagMap(State):
             for name, columns in of.columns(instances).items():
                 out[f"{k}: {name}" if several else name] = (columns, has)
         return out
+
+    def names(self) -> list[str]:
+        """Return the names of the blocks, in the order of their numbers."""
+        none = np.zeros(1, np.int64)
+        nothing = bags(
+            [Instances(np.empty((0, of.mean.size)), none) for of in self.modalities],
+            [],
+            np.empty((0, self.own_mean.size)),
+        )
+        return list(self.blocks(nothing))
 
     def columns(self, data: Bags) -> FloatArray:
         """Return F of bags, [B, D]; the last column is the constant."""

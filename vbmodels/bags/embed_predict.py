@@ -37,11 +37,6 @@ class BagScores:
     shares: FloatArray
 
 
-def block_names(q: Embedding, data: Bags) -> list[str]:
-    """Return the names of the blocks, in the order of their numbers."""
-    return [*q.map.blocks(data.take(np.empty(0, np.int64))), "constant"]
-
-
 def predict_bags(q: Embedding, data: Bags, eps: float) -> BagScores:
     """Return what is said of bags; their labels are not read."""
     columns = q.map.columns(data)

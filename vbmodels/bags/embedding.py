@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -205,8 +205,6 @@ class EmbeddingModel:
     rise: float = RISE
     products: bool = True
 
-    objective: ClassVar[str] = "log evidence"
-
     def observe(self, batch: Bags) -> Pools:
         """Return scaling, counts, and samples for landmarks."""
         return Pools.of(batch, self.sample_seed, self.products)
@@ -286,6 +284,12 @@ class EmbeddingModel:
         if not q.final and q.ascent is not None and at.elbo < q.ascent.value[0]:
             return None  # a trial that the search refuses
         return Step.at(at, q.final)
+
+    def unfinished(self, q: Embedding) -> str | None:
+        """Say what is still being done at ``q``; None where it is a posterior."""
+        if q.final and q.sweep > 0:
+            return None
+        return "the variances of the blocks were being searched"
 
     def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
         return CACHE.columns(q.map, q.turn, q.key, batch)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from vbmodels.bags.bag_contributions import contributions, of_instances
 from vbmodels.bags.batch import Instances, bags, split
-from vbmodels.bags.embed_predict import block_names, predict_bags
+from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.core.fit import fit
 
@@ -83,7 +83,7 @@ def test_contributions_sum_to_the_score(modalities):
     q = fitted(data).q
     new = some_bags(seed=4, modalities=modalities, empty=(0,))
     said, each = predict_bags(q, new, 0.0), contributions(q, new)
-    names = block_names(q, new)
+    names = [*q.map.names(), "constant"]
     assert_allclose(said.shares.sum(axis=1), said.mean, atol=1e-9)
     rest = said.shares[:, [not of_instances(name) for name in names]].sum(axis=1)
     total = rest
@@ -99,7 +99,7 @@ def test_contributions_of_clipped_and_of_wide_features():
     q = fitted(data).q
     assert q.map.modalities[0].spans[0].size
     said, each = predict_bags(q, data, 0.0), contributions(q, data)[0]
-    names = block_names(q, data)
+    names = [*q.map.names(), "constant"]
     rest = said.shares[:, [not of_instances(name) for name in names]].sum(axis=1)
     total = rest + np.bincount(data.modalities[0].bag, weights=each, minlength=40)
     assert_allclose(total, said.mean, atol=1e-9)
@@ -109,7 +109,7 @@ def test_an_empty_bag_has_its_size_alone():
     data = some_bags(empty=(3, 8, 20))
     q = fitted(data).q
     said = predict_bags(q, data, 0.0)
-    names = block_names(q, data)
+    names = [*q.map.names(), "constant"]
     away = [i for i, name in enumerate(names) if name not in ("size", "constant")]
     assert np.all(said.shares[3][away] == 0.0)
     assert said.shares[3][names.index("size")] != 0.0
@@ -151,7 +151,7 @@ def test_text_has_its_own_blocks():
     label = (np.bincount(bag, weights=topic == 0) > 0).astype(np.int8)
     data = bags([Instances.from_rows(bag, rows, 60)], label)
     q = fitted(data).q
-    assert block_names(q, data) == ["size", "words", "largest words", "constant"]
+    assert [*q.map.names(), "constant"] == ["size", "words", "largest words", "constant"]
     said, each = predict_bags(q, data, 0.0), contributions(q, data)[0]
     assert said.probability[label == 1].mean() > said.probability[label == 0].mean() + 0.3
     rest = said.shares[:, 0] + said.shares[:, 3]
