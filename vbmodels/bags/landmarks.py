@@ -18,11 +18,13 @@ MEASURED = 500
 
 
 def single(values: FloatArray) -> FloatArray:
-    """Round to single precision.
+    """Round to single precision, at any size.
 
     Sums over partitions differ in their last digits; what is made of rounded ones does not.
     """
-    return values.astype(np.float32).astype(np.float64)
+    digits, exponent = np.frexp(values)
+    result: FloatArray = np.ldexp(np.round(digits * 2.0**24), exponent - 24)
+    return result
 
 
 def inverse_sd(mean: FloatArray, sd: FloatArray) -> FloatArray:
