@@ -57,8 +57,7 @@ class CheckedBags(Checked):
 
 
 GAUSSIAN_PROCESSES = ("gp_probit", "gp_logistic")
-"""Models that take labels of several classes, and that give a bag without instances 0."""
-ONE_MODALITY = ("auto", *GAUSSIAN_PROCESSES)
+"""Models that take labels of several classes and one modality, and give an empty bag 0."""
 EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
 EMPTY_BY = {
     "vmmic": "bag without instances, scored by the intercept",
@@ -155,7 +154,7 @@ class BagsFamily:
         """Bring all partitions to the same modalities."""
         about = [read_about(place, p.index) for p in parts]
         form = form_of(about) if fitted is None else kept_form(fitted, about)
-        if settings.model in ONE_MODALITY and len(form["modalities"]) > 1:
+        if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
         json_files.write(form_url(place), BagForm(**form))
         built = each(build, [part.index for part in parts], settings, place, form)

@@ -15,6 +15,7 @@ from vbmodels.bags.batch import Bags
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.embedding import Embedding, EmbeddingModel
 from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.united import parted
 
 MODELS = ("auto", "embedding")
 Stacked = AutoModel | EmbeddingModel
@@ -44,8 +45,8 @@ def apply(model: Stacked, q: Any, data: Bags) -> Scores:
     found = predict_auto(model, q, data)
     of = found.witness
     return Scores(
-        found.probability, (of.probability,), (of.score,), adds, (of.bald,), None,
-        found.embedding.shares, names,
+        found.probability, parted(data, of.probability), parted(data, of.score), adds,
+        parted(data, of.bald), None, found.embedding.shares, names,
     )  # fmt: skip
 
 

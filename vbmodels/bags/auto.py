@@ -13,6 +13,8 @@ that all come from one pass.
 The mixture says: with probability w_2 a bag was made as the witness has it. So instances'
 probabilities are the witness's own, never multiplied by a weight.
 
+Instances of several modalities are united in one table for the witness (`united`).
+
 The phases of a fit follow one another in one loop: the witness, its folds, the embedding, weights.
 """
 
@@ -26,6 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from vbmodels.bags.bag_blocks import ModalityMap
 from vbmodels.bags.bag_pools import Pools
 from vbmodels.bags.batch import UNLABELLED, Bags
 from vbmodels.bags.embed_predict import BagScores, predict_bags
@@ -35,6 +38,8 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_predict import Predictions, predict
 from vbmodels.bags.gp_probit import Search
 from vbmodels.bags.stacking_weights import objective, stacked
+from vbmodels.bags.united import observed as united_observed
+from vbmodels.bags.united import united
 from vbmodels.core.cavi import cavi, evaluated
 from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
@@ -48,9 +53,12 @@ SURE = 1e-12
 
 @dataclass(frozen=True)
 class SeenBags(Stats):
-    """What both members' starts need of a partition."""
+    """What both members' starts need of a partition.
 
-    witness: Observed
+    Of several modalities the witness needs what the embedding needs.
+    """
+
+    witness: Observed | None
     pools: Pools
 
 
@@ -105,30 +113,45 @@ class AutoCursor(Cursor):
     inner: Cursor
 
 
+@dataclass(frozen=True)
+class View:
+    """A partition as the witness sees it: one modality, and a class a fold."""
+
+    key: bytes
+    bags: Bags
+    folded: MultiLabelBags
+
+
 @dataclass
-class FoldCache:
-    """Bags with a class a fold; a memory, never a meaning. Entries go with their batch."""
+class ViewCache:
+    """What the witness sees of partitions; a memory, never a meaning.
 
-    kept: dict[int, MultiLabelBags] = field(default_factory=dict)
+    Entries go with their batch, and when another map comes.
+    """
 
-    def folded(self, data: Bags) -> MultiLabelBags:
-        """Return a partition's bags, labelled in every class but that of their own fold."""
+    kept: dict[int, View] = field(default_factory=dict)
+
+    def view(self, maps: tuple[ModalityMap, ...], data: Bags) -> View:
+        """Return a partition of one modality, labelled in every class but that of its own fold."""
+        key = b"".join(of.mean.tobytes() + of.scale.tobytes() for of in maps)
         found = self.kept.get(id(data))
-        if found is None:
-            own = np.arange(FOLDS) == fold_of(data)[:, None]
-            labels = np.where(own, np.int8(UNLABELLED), data.label[:, None])
+        if found is None or found.key != key:
             # Other bags than ``data``, which would never be given up otherwise.
-            found = MultiLabelBags(replace(data), labels)
-            weakref.finalize(data, self.kept.pop, id(data), None)
+            bags = replace(data) if len(maps) == 1 else united(maps, data)
+            own = np.arange(FOLDS) == fold_of(bags)[:, None]
+            labels = np.where(own, np.int8(UNLABELLED), data.label[:, None])
+            if found is None:
+                weakref.finalize(data, self.kept.pop, id(data), None)
+            found = View(key, bags, MultiLabelBags(bags, labels))
             self.kept[id(data)] = found
         return found
 
 
-CACHE = FoldCache()
+CACHE = ViewCache()
 
 
 def fold_of(data: Bags) -> IntArray:
-    """Return the fold of each bag, [B]."""
+    """Return the fold of each bag of one modality, [B]."""
     found = [np.zeros(0, np.int64)]
     for part in blocks_of(data):
         offsets = data.modalities[0].offsets[part.start : part.stop + 1]
@@ -151,12 +174,20 @@ class AutoModel:
 
     def observe(self, batch: Bags) -> SeenBags:
         """Return what both members need before they start."""
-        return SeenBags(self.witness.observe(batch), self.embedding.observe(batch))
+        alone = len(batch.modalities) == 1
+        witness = self.witness.observe(batch) if alone else None
+        return SeenBags(witness, self.embedding.observe(batch))
 
     def init(self, observed: SeenBags, rng: np.random.Generator) -> Auto:
         """Start the witness; the embedding has its landmarks too."""
-        witness = self.witness.init(observed.witness, rng)
-        embedding = self.embedding.init(observed.pools, rng)
+        if observed.witness is not None:
+            witness = self.witness.init(observed.witness, rng)
+            embedding = self.embedding.init(observed.pools, rng)
+        else:
+            embedding = self.embedding.init(observed.pools, rng)
+            limit = self.witness.options.sample
+            seen = united_observed(embedding.map.modalities, observed.pools, limit)
+            witness = self.witness.init(seen, rng)
         positive, n = int(observed.pools.counts[1]), observed.pools.n_bags
         base = (positive + 0.5) / (n + 1.0)
         return Auto("witness", witness, None, embedding, np.zeros(len(MEMBERS)), base)
@@ -169,10 +200,11 @@ class AutoModel:
 
     def suff_stats(self, q: Auto, batch: Bags, local: Sites | None) -> Any:
         """Return what the phase wants of a partition."""
-        if q.phase == "witness":
-            return self.witness.suff_stats(q.witness, batch, None)
-        if q.phase == "folds":
-            return self.witness.suff_stats(q.folds, CACHE.folded(batch), None)  # type: ignore[arg-type]
+        if q.phase in ("witness", "folds"):
+            view = CACHE.view(q.embedding.map.modalities, batch)
+            if q.phase == "witness":
+                return self.witness.suff_stats(q.witness, view.bags, None)
+            return self.witness.suff_stats(q.folds, view.folded, None)  # type: ignore[arg-type]
         if q.phase == "embedding":
             return self.embedding.suff_stats(q.embedding, batch, local)  # type: ignore[arg-type]
         return self._told(q, batch, local)
@@ -249,7 +281,7 @@ class AutoModel:
 
     def _told(self, q: Auto, batch: Bags, local: Sites | None) -> Told:
         """Return what both members say of the labels of a partition without each bag."""
-        known = batch.labelled()
+        known = as_witnessed(q, batch.labelled())
         chance = np.full(known.n_bags, LEAK)
         fold = fold_of(known)
         full = known.modalities[0].sizes > 0
@@ -336,7 +368,7 @@ class AutoScores:
     embedding
         What the embedding says.
     witness
-        What the witness says of bags and instances.
+        What the witness says of bags and instances; those of several modalities are united.
     """
 
     probability: FloatArray
@@ -345,11 +377,17 @@ class AutoScores:
     witness: Predictions
 
 
+def as_witnessed(q: Auto, data: Bags) -> Bags:
+    """Return bags as the witness sees them: their instances in one modality."""
+    return data if len(data.modalities) == 1 else united(q.embedding.map.modalities, data)
+
+
 def predict_auto(model: AutoModel, q: Auto, data: Bags) -> AutoScores:
     """Return what is said of bags and instances; labels are not read."""
     embedding = predict_bags(q.embedding, data, model.embedding.eps)
-    (witness,) = predict(model.witness.posterior(q.witness), data)
-    full = data.modalities[0].sizes > 0
+    seen = as_witnessed(q, data)
+    (witness,) = predict(model.witness.posterior(q.witness), seen)
+    full = seen.modalities[0].sizes > 0
     of_witness = np.where(full, witness.bag_probability, LEAK)
     base = np.full(data.n_bags, q.base)
     members = np.column_stack([embedding.probability, of_witness, base])

@@ -15,6 +15,7 @@ from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.options import GPOptions
+from vbmodels.bags.united import parted
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_classifier import BagClassifier
@@ -33,8 +34,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
     Parameters
     ----------
     model
-        "auto": all three; "embedding": that alone, which takes several modalities and has no
-        probabilities of instances.
+        "auto": all three; "embedding": that alone, which has no probabilities of instances.
     kernel, kernel_params, n_inducing, linear_prior, posterior
         Of the Gaussian process; see `MILGPClassifier`.
     standardise
@@ -68,13 +68,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
     standardise: bool | None = option(None, "Whether features become z-scores.")
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model; see `BagClassifier.fit`.
-
-        Raises
-        ------
-        ValueError
-            If bags have several modalities, which "auto" does not take.
-        """
+        """Fit the model; see `BagClassifier.fit`."""
         super().fit(X, y)
         auto = self.model == "auto"
         self._embedding = self.q_.embedding if auto else self.q_
@@ -141,4 +135,4 @@ class StackedBagClassifier(GPOptions, BagClassifier):
             nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
             return predict_bags(self.q_, data, self.model_.eps).probability, nothing
         found = predict_auto(self.model_, self.q_, data)
-        return found.probability, (found.witness.probability,)
+        return found.probability, parted(data, found.witness.probability)

@@ -114,10 +114,11 @@ def test_a_run_since_another_starts_anew(tmp_path, capsys, model):
     assert "started anew" in report(place)
 
 
-def test_the_embedding_takes_several_modalities(tmp_path, capsys):
+@pytest.mark.parametrize("model", MODELS)
+def test_it_takes_several_modalities(tmp_path, capsys, model):
     kinds = pa.array(["image", "text", "text"] * 40)
     path = written(tmp_path, instances(modality=kinds))
-    fitted(capsys, path, tmp_path / "t", "embedding")
+    fitted(capsys, path, tmp_path / "t", model)
     blocks = set(table_of(tmp_path / "t", "reasons")["block"].to_pylist())
     assert {"size", "image: mean", "text: trees 1"} <= blocks
 

@@ -26,6 +26,7 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.stacking_weights import objective, stacked
+from vbmodels.bags.united import parted, united
 from vbmodels.core.fit import fit
 from vbmodels.core.protocol import Cursor
 
@@ -92,7 +93,8 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
 
     def found(of):
         def reduce(q, **_):
-            return WITNESS.suff_stats(q, CACHE.folded(of), None)
+            view = CACHE.view(done.q.embedding.map.modalities, of)
+            return WITNESS.suff_stats(q, view.folded, None)
 
         stats = reduce(start)
         *_, last = WITNESS.steps(reduce, Cursor(start, stats, 0, WITNESS.elbo(start, stats)))
@@ -134,3 +136,30 @@ def test_partitions_change_nothing_but_rounding(data, done):
     assert_allclose(whole.weights, done.q.weights, rtol=1e-6)
     a, b = (predict_auto(MODEL, q, data).probability for q in (whole, done.q))
     assert_allclose(a, b, rtol=1e-6)
+
+
+def test_several_modalities_are_united_for_the_witness():
+    data = some_bags(n=80, d=2, modalities=2, empty=(5,))
+    done = fit(MODEL, split(data, 2), seed=1, max_iter=3000)
+    said = predict_auto(MODEL, done.q, data)
+    of_first, of_second = parted(data, said.witness.probability)
+    for m, p in zip(data.modalities, (of_first, of_second), strict=True):
+        assert p.shape == (len(m.features),)
+        high = m.features[:, 0] > 1.0
+        assert p[high].mean() > p[~high].mean()
+    assert said.members[5, 1] == LEAK
+    one = fit(MODEL, [data], seed=1, max_iter=3000).q
+    assert_allclose(one.weights, done.q.weights, rtol=1e-6)
+
+
+def test_united_rows_go_back_to_where_they_came_from():
+    data = some_bags(n=9, d=2, modalities=2, empty=(2,))
+    q = fit(MODEL, [some_bags(n=40, d=2, modalities=2)], seed=1, max_iter=3000).q
+    maps = q.embedding.map.modalities
+    whole = united(maps, data).modalities[0]
+    for k, (m, of) in enumerate(zip(data.modalities, maps, strict=True)):
+        rows = np.column_stack([parted(data, column)[k] for column in whole.features.T])
+        assert_allclose(rows[:, 2 * k : 2 * k + 2], of.scaled(m.features))
+        assert np.all(rows[:, 4 + k] == 1.0)
+        assert np.all(rows[:, 4 + 1 - k] == 0.0)
+        assert_allclose(parted(data, whole.bag.astype(float))[k], m.bag)
