@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 
@@ -13,6 +16,8 @@ from vbmodels.bags.bag_pools import Chosen, Pools, pooled, sampled_bags, sizes_o
 from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
+PIECE = 4096
+"""Bags whose blocks are held at once before they are cut."""
 MANY_BAGS = 800
 """Bags beyond which there are fewer landmarks and directions."""
 
@@ -74,6 +79,9 @@ class BagMap(State):
 
     def columns(self, data: Bags) -> FloatArray:
         """Return F of bags, [B, D]; the last column is the constant."""
+        return np.concatenate([self._columns(piece) for piece in pieces(data)])
+
+    def _columns(self, data: Bags) -> FloatArray:
         parts = [
             basis(*block)
             for basis, block in zip(self.bases, self.blocks(data).values(), strict=True)
@@ -85,6 +93,15 @@ class BagMap(State):
         """Number of the block of each column, [D]; that of the constant is the number of blocks."""
         sizes = [basis.turn.shape[1] for basis in self.bases]
         return np.repeat(np.arange(len(sizes) + 1), [*sizes, 1])
+
+
+def pieces(data: Bags) -> Iterator[Bags]:
+    """Cut bags so that the blocks of a piece, which are wide, stay small."""
+    if data.n_bags <= PIECE:
+        yield data
+        return
+    for first in range(0, data.n_bags, PIECE):
+        yield data.take(np.arange(first, min(first + PIECE, data.n_bags)))
 
 
 def bag_map(pools: Pools, rng: np.random.Generator) -> BagMap:
@@ -108,11 +125,18 @@ def smooth_means(of: BagMap, data: Bags, seed: int) -> Chosen:
     for k, (one, instances) in enumerate(zip(of.modalities, known.modalities, strict=True)):
         has = np.flatnonzero(instances.sizes > 0)
         told = np.hstack([pooled(instances), sizes_of(known)[:, k : k + 1]])[has]
-        blocks = one.columns(instances)
-        means = [v for name, v in blocks.items() if name.startswith("smooth mean")]
-        rows = np.hstack(means)[has] if means else np.empty((has.size, 0))
-        out.append(sampled_bags(told, rows, known.label[has].astype(np.int64), seed))
+        rows = partial(_smooth_means, one, instances, has)
+        out.append(sampled_bags(told, known.label[has].astype(np.int64), seed, rows))
     return Chosen(tuple(out))
+
+
+def _smooth_means(
+    of: ModalityMap, instances: Instances, has: IntArray, drawn: IntArray
+) -> FloatArray:
+    """Return the smooth means at all lengths of some of the bags with instances, [b, 3 R]."""
+    blocks = of.columns(instances.take(has[drawn]))
+    means = [value for name, value in blocks.items() if name.startswith("smooth mean")]
+    return np.hstack(means) if means else np.empty((drawn.size, 0))
 
 
 def with_landmark_bags(of: BagMap, chosen: Chosen, rng: np.random.Generator) -> BagMap:
@@ -127,8 +151,8 @@ def with_landmark_bags(of: BagMap, chosen: Chosen, rng: np.random.Generator) -> 
 
 def moments(of: BagMap, data: Bags) -> Moments:
     """Sum the labelled bags' columns and their products."""
-    known = data.labelled()
-    return Moments.of(list(of.blocks(known).values()), of.n_bags)
+    each = (list(of.blocks(piece).values()) for piece in pieces(data.labelled()))
+    return reduce(add, (Moments.of(blocks, of.n_bags) for blocks in each))
 
 
 def with_bases(of: BagMap, found: Moments) -> BagMap:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -169,13 +169,18 @@ class Chosen(Stats):
     samples: tuple[tuple[Sample, ...], ...]
 
 
-def sampled_bags(told: FloatArray, rows: FloatArray, of: IntArray, seed: int) -> tuple[Sample, ...]:
-    """Sample rows [B, Q] of bags by a hash of their pooled numbers [B, 4 D + 1], by class."""
+def sampled_bags(
+    told: FloatArray, of: IntArray, seed: int, rows: Callable[[IntArray], FloatArray]
+) -> tuple[Sample, ...]:
+    """Sample bags by a hash of their pooled numbers [B, 4 D + 1], by class.
+
+    ``rows`` gives the rows [b, Q] of the few bags that were drawn.
+    """
     few = bags_sampled(told.shape[1] // 4)
     out = []
     for y in (0, 1):
         here = np.flatnonzero(of == y)
         priority = row_hash(told[here], seed)
         kept, first = np.unique(priority, return_index=True)
-        out.append(Sample(few, kept[:few], rows[here[first[:few]]]))
+        out.append(Sample(few, kept[:few], rows(here[first[:few]])))
     return tuple(out)
