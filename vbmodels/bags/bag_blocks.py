@@ -16,7 +16,8 @@ distribution m
 
 k is Gaussian on z-scores clipped at 3; lengths are multiples m of the median distance. Text (rows
 of TF-IDF) has mean words instead, weights of words being N(0, R) a priori with R the cosines
-between words (`gp_features`), their maxima, and the size.
+between words (`gp_features`), and the size: of the largest words too the labels of held-out bags
+were predicted worse (`benchmarks/bag_stack.md`).
 
 A bag without instances has no columns but its size: in every other block it stands at the mean.
 """
@@ -135,11 +136,7 @@ class ModalityMap(State):
             )
         told = pooled(instances)
         if self.text:
-            width = self.mean.size
-            return {
-                "words": told[:, :width] @ self.turn,
-                "largest words": told[:, width : 2 * width],
-            }
+            return {"words": told[:, : self.mean.size] @ self.turn}
         blocks = dict(zip(POOL_NAMES, self.pools(told), strict=True))
         if self.smooth is None or self.ranked is None or self.trees is None:
             return blocks

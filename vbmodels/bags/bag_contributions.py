@@ -30,7 +30,7 @@ def of_instances(name: str) -> bool:
     (True, False, True)
     """
     own = name.split(": ")[-1]
-    return own.split()[0] in ("smooth", "rank", "words", "largest") or own in POOL_NAMES[:3]
+    return own.split()[0] in ("smooth", "rank", "words") or own in POOL_NAMES[:3]
 
 
 def contributions(q: Embedding, data: Bags) -> tuple[FloatArray, ...]:
@@ -102,7 +102,7 @@ def _text(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, Weighted]
     words = rows @ of.turn
     weighted = own["words"]
     total = run.means(words) @ weighted[0]
-    return run.shared(words, weighted, total) + run.won(rows, None, own["largest words"])
+    return run.shared(words, weighted, total)
 
 
 def _numbers(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, Weighted]) -> FloatArray:

@@ -151,10 +151,10 @@ def test_text_has_its_own_blocks():
     label = (np.bincount(bag, weights=topic == 0) > 0).astype(np.int8)
     data = bags([Instances.from_rows(bag, rows, 60)], label)
     q = fitted(data).q
-    assert [*q.map.names(), "constant"] == ["size", "words", "largest words", "constant"]
+    assert [*q.map.names(), "constant"] == ["size", "words", "constant"]
     said, each = predict_bags(q, data, 0.0), contributions(q, data)[0]
     assert said.probability[label == 1].mean() > said.probability[label == 0].mean() + 0.3
-    rest = said.shares[:, 0] + said.shares[:, 3]
+    rest = said.shares[:, 0] + said.shares[:, 2]
     assert_allclose(rest + np.bincount(bag, weights=each), said.mean, atol=1e-9)
 
 
