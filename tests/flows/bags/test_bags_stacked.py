@@ -137,3 +137,16 @@ def test_what_cannot_be_asked_is_refused(tmp_path, capsys, options, said):
     code, _, err = run(capsys, "bags", path, tmp_path / "t", *settings, *PLAIN)
     assert code == 2
     assert said in err
+
+
+def test_a_value_that_swamps_its_feature_is_warned_of(tmp_path, capsys):
+    table = instances(50)
+    features = np.array(table["features"].to_pylist())
+    features[7, 1] = 1e9
+    rare = np.zeros(len(features))
+    rare[3] = 1.0  # rare, and the rest alike: no such case
+    rows = np.column_stack([features, rare]).tolist()
+    path = written(tmp_path, table.set_column(3, "features", pa.array(rows)))
+    told = fitted(capsys, path, tmp_path / "t", "embedding")
+    (warning,) = [w for w in told["warnings"] if "from its median" in w]
+    assert warning.startswith("Feature 2 has a value 1e+09 from its median")
