@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from vbmodels.bags.bag_basis import Moments
 from vbmodels.bags.bag_contributions import contributions, of_instances
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.core.fit import fit
+from vbmodels.core.state import same_bits
 
 
 def some_bags(n=70, d=4, seed=0, modalities=1, empty=(), wide=False):
@@ -168,3 +170,27 @@ def test_constant_columns_say_nothing():
     other = predict_bags(b, with_constant, 0.0).mean
     assert np.isfinite(other).all()
     assert np.corrcoef(one, other)[0, 1] > 0.95
+
+
+def test_equal_instances_share_what_a_maximum_adds():
+    data = some_bags()
+    told = data.modalities[0]
+    rows = told.features.copy()
+    first, second = np.flatnonzero(told.bag == np.flatnonzero(told.sizes >= 3)[0])[:2]
+    rows[second] = rows[first]
+    tied = replace(data, modalities=(Instances(rows, told.offsets),))
+    q = fitted(tied).q
+    said, each = predict_bags(q, tied, 0.0), contributions(q, tied)[0]
+    assert_allclose(each[first], each[second], rtol=1e-9)
+    rest = said.shares[:, [not of_instances(name) for name in [*q.map.names(), "constant"]]]
+    total = rest.sum(axis=1) + np.bincount(told.bag, weights=each)
+    assert_allclose(total, said.mean, atol=1e-9)
+
+
+def test_moments_have_the_same_bits_however_bags_are_cut():
+    rng = np.random.default_rng(0)
+    columns, has = rng.standard_normal((90, 5)), rng.random(90) < 0.9
+    whole = Moments.of([(columns, has)], 90)
+    for order in (np.arange(90), rng.permutation(90)):
+        parts = [Moments.of([(columns[i], has[i])], 90) for i in np.split(order, [7, 30, 64])]
+        assert same_bits(parts[0] + parts[1] + (parts[2] + parts[3]), whole)
