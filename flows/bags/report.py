@@ -70,10 +70,12 @@ def report(
     sections += _telling([e for s in summaries for e in s.telling])
     sections.append(_spread(probability))
     sections += _scale(scale, results)
-    expected = sum(s.expected_primary for s in summaries)
+    expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
+    if len(expected) == len(summaries):
+        results["expected_primary"] = sum(expected)
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
-        instances=instances, expected_primary=expected,
+        instances=instances,
     )  # fmt: skip
     several = summaries[0].of_class is not None
     things = "labels of bags" if several else "bags"

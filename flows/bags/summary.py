@@ -60,6 +60,8 @@ class BagSummary:
         Bags that the model is sure are positive, sure are negative, and unsure of.
     telling
         Bags whose label the fit has not seen and would learn most from, where it says so.
+    expected_primary
+        Sum of the instances' probabilities; None where the model has none.
     of_class
         Name of the class that the labels are of, where there are several.
     rivals
@@ -70,7 +72,7 @@ class BagSummary:
     probability: FloatArray
     held_out: BoolArray
     instances: int
-    expected_primary: float
+    expected_primary: float | None
     truth: IntArray
     modalities: tuple[str, ...]
     new: bool
@@ -130,7 +132,7 @@ def summarise(
         probability=probability,
         held_out=bags["held_out"].to_numpy(),
         instances=instances.num_rows,
-        expected_primary=float(np.nansum(primary)),
+        expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),
         modalities=modalities,
         new=new,
