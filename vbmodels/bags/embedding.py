@@ -286,10 +286,13 @@ class EmbeddingModel:
         return Step.at(at, q.final)
 
     def unfinished(self, q: Embedding) -> str | None:
-        """Say what is still being done at ``q``; None where it is a posterior."""
-        if q.final and q.sweep > 0:
+        """Say what is still being done at ``q``; None where it is a posterior.
+
+        That it is at any variances, once its sweeps have settled.
+        """
+        if q.mean.size and q.sweep > 0:
             return None
-        return "the variances of the blocks were being searched"
+        return "the blocks were being made"
 
     def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
         return CACHE.columns(q.map, q.turn, q.key, batch)
