@@ -73,7 +73,7 @@ def test_a_score_is_the_fits(tmp_path, capsys, model):
     np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
 
 
-@pytest.mark.parametrize("most", ["12", "60"])
+@pytest.mark.parametrize("most", ["60", pytest.param("12", marks=pytest.mark.slow)])
 def test_a_resumed_fit_has_the_same_bits(tmp_path, capsys, most):
     """Stopped while the witness is fitted, and while the embedding is or the folds are."""
     path = written(tmp_path, instances(50))
@@ -100,7 +100,7 @@ def test_workers_give_the_same_bits(tmp_path, capsys, model):
     assert same_bits(posterior(tmp_path / "one"), posterior(tmp_path / "two"))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["embedding", pytest.param("auto", marks=pytest.mark.slow)])
 def test_a_run_since_another_starts_anew(tmp_path, capsys, model):
     place, source = tmp_path / "t", tmp_path / "in"
     source.mkdir()
