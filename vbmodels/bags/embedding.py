@@ -336,7 +336,7 @@ class EmbeddingModel:
         gradient = prior.searched_slope(at, slope)[None]
         if ascent is None:
             return Ascent.start(at[None], values, gradient, self.rise)
-        return ascent.told(values, gradient, self.rise)
+        return ascent.updated(values, gradient, self.rise)
 
     def _settled(self, q: Embedding, stats: Sums) -> bool:
         limit = self.fine if q.final else COARSE
