@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
 from flows.keywords.report import KeywordSummary, summarise
@@ -46,10 +46,10 @@ class Scored:
 
 
 def keep_scores(
-    scores: Scores, batch: KeywordBatch, index: int, settings: KeywordSettings, place: RunPlace
+    scores: Scores, batch: KeywordBatch, index: int, settings: KeywordSettings, paths: RunPaths
 ) -> Scored:
     """Keep a partition's scores until the selection is decided."""
-    storage.write_bytes(work_url(place, "scores", index, "npz"), to_bytes(scores))
+    storage.write_bytes(work_url(paths, "scores", index, "npz"), to_bytes(scores))
     histogram = None
     if settings.model not in SCORES and settings.over_corpus:
         histogram = Histogram.of(scores.probability, batch.y, batch.offsets, settings.per_document)
@@ -57,20 +57,20 @@ def keep_scores(
 
 
 def publish(
-    scored: Sequence[Scored], settings: KeywordSettings, place: RunPlace, each: Each
+    scored: Sequence[Scored], settings: KeywordSettings, paths: RunPaths, each: Each
 ) -> list[KeywordSummary]:
     """Decide the threshold over all partitions and write every partition's table."""
     found = [one.histogram for one in scored if one.histogram is not None]
     least = least_bin(settings, reduce(add, found)) if found else None
-    return each(_write, [one.index for one in scored], least, settings, place)
+    return each(_write, [one.index for one in scored], least, settings, paths)
 
 
 def _write(
-    index: int, least: int | None, settings: KeywordSettings, place: RunPlace
+    index: int, least: int | None, settings: KeywordSettings, paths: RunPaths
 ) -> KeywordSummary:
     """Write the probability, selection and rank of every candidate word of a partition."""
-    scores = read_state(work_url(place, "scores", index, "npz"), Scores)
-    words = storage.read_table(work_url(place, "words", index))
+    scores = read_state(work_url(paths, "scores", index, "npz"), Scores)
+    words = storage.read_table(work_url(paths, "words", index))
     observed = words["observed"].to_numpy().astype(bool)
     r, ranked = scores.probability, scores.probability
     if settings.model in SCORES:
@@ -90,5 +90,5 @@ def _write(
         ],
         schema=KEYWORDS.arrow,
     )
-    storage.write_table(place.table("keywords", index), table)
+    storage.write_table(paths.table("keywords", index), table)
     return summarise(table, words["gold"], scores.offsets, scores.r_hat)
