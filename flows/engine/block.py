@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache as once
 from typing import Any
@@ -24,7 +24,7 @@ from flows.data.states import read_state, state_of
 from flows.data.storage import StorageError
 from flows.engine.cache import Cache
 from flows.faults import ComputeError
-from vbmodels.core.in_process import tree_sum
+from vbmodels.core.in_process import TreeSum, tree_sum
 from vbmodels.core.state import State, Stats, aligned, to_bytes
 
 COLD = -1  # stands for "no warm start" where a number is stored
@@ -169,10 +169,10 @@ def joined(parts: Sequence[Any]) -> Any:
     return [result for part in parts for result in part]
 
 
-def run_block(order: Order, job: Job, cache: Cache) -> Any:
-    """Carry out an order with one thread for linear algebra."""
-    with _controller().limit(limits=1):
-        return order.action(order, job, cache)
+def one_thread() -> AbstractContextManager[object]:
+    """Let linear algebra use one thread: more of them would change bits."""
+    limited: AbstractContextManager[object] = _controller().limit(limits=1)
+    return limited
 
 
 @once
@@ -182,41 +182,33 @@ def _controller() -> ThreadpoolController:
 
 def observe(order: Order, job: Job, cache: Cache) -> Observed:
     """Read every partition once: its first statistics and its digest."""
-    digests: list[str] = []
-
-    def each() -> Iterator[Any]:
-        for index in range(order.start, order.stop):
-            with _blamed(job, index, cache):
-                batch, digest = _read(order, job, index, cache)
-                digests.append(digest)
-                yield job.model.observe(batch)
-
-    stats = tree_sum(each())
-    return Observed(stats, tuple(digests))
+    digests, total = [], TreeSum[Any]()
+    for index in range(order.start, order.stop):
+        with _blamed(job, index, cache):
+            batch, digest = _read(order, job, index, cache)
+            digests.append(digest)
+            total.add(job.model.observe(batch))
+    return Observed(total.value(), tuple(digests))
 
 
 def sweep(order: Order, job: Job, cache: Cache) -> Swept:
     """Run local steps at the order's global parameters and sum the statistics."""
     cache.begin_sweep(order.attempt, _number(order), order.warm)
     q = _point(order, cache)
-    carries = False
-
-    def each() -> Iterator[Any]:
-        nonlocal carries
-        for index in range(order.start, order.stop):
-            with _blamed(job, index, cache):
-                batch = _batch(order, job, index, cache)
-                if order.warm is None:
-                    before = _first_local(job, index)
-                else:
-                    before = local_state(order, job, index, order.warm, cache)
-                local = _aligned(job.model.local_step(q, batch, before))
-                carries = carries or local is not None
-                stats = job.model.suff_stats(q, batch, local)
-                cache.put_local(order.attempt, index, _number(order), local, keep=order.warm)
-                yield stats
-
-    return Swept(tree_sum(each()), carries)
+    carries, total = False, TreeSum[Any]()
+    for index in range(order.start, order.stop):
+        with _blamed(job, index, cache):
+            batch = _batch(order, job, index, cache)
+            if order.warm is None:
+                before = _first_local(job, index)
+            else:
+                before = local_state(order, job, index, order.warm, cache)
+            local = _aligned(job.model.local_step(q, batch, before))
+            carries = carries or local is not None
+            stats = job.model.suff_stats(q, batch, local)
+            cache.put_local(order.attempt, index, _number(order), local, keep=order.warm)
+            total.add(stats)
+    return Swept(total.value(), carries)
 
 
 def keep_locals(order: Order, job: Job, cache: Cache) -> dict[str, str]:

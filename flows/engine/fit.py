@@ -19,7 +19,7 @@ from flows.engine.block import Job
 from flows.engine.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.engine.executor import Executor, InProcess
 from flows.faults import RunError
-from vbmodels.core.cavi import cavi, start
+from vbmodels.core.cavi import cavi, evaluated
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import tree_sum
@@ -162,7 +162,7 @@ class _Fit:
             q = self._near_earlier(observed.stats, np.random.default_rng(self.job.seed))
         for warning in told:
             log.warning(str(warning.message))
-        return start(self.job.model, q, self.executor)
+        return evaluated(self.job.model, self.executor, q, 0, None)
 
     def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""

@@ -95,8 +95,13 @@ class OnCluster(Executor):
         """Return many small blocks a worker."""
         return self.placement.pieces(len(self.job.partitions))
 
-    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
-        """Submit the orders, ask again for what is late or lost, and collect the results."""
+    def run(
+        self, order: Order, blocks: Sequence[tuple[int, int]], heard: Heard | None = None
+    ) -> Any:
+        """Submit the order of each block, ask again for what is late or lost, and join."""
+        return joined(self._run([replace(order, start=a, stop=b) for a, b in blocks], heard))
+
+    def _run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
         self._serial += 1
         # A mailbox of its own: what is still to come of an earlier evaluation is not heard.
         self._mailbox = self.seam.mailbox()
@@ -177,7 +182,7 @@ class OnCluster(Executor):
         mailbox, spent = self._mailbox, self._spent
         self._spent, self._suspect = [], True
         try:
-            return self.run([order])
+            return self._run([order])
         finally:
             for block in self._spent:
                 _release(block)

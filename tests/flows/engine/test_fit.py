@@ -12,7 +12,7 @@ import pytest
 
 from flows.data import storage
 from flows.engine import block
-from flows.engine.block import Job, Order, run_block
+from flows.engine.block import Job, Order
 from flows.engine.cache import Cache
 from flows.engine.executor import InProcess
 from flows.engine.fit import FitError, run_fit
@@ -213,7 +213,7 @@ def test_sums_of_blocks_finish_to_the_same_bits(tmp_path, n, size):
     job = toy_job(tmp_path, partitions=n)
     whole = InProcess(job).observe()
     parts = [
-        run_block(Order(block.observe, a, min(a + size, n), "x"), job, Cache())
+        block.observe(Order(block.observe, a, min(a + size, n), "x"), job, Cache())
         for a in range(0, n, size)
     ]
     assert same_bits(tree_sum(part.stats for part in parts), whole.stats)
