@@ -32,7 +32,7 @@ from vbmodels.core.state import to_bytes
 
 log = logging.getLogger(__name__)
 
-Heard = Callable[[int, int], None]  # hears how many of how many are done
+OnProgress = Callable[[int, int], None]  # hears how many of how many are done
 
 
 class Executor(ABC):
@@ -67,7 +67,7 @@ class Executor(ABC):
 
     @abstractmethod
     def run(
-        self, order: Order, blocks: Sequence[tuple[int, int]], heard: Heard | None = None
+        self, order: Order, blocks: Sequence[tuple[int, int]], on_progress: OnProgress | None = None
     ) -> Any:
         """Carry out an order on the blocks, and return their joined result."""
 
@@ -99,7 +99,7 @@ class Executor(ABC):
         function: Callable[..., Any],
         q: Any,
         number: int | None = None,
-        heard: Heard | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Any]:
         """Return ``function(model, q, batch, local, index)`` of each partition, in order.
 
@@ -111,14 +111,14 @@ class Executor(ABC):
         q
             The global parameters.
         number
-            The evaluation whose local states are meant; None for none.
-        heard
+            The sweep whose local states are meant; None for none.
+        on_progress
             Called with the pieces of work that are done and all there are, after each; what it
             raises ends the work.
         """
         where = self._place(q, None, None)
         order = self._order(block.apply, number=number, function=function, **where)
-        results: list[Any] = self.run(order, self.pieces(), heard)
+        results: list[Any] = self.run(order, self.pieces(), on_progress)
         return results
 
     def checkpoint_locals(self, number: int) -> dict[str, str]:
@@ -204,7 +204,7 @@ class InProcess(Executor):
         return [(i, i + 1) for i in range(len(self.job.partitions))]
 
     def run(
-        self, order: Order, blocks: Sequence[tuple[int, int]], heard: Heard | None = None
+        self, order: Order, blocks: Sequence[tuple[int, int]], on_progress: OnProgress | None = None
     ) -> Any:
         """Carry out an order here, one block after the other."""
         results = []
@@ -212,8 +212,8 @@ class InProcess(Executor):
             with one_thread():
                 of_block = replace(order, start=start, stop=stop)
                 results.append(order.action(of_block, self.job, self.cache))
-            if heard is not None:
-                heard(len(results), len(blocks))
+            if on_progress is not None:
+                on_progress(len(results), len(blocks))
         for line in self.cache.take_notes():
             log.info(line)
         return joined(results)

@@ -14,7 +14,7 @@ from flows.data import json_files, partition, storage
 from flows.data.checks import shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.states import read_state
 from flows.data.storage import InputFile
@@ -82,7 +82,7 @@ class Keywords:
         partitions = 1 if settings.sampled and settings.model == "pooled" else settings.partitions
         return partition.cut(files, rows, settings.rows_per_partition, partitions)
 
-    def ingest(self, part: Part, settings: KeywordSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
         documents = partition.read(part, DOCUMENTS)
         options = _text_options(settings)
@@ -90,10 +90,10 @@ class Keywords:
         gold = gold_labels(documents, prepared.words, options)
         words = prepared.words.append_column("gold", gold)
         vocabulary = pa.table({"stem": prepared.vocabulary})
-        storage.write_bytes(_work(place, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
-        storage.write_table(_work(place, "words", part.index), words)
-        storage.write_table(_work(place, "vocabulary", part.index), vocabulary)
-        storage.write_table(_work(place, "counts", part.index), prepared.counts)
+        storage.write_bytes(_work(paths, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
+        storage.write_table(_work(paths, "words", part.index), words)
+        storage.write_table(_work(paths, "vocabulary", part.index), vocabulary)
+        storage.write_table(_work(paths, "counts", part.index), prepared.counts)
         told = prepared.report
         return Ingested(
             rows_read=told.documents,
@@ -113,8 +113,8 @@ class Keywords:
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: KeywordSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: KeywordSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Add the corpus counts, then make graphs and features of every partition."""
         if fitted is not None and settings.sampled and settings.model == "pooled":
@@ -124,12 +124,12 @@ class Keywords:
             )
         if fitted is None:
             counts = reduce_counts(
-                [storage.read_table(_work(place, "counts", part.index)) for part in parts]
+                [storage.read_table(_work(paths, "counts", part.index)) for part in parts]
             )
-            n_documents = sum(_tokens(place, part.index).offsets.size - 1 for part in parts)
-            _write_counts(_corpus(place, None), counts, n_documents)
-        corpus = _corpus(place, fitted)
-        urls = each(_build, [part.index for part in parts], settings, place, corpus)
+            n_documents = sum(_tokens(paths, part.index).offsets.size - 1 for part in parts)
+            _write_counts(_corpus(paths, None), counts, n_documents)
+        corpus = _corpus(paths, fitted)
+        urls = each(_build, [part.index for part in parts], settings, paths, corpus)
         warning = _read_counts(corpus)[0].warning
         warnings = (warning,) if warning else ()
         return Prepared(tuple(urls), KeywordBatch, warnings, of_parts=True)
@@ -142,7 +142,7 @@ class Keywords:
 
     def score(
         self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
-        settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> KeywordSummary:  # fmt: skip
         """Write the probability, selection and rank of every candidate word."""
         r_hat = None
@@ -157,7 +157,7 @@ class Keywords:
         else:
             selected = _select(r, batch, settings)
             ranked = r
-        words = storage.read_table(_work(place, "words", index))
+        words = storage.read_table(_work(paths, "words", index))
         table = pa.table(
             [
                 words["doc_id"],
@@ -169,17 +169,17 @@ class Keywords:
             ],
             schema=KEYWORDS.arrow,
         )
-        storage.write_table(place.table("keywords", index), table)
+        storage.write_table(paths.table("keywords", index), table)
         return summarise(table, words["gold"], batch.offsets, r_hat)
 
     def keep(
-        self, q: Any, settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None
+        self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the corpus counts: new documents take their features from them."""
-        counts, n_documents = _read_counts(_corpus(place, fitted))
-        _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
+        counts, n_documents = _read_counts(_corpus(paths, fitted))
+        _write_counts(storage.join(paths.root, "posterior", "corpus"), counts, n_documents)
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the coefficients of the corpus model; the others have no global parameters."""
         if not isinstance(model, PooledVBSS):
             return []
@@ -221,19 +221,19 @@ def _text_options(settings: KeywordSettings) -> TextOptions:
     )
 
 
-def _corpus(place: RunPlace, fitted: RunPlace | None) -> str:
+def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     """Where the corpus counts are: with the fitted run, or with this one as it goes."""
     if fitted is None:
-        return storage.join(place.work, "corpus")
+        return storage.join(paths.work, "corpus")
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+def _work(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
+    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
 
 
-def _tokens(place: RunPlace, index: int) -> DocumentTokens:
-    url = _work(place, "tokens", index, "npz")
+def _tokens(paths: RunPaths, index: int) -> DocumentTokens:
+    url = _work(paths, "tokens", index, "npz")
     return read_state(url, DocumentTokens)
 
 
@@ -241,11 +241,11 @@ def _dropped(reason: str, told: documents_of.Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
 
 
-def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) -> str:
+def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) -> str:
     counts, n_documents = _read_counts(corpus)
-    vocabulary = storage.read_table(_work(place, "vocabulary", index))["stem"].combine_chunks()
+    vocabulary = storage.read_table(_work(paths, "vocabulary", index))["stem"].combine_chunks()
     batch = documents_of.build(
-        _tokens(place, index),
+        _tokens(paths, index),
         vocabulary,
         counts,
         n_documents,
@@ -253,7 +253,7 @@ def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) 
         damping=settings.damping,
         self_loops=settings.self_loops,
     )
-    url = _work(place, "partitions", index, "npz")
+    url = _work(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
 

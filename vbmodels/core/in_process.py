@@ -100,15 +100,15 @@ class InProcess:
         return total
 
     def local_states(self, number: int) -> list[Any]:
-        """Return the partitions' local states after evaluation ``number``."""
+        """Return the partitions' local states after sweep ``number``."""
         if number not in self._locals:
             raise LookupError(
-                f"the local states of evaluation {number} are gone; kept: {sorted(self._locals)}"
+                f"the local states of sweep {number} are gone; kept: {sorted(self._locals)}"
             )
         return self._locals[number]
 
     def restore(self, number: int, states: Sequence[Any]) -> None:
-        """Take local states that were stored after evaluation ``number``."""
+        """Take local states that were stored after sweep ``number``."""
         if len(states) != len(self.batches):
             raise ValueError(
                 f"expected {len(self.batches)} local states, one a partition, got {len(states)}"

@@ -55,7 +55,7 @@ class DamagedError(StorageError):
 
 
 @contextmanager
-def told(action: str, url: str) -> Iterator[None]:
+def storage_errors(action: str, url: str) -> Iterator[None]:
     """Turn what a file system raises into one sentence."""
     try:
         yield

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import StorageError, told
+from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.inputs import fingerprint_of
 from flows.data.storage.retry import persistent
 from flows.data.storage.urls import absolute, is_local
@@ -103,7 +103,7 @@ def linked(path: str, make: Callable[[str], None]) -> str:
 def _folder() -> Path:
     given = os.environ.get("VBFLOWS_STAGING")
     folder = Path(given or Path(tempfile.gettempdir()) / f"vbflows-staging-{os.getuid()}")
-    with told("write", str(folder)):
+    with storage_errors("write", str(folder)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
             raise StorageError(
@@ -123,7 +123,7 @@ def _alone(key: str) -> Iterator[None]:
 
 def _size(url: str) -> int:
     def look() -> int:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = filesystem(url)
             return int(fs.info(path)["size"] or 0)
 
@@ -145,7 +145,7 @@ def _copy(url: str, target: Path) -> None:
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
 
     def copied() -> None:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = filesystem(url)
             size, begin = int(fs.info(path)["size"] or 0), 0
             with open(part, "r+b" if part.exists() else "wb") as file:

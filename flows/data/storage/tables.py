@@ -13,7 +13,7 @@ from flows.data.storage.access import arrow
 from flows.data.storage.errors import (
     StorageError,
     TransientStorageError,
-    told,
+    storage_errors,
 )
 from flows.data.storage.objects import placed, read_bytes, write_bytes
 from flows.data.storage.retry import persistent, waited
@@ -30,7 +30,7 @@ def parquet_file(url: str) -> pq.ParquetFile:
     """Open a Parquet file for reading; a large row group is fetched piece by piece."""
 
     def opened() -> pq.ParquetFile:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = arrow(url)
             source = fs.open_input_file(path)
             file = pq.ParquetFile(source, pre_buffer=True)
@@ -52,7 +52,7 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Read one Parquet file whole."""
 
     def read() -> pa.Table:
-        with told("read", url):
+        with storage_errors("read", url):
             return parquet_file(url).read(columns=list(columns) if columns is not None else None)
 
     return persistent(is_local(url), read)
@@ -70,7 +70,7 @@ def read_rows(
     """
 
     def read() -> pa.Table:
-        with told("read", url):
+        with storage_errors("read", url):
             small = 0 < size <= SMALL and not is_local(url)
             return _rows(_in_memory(url) if small else parquet_file(url), start, stop, columns)
 
@@ -146,7 +146,7 @@ def _group(
 ) -> Iterator[pa.RecordBatch]:
     names = file.schema_arrow.names
     wanted = None if columns is None else [name for name in columns if name in names]
-    with told("read", url):
+    with storage_errors("read", url):
         yield from file.iter_batches(rows, row_groups=[group], columns=wanted)
 
 
@@ -180,7 +180,7 @@ def _csv_from(
     with _csv(url, null_values) as reader:
         yield pa.RecordBatch.from_pylist([], schema=reader.schema)
         while stop is None or at < stop:
-            with told("read", url):
+            with storage_errors("read", url):
                 try:
                     batch = reader.read_next_batch()
                 except StopIteration:
@@ -200,7 +200,7 @@ def _csv(url: str, null_values: Sequence[str]) -> pc.CSVStreamingReader:
     lines = pc.ParseOptions(newlines_in_values=True)
 
     def opened() -> pc.CSVStreamingReader:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = arrow(url)
             try:
                 with (
@@ -246,7 +246,7 @@ def _not_csv(url: str, error: pa.ArrowInvalid) -> StorageError:
 def write_table(url: str, table: pa.Table) -> None:
     """Write one Parquet file, whole or not at all."""
     if is_local(url):
-        with told("write", url), placed(url) as partial:
+        with storage_errors("write", url), placed(url) as partial:
             pq.write_table(table, partial, compression="zstd")
         return
     # One request, so that a failure half-way leaves no object; a table is a partition's at most.

@@ -332,5 +332,5 @@ def test_too_few_sweeps_for_a_posterior_are_said(simulated, tmp_path, capsys):
         "--set", "n_experts=2",
     )  # fmt: skip
     assert code == 1
-    assert "the fit stopped after 5 evaluations while the prior was being chosen" in told
+    assert "the fit stopped after 5 sweeps while the prior was being chosen" in told
     assert not (target / "latest.json").exists()

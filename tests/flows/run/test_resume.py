@@ -294,7 +294,7 @@ def test_a_driver_that_was_taken_over_publishes_nothing(source, tmp_path, monkey
     original = run_module.publish
 
     def publish(run, *args):
-        taken(run.place)
+        taken(run.paths)
         time.sleep(0.3)
         return original(run, *args)
 
@@ -311,7 +311,7 @@ def test_a_driver_that_was_taken_over_stops_scoring(source, tmp_path, monkeypatc
     original, scored = run_module._score, []
 
     def score(run, *args):
-        taken(run.place)
+        taken(run.paths)
         time.sleep(0.3)
         return original(run, *args)
 
@@ -330,8 +330,8 @@ def test_a_run_that_another_driver_published_is_left_alone(source, tmp_path, mon
     original = run_module.publish
 
     def publish(run, *args):
-        storage.write_bytes(run.place.file("run.json"), b"theirs")
-        storage.delete(run.place.work + "/lock.json")
+        storage.write_bytes(run.paths.file("run.json"), b"theirs")
+        storage.delete(run.paths.work + "/lock.json")
         return original(run, *args)
 
     monkeypatch.setattr(run_module, "publish", publish)
