@@ -77,7 +77,7 @@ class Column:
     @property
     def rules(self) -> tuple[str, ...]:
         """What its cells must fulfil and may be, in words."""
-        told = {
+        conditions = {
             "may be absent": not self.required,
             "may be null": self.nullable,
             "unique over all files": self.unique,
@@ -85,7 +85,10 @@ class Column:
             " or ".join(f"{value:g}" for value in self.values): bool(self.values),
             f"as long as {self.as_long_as}": bool(self.as_long_as),
         }
-        return (*(words for words, holds in told.items() if holds), *(b.words for b in self.bounds))
+        return (
+            *(words for words, holds in conditions.items() if holds),
+            *(b.words for b in self.bounds),
+        )
 
     @property
     def of_codes(self) -> bool:

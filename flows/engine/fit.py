@@ -157,10 +157,10 @@ class _Fit:
         """Make the first parameters and evaluate them."""
         observed = self.executor.observe()
         self.data = observed.digests
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             q = self._near_earlier(observed.stats, np.random.default_rng(self.job.seed))
-        for warning in told:
+        for warning in caught:
             log.warning(str(warning.message))
         return evaluated(self.job.model, self.executor, q, 0, None)
 

@@ -156,7 +156,7 @@ def _claimed(run: Run) -> Iterator[None]:
     with claim(run.paths.work, run.paths.run_id) as run.held:
         if run.fitted is None:
             ours = asked_for(run.family.name, run.settings, since_whom(run.since), run.files)
-            settle(run.paths, ours, run.resumes)
+            settle(run.paths, ours, run.resumes, run.settings.old_names)
             run.resumable = True
         yield
 
@@ -186,7 +186,8 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
         became = f"run {run.paths.run_id} is published" if published else _as_it_was(run)
         raise Interrupted(became) from error
     except (ComputeError, StorageError) as error:
-        damaged = error.url if isinstance(error, storage.DamagedError) else ""
+        lost = isinstance(error, storage.DamagedError | storage.MissingError)
+        damaged = error.url if lost else ""
         if run.fitted is not None and damaged.startswith(run.fitted.root):
             fault = Fault(
                 run.fitted.root,

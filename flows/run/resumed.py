@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.data import json_files, storage
@@ -65,8 +65,10 @@ def read_asked(paths: RunPaths) -> Asked | None:
         return None
 
 
-def settle(paths: RunPaths, ours: Asked, resume: bool) -> None:
+def settle(paths: RunPaths, ours: Asked, resume: bool, old_names: Mapping[str, str]) -> None:
     """Write what a run is asked for, or compare it with what it began with.
+
+    Settings that an earlier version called by their ``old_names`` are the same settings.
 
     Raises
     ------
@@ -77,6 +79,7 @@ def settle(paths: RunPaths, ours: Asked, resume: bool) -> None:
     if theirs is None:
         json_files.write(_url(paths), ours)
         return
+    theirs.settings = {old_names.get(name, name): v for name, v in theirs.settings.items()}
     faults = _differences(paths.run_id, theirs, ours)
     if faults:
         raise InputError(faults)
@@ -101,7 +104,7 @@ def _differences(run_id: str, theirs: Asked, ours: Asked) -> list[Fault]:
     if theirs.since != ours.since:
         faults.append(fault(f"a run {_since(theirs)}, as it began", _since(ours), "since"))
     before, now = theirs.inputs, ours.inputs
-    told = [
+    of_files = [
         *(fault(f"the file {url}, which the run began with", "none") for url in before
           if url not in now),
         *(fault("the files that the run began with", f"{url} as well") for url in now
@@ -109,10 +112,10 @@ def _differences(run_id: str, theirs: Asked, ours: Asked) -> list[Fault]:
         *(fault(f"{url} as it was when the run began", "another version of it") for url in now
           if url in before and before[url] != now[url]),
     ]  # fmt: skip
-    if len(told) > _MOST:
-        more = len(told) - _MOST
-        told = [*told[:_MOST], fault("the files that the run began with", f"{more} others more")]
-    return faults + told
+    if len(of_files) > _MOST:
+        more = fault("the files that the run began with", f"{len(of_files) - _MOST} others more")
+        of_files = [*of_files[:_MOST], more]
+    return faults + of_files
 
 
 def _value(settings: dict[str, Any], name: str) -> str:

@@ -224,7 +224,7 @@ def section(run: Run) -> Section | None:
         return Section("What is new", "All of it: the target had no run to go on from.", [])
     before = {record.url: record.fingerprint for record in since.earlier.inputs}
     now = {file.url: file.fingerprint for file in run.files}
-    told = {
+    files = {
         "new": [url for url in now if url not in before],
         "changed": [url for url in now if before.get(url, now[url]) != now[url]],
         "gone": [url for url in before if url not in now],
@@ -233,7 +233,7 @@ def section(run: Run) -> Section | None:
         f"{len(urls)} {'file is' if len(urls) == 1 else 'files are'} {how}"
         + (f" ({', '.join(url.rsplit('/', 1)[-1] for url in sorted(urls)[:5])}"
            f"{', ...' if len(urls) > 5 else ''})" if urls else "")
-        for how, urls in told.items()
+        for how, urls in files.items()
     ]  # fmt: skip
     start = "started from its posterior" if since.start else "started anew"
     text = (

@@ -6,7 +6,12 @@ stores several times faster.
 """
 
 from flows.data.storage.access import using
-from flows.data.storage.errors import DamagedError, StorageError, TransientStorageError
+from flows.data.storage.errors import (
+    DamagedError,
+    MissingError,
+    StorageError,
+    TransientStorageError,
+)
 from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
 from flows.data.storage.objects import (
     check_writable,
@@ -38,6 +43,7 @@ from flows.data.storage.urls import absolute, is_local, join, refuse_secrets, sh
 __all__ = [
     "DamagedError",
     "InputFile",
+    "MissingError",
     "StorageError",
     "TransientStorageError",
     "absolute",
