@@ -55,12 +55,12 @@ class Experts:
     """The experts family; see `flows.family.Family`."""
 
     name = "experts"
-    suffixes = (".parquet",)
+    suffixes = storage.SUFFIXES
     settings = ExpertSettings
 
     def check(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
         """List the faults of one file."""
-        checker = Checker(ROWS_IN, file.url)
+        checker = Checker(ROWS_IN.of(settings), file.url)
         columns: tuple[str, ...] = ()
         positive = negative = 0
         for table in checker.slabs(slabs(file.url)):
@@ -102,7 +102,7 @@ class Experts:
 
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and sum its columns up."""
-        given = partition.read(part, ROWS_IN)
+        given = partition.read(part, ROWS_IN.of(settings))
         names, columns = given[tables_of.ID].to_pylist(), tables_of.columns_of(given)
         x, t = tables_of.numbers_of(given, columns)
         arrays = {f"c.{name}": column for name, column in zip(columns, x.T, strict=True)}

@@ -17,7 +17,7 @@ from flows.faults import Fault, InputError
 from flows.features import ingest as tables_of
 from flows.features.ingest import Column, Levels
 from flows.features.models import RowFindings
-from flows.features.schema import IMPUTED
+from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import feature_batch
@@ -47,7 +47,7 @@ class Dictionary(json_files.Form):
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
     """Turn a partition's cells to text, leave empty rows out, count categories."""
     ids, columns = tables_of.read_pieces(
-        [(s.url, s.start, s.stop) for s in part.slices], settings.form
+        [(s.url, s.start, s.stop) for s in part.slices], settings.form, CATEGORIES_IN.of(settings)
     )
     columns = {n: tables_of.without(c, settings.missing) for n, c in columns.items()}
     given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)

@@ -43,12 +43,12 @@ class FeaturesFamily:
     """The features family; see `flows.family.Family`."""
 
     name = "features"
-    suffixes = tables_of.SUFFIXES
+    suffixes = storage.SUFFIXES
     settings = FeatureSettings
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""
-        checker = Checker(CATEGORIES_IN, file.url)
+        checker = Checker(CATEGORIES_IN.of(settings), file.url)
         levels: list[dict[str, Levels]] = []
         try:
             for table in checker.slabs(tables_of.read_slabs(file.url, settings.form)):
@@ -68,7 +68,6 @@ class FeaturesFamily:
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
         faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
-        faults += _equal_names(files, checked)
         return faults + other_columns([f.url for f in files], [_columns(c) for c in checked])
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -177,23 +176,6 @@ class FeaturesFamily:
         from flows.features.simulate import write_table
 
         return write_table(target, rows, seed)
-
-
-def _equal_names(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-    """List files of equal names whose rows would be named alike, after their file."""
-    first: dict[str, str] = {}
-    return [
-        Fault(
-            file=file.url,
-            column=tables_of.ID,
-            expected="names of rows, or a file name that no other file has",
-            found=f"none, and the file name of {before}",
-            remedy="add a column id, or give the files different names",
-        )
-        for file, found in zip(files, checked, strict=True)
-        if found.rows and not found.keys
-        and (before := first.setdefault(tables_of.file_name(file.url), file.url)) != file.url
-    ]  # fmt: skip
 
 
 def _columns(checked: Checked) -> Mapping[str, Levels]:

@@ -1,4 +1,4 @@
-"""Objects and Parquet tables, wherever a URL points: the only user of fsspec and pyarrow.fs.
+"""Objects and tables, wherever a URL points: the only user of fsspec and pyarrow.fs.
 
 A URL is a local path or anything that fsspec knows (``s3://bucket/key``). Listing and
 small objects go through fsspec; Parquet through pyarrow.fs, which reads it from object
@@ -12,6 +12,7 @@ from flows.data.storage.errors import (
     StorageError,
     TransientStorageError,
 )
+from flows.data.storage.formats import CELLS, DOCUMENTS, SUFFIXES
 from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
 from flows.data.storage.objects import (
     check_writable,
@@ -29,7 +30,6 @@ from flows.data.storage.objects import (
 from flows.data.storage.retry import impatient
 from flows.data.storage.staging import as_local, linked
 from flows.data.storage.tables import (
-    csv_batches,
     parquet_file,
     read_batches,
     read_rows,
@@ -41,6 +41,9 @@ from flows.data.storage.tables import (
 from flows.data.storage.urls import absolute, is_local, join, refuse_secrets, shown
 
 __all__ = [
+    "CELLS",
+    "DOCUMENTS",
+    "SUFFIXES",
     "DamagedError",
     "InputFile",
     "MissingError",
@@ -51,7 +54,6 @@ __all__ = [
     "check_writable",
     "copy",
     "create_bytes",
-    "csv_batches",
     "delete",
     "exists",
     "expand",

@@ -83,15 +83,37 @@ def linked(path: str, make: Callable[[str], None]) -> str:
         file on this machine.
     """
     path = absolute(path)
-    key = hashlib.sha256(f"beside|{path}|{fingerprint_of(path)}".encode()).hexdigest()[:24]
-    place, name = _folder() / key, os.path.basename(path)
+
+    def beside(link: str) -> None:
+        os.symlink(path, link)
+        make(link)
+
+    return made(path, "beside", beside)
+
+
+def made(url: str, what: str, make: Callable[[str], None], ending: str = "") -> str:
+    """Return the local path of what is made of a file, once for each version of it.
+
+    Parameters
+    ----------
+    url
+        The file.
+    what
+        What is made of it, in a word.
+    make
+        Writes it at the path that it gets.
+    ending
+        What its name has after that of the file.
+    """
+    url = absolute(url)
+    key = hashlib.sha256(f"{what}|{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
+    place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
         if not place.exists():
-            _make_room(0, path)
+            _make_room(0, url)
             part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
             part.mkdir()
             try:
-                (part / name).symlink_to(path)
                 make(str(part / name))
                 os.replace(part, place)
             finally:

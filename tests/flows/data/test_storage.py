@@ -179,7 +179,10 @@ def test_a_listing_and_a_look_at_one_file_are_the_same_version():
     ],
 )
 def test_a_store_that_does_not_answer_damages_no_file_by_its_name(said):
-    with pytest.raises(storage.TransientStorageError), storage_errors("read", "s3://in/table.parquet"):
+    with (
+        pytest.raises(storage.TransientStorageError),
+        storage_errors("read", "s3://in/table.parquet"),
+    ):
         raise OSError(said)
     with pytest.raises(storage.DamagedError), storage_errors("read", "s3://in/table.parquet"):
         raise OSError("Couldn't deserialize thrift: TProtocolException: Invalid data")
