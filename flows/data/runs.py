@@ -281,7 +281,7 @@ def open_run(run: str) -> tuple[RunPaths, RunRecord]:
         If there is no finished run, or what names or records it is damaged.
     """
     try:
-        paths = _place_of(run)
+        paths = _paths_of(run)
         if not storage.exists(paths.file("run.json")):
             found = "none: that run has not finished" if storage.exists(paths.root) else "none"
             raise PublishError(paths.root, "a finished run, with run.json", found)
@@ -294,7 +294,7 @@ def open_run(run: str) -> tuple[RunPaths, RunRecord]:
         ) from error
 
 
-def _place_of(run: str) -> RunPaths:
+def _paths_of(run: str) -> RunPaths:
     url = storage.absolute(run)
     if storage.exists(storage.join(url, _LATEST)):
         try:

@@ -60,7 +60,7 @@ class Keywords:
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
-    suffixes = (".parquet",)
+    suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
@@ -71,7 +71,7 @@ class Keywords:
             wrong = error.faults
         else:
             wrong = ()
-        checker = check_documents(slabs(file.url), file.url)
+        checker = check_documents(slabs(file.url), file.url, DOCUMENTS.of(settings))
         return Checked(checker.rows, (*wrong, *checker.found.faults()), checker.names)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -89,7 +89,7 @@ class Keywords:
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        documents = partition.read(part, DOCUMENTS)
+        documents = partition.read(part, DOCUMENTS.of(settings))
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options)
         gold = gold_labels(documents, prepared.words, options)
