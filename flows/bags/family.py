@@ -32,6 +32,7 @@ from flows.bags.members import about_members
 from flows.bags.report import Block, report
 from flows.bags.rivals import with_rivals
 from flows.bags.rows import read_rows, slices_of
+from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
@@ -71,13 +72,15 @@ class BagsFamily:
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"
-    suffixes = (".parquet",)
+    suffixes = storage.SUFFIXES
     settings = BagSettings
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
         several = settings.model in GAUSSIAN_PROCESSES
-        checker, runs = bags_check.check_bags(slabs(file.url), file.url, several)
+        checker, runs = bags_check.check_bags(
+            slabs(file.url), file.url, several, INSTANCES_IN.of(settings)
+        )
         multi = several and bag_classes.has_classes(checker.columns)
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
 
@@ -113,8 +116,9 @@ class BagsFamily:
 
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
+        rows = read_rows(part, INSTANCES_IN.of(settings))
         found = instances_of.read(
-            read_rows(part), part.index, settings.held_out, settings.seed, settings.precision
+            rows, part.index, settings.held_out, settings.seed, settings.precision
         )
         storage.write_bytes(work_url(paths, "read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data.checks import Checker
+from flows.data.table import Table
 from flows.faults import Fault
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.text import OTHER, pos_code
@@ -15,7 +16,9 @@ from flows.keywords.text import OTHER, pos_code
 _NAMED = 5
 
 
-def check_documents(pieces: Iterable[tuple[int, pa.Table]], file: str) -> Checker:
+def check_documents(
+    pieces: Iterable[tuple[int, pa.Table]], file: str, table: Table = DOCUMENTS
+) -> Checker:
     """Check one file of documents.
 
     A document without candidate words, or with a known keyword that it does not contain, is
@@ -27,13 +30,15 @@ def check_documents(pieces: Iterable[tuple[int, pa.Table]], file: str) -> Checke
         (first row, rows) of the file.
     file
         Its name, for messages.
+    table
+        The table as the file has it.
     """
-    checker = Checker(DOCUMENTS, file)
+    checker = Checker(table, file)
     unknown: list[str] = []
     known = False  # whether any tag is a noun, adjective or verb in a tag set that we know
-    for table in checker.slabs(pieces):
-        if not known and "pos" in table.column_names:
-            tags = pc.list_flatten(table["pos"]).drop_null().unique().to_pylist()
+    for documents in checker.slabs(pieces):
+        if not known and "pos" in documents.column_names:
+            tags = pc.list_flatten(documents["pos"]).drop_null().unique().to_pylist()
             known = any(pos_code(tag) != OTHER for tag in tags)
             unknown = sorted({*unknown, *tags})[:_NAMED]
     if unknown and not known:

@@ -11,7 +11,7 @@ import numpy as np
 from flows.data import json_files, partition, storage
 from flows.data.partition import Part, Slice
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
@@ -134,15 +134,15 @@ class Variants:
         named = [Slice(url, 0, 0, mark) for url, mark in marks]
         return [Part(part.index, (*part.slices, *named)) for part in parts]
 
-    def ingest(self, part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
         """Count the reads of a partition's positions, or sort its rows of counts."""
         if part.slices[0].url.endswith(".csv"):
-            return count_part(part, settings, place)
-        return sort_part(part, settings, place)
+            return count_part(part, settings, paths)
+        return sort_part(part, settings, paths)
 
     def prepare(
-        self, parts: Sequence[Part], settings: VariantSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Put the locations of every partition together and choose those to be fitted on.
 
@@ -150,18 +150,18 @@ class Variants:
         """
         source = parts[0].slices[0].url
         if source.endswith(".csv"):
-            found, own = each(counted, [part.index for part in parts], place), True
+            found, own = each(counted, [part.index for part in parts], paths), True
         else:
-            found, own = shuffle(parts, settings, place, each)
+            found, own = shuffle(parts, settings, paths, each)
         kept = [one.index for one in found if one.locations]
         if not kept:
             looked = source.endswith(".csv") or any(d.count for one in found for d in one.dropped)
             nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
             raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
         share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
-        urls = each(finish_partition, kept, settings, place, share)
-        json_files.write(work_url(place, "kept", 0, "json"), KeptPartitions(indices=kept))
-        case = read_counts(place, kept[0]).case
+        urls = each(finish_partition, kept, settings, paths, share)
+        json_files.write(work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept))
+        case = read_counts(paths, kept[0]).case
         own = own and len(kept) == len(parts)
         warnings = _replicate_warnings(case, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
@@ -177,7 +177,7 @@ class Variants:
 
     def score(
         self, model: Any, q: Any, batch: Counts, local: Any, index: int, *,
-        settings: VariantSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Compute every unit's evidence and keep it for the decision over all partitions."""
         if isinstance(model, TwoGroups):
@@ -186,12 +186,12 @@ class Variants:
             evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
         else:
             evidence = variant_calls.differences(model, q, batch, local, settings)
-        storage.write_bytes(work_url(place, "evidence", index, "npz"), to_bytes(evidence))
+        storage.write_bytes(work_url(paths, "evidence", index, "npz"), to_bytes(evidence))
         return variant_calls.summarise(evidence)
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
-        place: RunPlace, fitted: RunPlace | None, each: Each,
+        paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[list[PartCalls], Any]:  # fmt: skip
         """Decide over all partitions at once, then write every location and the VCF.
 
@@ -202,11 +202,11 @@ class Variants:
         if isinstance(model, TwoGroups):
             q = replace(q, pi=decision.pi)
         # Through storage, as it is too large to travel with every task.
-        storage.write_bytes(work_url(place, "decision", 0, "npz"), to_bytes(decision))
-        kept = json_files.read(work_url(place, "kept", 0, "json"), KeptPartitions).indices
+        storage.write_bytes(work_url(paths, "decision", 0, "npz"), to_bytes(decision))
+        kept = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions).indices
         positions = list(enumerate(kept))
         points = max(2, MOST_DEPTHS // len(kept))
-        found = each(_write_loci, positions, model, q, points, settings, place)
+        found = each(_write_loci, positions, model, q, points, settings, paths)
         contigs = _contigs(settings, found)
         samples = ["case", "control"] if settings.control else ["case"]
         names = {"case": settings.case, "control": settings.control or ""}
@@ -216,17 +216,17 @@ class Variants:
             for call in part.calls
         ]
         write_vcf(
-            place.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
+            paths.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
             f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
         )  # fmt: skip
         return found, q
 
     def keep(
-        self, q: Any, settings: VariantSettings, place: RunPlace, fitted: RunPlace | None
+        self, q: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep nothing: the hyperparameters are all that new data need."""
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
         return _hyperparameters(model, q)
 
@@ -263,16 +263,16 @@ def _replicate_warnings(case: np.ndarray, settings: VariantSettings) -> tuple[st
 
 def _write_loci(
     where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
-    place: RunPlace,
+    paths: RunPaths,
 ) -> PartCalls:  # fmt: skip
     index, kept = where
-    url = work_url(place, "decision", 0, "npz")
+    url = work_url(paths, "decision", 0, "npz")
     decision = read_state(url, Decision)
-    url = work_url(place, "evidence", index, "npz")
+    url = work_url(paths, "evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
-    counts, loci = read_counts(place, kept), read_loci(place, kept)
+    counts, loci = read_counts(paths, kept), read_loci(paths, kept)
     table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
-    storage.write_table(place.table("loci", index), table)
+    storage.write_table(paths.table("loci", index), table)
     return found
 
 
