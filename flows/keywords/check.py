@@ -18,8 +18,8 @@ _NAMED = 5
 
 def check_documents(
     pieces: Iterable[tuple[int, pa.Table]], file: str, table: Table = DOCUMENTS
-) -> Checker:
-    """Check one file of documents.
+) -> tuple[Checker, int]:
+    """Check one file of documents, and count those with a known keyword.
 
     A document without candidate words, or with a known keyword that it does not contain, is
     no fault: `documents.prepare` counts and names them.
@@ -35,8 +35,12 @@ def check_documents(
     """
     checker = Checker(table, file)
     unknown: list[str] = []
+    listed = 0
     known = False  # whether any tag is a noun, adjective or verb in a tag set that we know
     for documents in checker.slabs(pieces):
+        if "keywords" in documents.column_names:
+            lengths = pc.list_value_length(documents["keywords"])
+            listed += pc.sum(pc.greater(lengths, 0)).as_py() or 0
         if not known and "pos" in documents.column_names:
             tags = pc.list_flatten(documents["pos"]).drop_null().unique().to_pylist()
             known = any(pos_code(tag) != OTHER for tag in tags)
@@ -51,4 +55,4 @@ def check_documents(
                 remedy="translate the tags, or leave the column out to take every word",
             )
         )
-    return checker
+    return checker, listed

@@ -238,3 +238,19 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path):
     assert [family.check(file, KeywordSettings()).rows for file in files] == [1, 1]
     parts = cut(files, [1, 1], 10, None)
     assert partition.read(parts[0], DOCUMENTS)["doc_id"].to_pylist() == [f.url for f in files]
+
+
+def test_texts_without_known_keywords_are_refused_where_a_model_would_learn_from_them(
+    tmp_path, capsys
+):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("Maps of old maps and of new maps.")
+    words = ["keywords", str(tmp_path / "in"), str(tmp_path / "out"), "--no-record"]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "expected known keywords of some documents, found none" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "runs").exists()
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--set", "model=textrank"])
+    assert ended.value.code == 0

@@ -20,7 +20,7 @@ GOOD = pa.table(
 
 
 def found(table, file="d.parquet"):
-    return [str(fault) for fault in check_documents([(0, table)], file).found.faults()]
+    return [str(fault) for fault in check_documents([(0, table)], file)[0].found.faults()]
 
 
 def changed(name, values, kind=None):
