@@ -12,7 +12,7 @@ from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
 from flows.bags.settings import BagSettings
 from flows.data import json_files, storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.faults import Fault, InputError
 from vbmodels.bags.batch import Bags
@@ -20,19 +20,19 @@ from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.core.state import to_bytes
 
 
-def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
     """Return the URL of what a run keeps of one partition while it works."""
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
 
 
-def form_url(place: RunPlace) -> str:
+def form_url(paths: RunPaths) -> str:
     """Return the URL of the common form while a run works."""
-    return storage.join(place.work, "form.json")
+    return storage.join(paths.work, "form.json")
 
 
-def kept_url(place: RunPlace) -> str:
+def kept_url(paths: RunPaths) -> str:
     """Return the URL of the common form in a finished run, beside its posterior."""
-    return storage.join(place.root, "posterior", "bags.json")
+    return storage.join(paths.root, "posterior", "bags.json")
 
 
 class BagForm(json_files.Form):
@@ -55,9 +55,9 @@ def read_form(url: str) -> dict[str, Any]:
     return json_files.read(url, BagForm).model_dump()
 
 
-def read_about(place: RunPlace, index: int) -> dict[str, Any]:
+def read_about(paths: RunPaths, index: int) -> dict[str, Any]:
     """Read what ingest said of a partition."""
-    return json_files.read(work_url(place, "about", index, "json"), AboutBags).model_dump()
+    return json_files.read(work_url(paths, "about", index, "json"), AboutBags).model_dump()
 
 
 def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def kept_form(fitted: RunPlace, about: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the form of the fitted run, refusing new data that have another.
 
     Raises
@@ -116,14 +116,14 @@ def kept_form(fitted: RunPlace, about: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def build(
-    index: int, settings: BagSettings, place: RunPlace, form: dict[str, Any]
+    index: int, settings: BagSettings, paths: RunPaths, form: dict[str, Any]
 ) -> tuple[str, list[list[float]], list[list[float]], list[list[int]]]:
     """Store a partition in the common form; return its URL, every feature's range and, where
     there are classes, how many bags have and have not each one.
     """
-    url = work_url(place, "read", index, "npz")
+    url = work_url(paths, "read", index, "npz")
     data = read_state(url, Bags)
-    about = read_about(place, index)
+    about = read_about(paths, index)
     wide = instances_of.widen(
         data,
         tuple(about["modalities"]),
@@ -131,9 +131,9 @@ def build(
         np.array(form["widths"]),
         settings.precision,
     )
-    target = work_url(place, "partitions", index, "npz")
+    target = work_url(paths, "partitions", index, "npz")
     classes = form.get("classes") or []
-    rows = storage.read_table(work_url(place, "bag_rows", index))
+    rows = storage.read_table(work_url(paths, "bag_rows", index))
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
     labels = bag_classes.hidden(labels, rows["held_out"].to_numpy(zero_copy_only=False))
     batch = MultiLabelBags(wide, labels) if classes else wide

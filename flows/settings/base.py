@@ -71,6 +71,14 @@ class RunSettings(BaseModel):
     rows_per_partition: int = Field(
         1000, ge=1, description="Rows (documents, locations, bags) in a partition."
     )
+    columns: dict[str, str] = Field(
+        {},
+        description="What the input calls columns that vbflows calls otherwise, such as "
+        "text: Abstract; features: f* makes one list of all columns that begin with f.",
+    )
+    list_separator: str = Field(
+        ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
+    )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
 
 
