@@ -254,3 +254,8 @@ def test_texts_without_known_keywords_are_refused_where_a_model_would_learn_from
     with pytest.raises(SystemExit) as ended:
         main([*words, "--set", "model=textrank"])
     assert ended.value.code == 0
+
+
+def test_settings_with_names_of_columns_are_a_key():
+    one, other = (KeywordSettings(columns=dict(c)) for c in ([("a", "b")], [("a", "c")]))
+    assert len({one, other, KeywordSettings(columns={"a": "b"})}) == 2
