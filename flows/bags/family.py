@@ -32,13 +32,14 @@ from flows.bags.members import about_members
 from flows.bags.report import Block, report
 from flows.bags.rivals import with_rivals
 from flows.bags.rows import read_rows, slices_of
+from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
@@ -71,13 +72,15 @@ class BagsFamily:
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"
-    suffixes = (".parquet",)
+    suffixes = storage.SUFFIXES
     settings = BagSettings
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
         several = settings.model in GAUSSIAN_PROCESSES
-        checker, runs = bags_check.check_bags(slabs(file.url), file.url, several)
+        checker, runs = bags_check.check_bags(
+            slabs(file.url), file.url, several, INSTANCES_IN.of(settings)
+        )
         multi = several and bag_classes.has_classes(checker.columns)
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
 
@@ -111,14 +114,15 @@ class BagsFamily:
             for index in range(len(bounds) - 1)
         ]
 
-    def ingest(self, part: Part, settings: BagSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
+        rows = read_rows(part, INSTANCES_IN.of(settings))
         found = instances_of.read(
-            read_rows(part), part.index, settings.held_out, settings.seed, settings.precision
+            rows, part.index, settings.held_out, settings.seed, settings.precision
         )
-        storage.write_bytes(work_url(place, "read", part.index, "npz"), to_bytes(found.bags))
-        storage.write_table(work_url(place, "bag_rows", part.index), found.bag_rows)
-        storage.write_table(work_url(place, "instance_rows", part.index), found.instance_rows)
+        storage.write_bytes(work_url(paths, "read", part.index, "npz"), to_bytes(found.bags))
+        storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)
+        storage.write_table(work_url(paths, "instance_rows", part.index), found.instance_rows)
         label = found.bags.label
         about = AboutBags(
             modalities=list(found.modalities),
@@ -127,7 +131,7 @@ class BagsFamily:
             classes=_classes(found.bag_rows, settings),
             labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
         )
-        json_files.write(work_url(place, "about", part.index, "json"), about)
+        json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
         is_positive = pc.equal(found.bag_rows["label"], 1)
         positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
@@ -148,16 +152,16 @@ class BagsFamily:
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: BagSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: BagSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Bring all partitions to the same modalities."""
-        about = [read_about(place, p.index) for p in parts]
+        about = [read_about(paths, p.index) for p in parts]
         form = form_of(about) if fitted is None else kept_form(fitted, about)
         if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
-        json_files.write(form_url(place), BagForm(**form))
-        built = each(build, [part.index for part in parts], settings, place, form)
+        json_files.write(form_url(paths), BagForm(**form))
+        built = each(build, [part.index for part in parts], settings, paths, form)
         warnings = [] if fitted is not None else warnings_of(about, form, built)
         batch = MultiLabelBags if form.get("classes") else Bags
         return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), of_parts=True)
@@ -168,13 +172,13 @@ class BagsFamily:
 
     def score(
         self, model: Any, q: Any, batch: Bags | MultiLabelBags, local: Any, index: int, *,
-        settings: BagSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: BagSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> list[BagSummary]:  # fmt: skip
         """Write the probability of every bag and of every instance."""
-        form = read_form(form_url(place))
-        about = read_about(place, index)
-        rows = storage.read_table(work_url(place, "bag_rows", index))
-        told = storage.read_table(work_url(place, "instance_rows", index))
+        form = read_form(form_url(paths))
+        about = read_about(paths, index)
+        rows = storage.read_table(work_url(paths, "bag_rows", index))
+        told = storage.read_table(work_url(paths, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch)
@@ -182,7 +186,7 @@ class BagsFamily:
         for name in ("bags", "instances", "reasons"):
             parts = [getattr(one, name) for one in tables]
             if parts[0] is not None:
-                storage.write_table(place.table(name, index), pa.concat_tables(parts))
+                storage.write_table(paths.table(name, index), pa.concat_tables(parts))
         return [
             summarise(
                 one.shown,
@@ -199,19 +203,19 @@ class BagsFamily:
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
-        place: RunPlace, fitted: RunPlace | None, each: Each,
+        paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Judge simple rivals on the bags held out of a fit."""
-        return (with_rivals(summaries, settings, place, each) if fitted is None else summaries), q
+        return (with_rivals(summaries, settings, paths, each) if fitted is None else summaries), q
 
-    def keep(self, q: Any, settings: BagSettings, place: RunPlace, fitted: RunPlace | None) -> None:
+    def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
-        form = storage.read_bytes(form_url(place))
-        storage.write_bytes(kept_url(place), form)
+        form = storage.read_bytes(form_url(paths))
+        storage.write_bytes(kept_url(paths), form)
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the coefficients; an index is modality.feature, features counted from 1."""
-        form = read_form(form_url(place))
+        form = read_form(form_url(paths))
         rows = []
         for block in bag_models.coefficients(model, q):
             of, modality = "", ""

@@ -21,7 +21,7 @@ from flows.bags.form import work_url
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary, Rival
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
 from vbmodels.bags.bag_pools import pooled, sizes_of
@@ -61,7 +61,7 @@ class Held:
 
 
 def with_rivals(
-    summaries: Sequence[Sequence[BagSummary]], settings: BagSettings, place: RunPlace, each: Each
+    summaries: Sequence[Sequence[BagSummary]], settings: BagSettings, paths: RunPaths, each: Each
 ) -> list[Sequence[BagSummary]]:
     """Return the summaries, the first with the rivals' judgement where bags were held out."""
     flat = [summary for one in summaries for summary in one]
@@ -70,9 +70,9 @@ def with_rivals(
     label = np.concatenate([s.label for s in flat])[held]
     if several or not settings.rivals or np.unique(label).size < 2:
         return list(summaries)
-    sizes = each(_size, list(range(len(summaries))), place)
+    sizes = each(_size, list(range(len(summaries))), paths)
     with_rows = sum(sizes) <= LARGEST
-    parts = each(_read, list(range(len(summaries))), place, with_rows)
+    parts = each(_read, list(range(len(summaries))), paths, with_rows)
     first = replace(summaries[0][0], rivals=judged(_joined(parts), settings.seed))
     return [(first, *summaries[0][1:]), *summaries[1:]]
 
@@ -162,18 +162,18 @@ def _loss(p: FloatArray, truth: IntArray) -> FloatArray:
     return result
 
 
-def _size(index: int, place: RunPlace) -> int:
-    return sum(m.features.size for m in _bags(index, place).modalities)
+def _size(index: int, paths: RunPaths) -> int:
+    return sum(m.features.size for m in _bags(index, paths).modalities)
 
 
-def _bags(index: int, place: RunPlace) -> Bags:
-    return read_state(work_url(place, "partitions", index, "npz"), Bags)
+def _bags(index: int, paths: RunPaths) -> Bags:
+    return read_state(work_url(paths, "partitions", index, "npz"), Bags)
 
 
-def _read(index: int, place: RunPlace, with_rows: bool) -> Held:
-    data = _bags(index, place)
-    rows = storage.read_table(work_url(place, "bag_rows", index))
-    told = storage.read_table(place.table("bags", index), ["probability"])
+def _read(index: int, paths: RunPaths, with_rows: bool) -> Held:
+    data = _bags(index, paths)
+    rows = storage.read_table(work_url(paths, "bag_rows", index))
+    told = storage.read_table(paths.table("bags", index), ["probability"])
     first = data.modalities[0]
     several = len(data.modalities) > 1
     return Held(

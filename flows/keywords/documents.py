@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -119,10 +119,11 @@ class _Document:
     stems: list[str]
     surfaces: list[str]
     observed: list[bool]
-    complete: bool
     n_tokens: int
     words: list[int]  # [t] numbers in stems
     occurrences: list[tuple[int, int, bool, int, int, bool, bool]]  # [t] see _COLUMNS
+    complete: bool = False
+    unlabelled: bool = False
 
 
 _COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
@@ -207,7 +208,11 @@ def _read(
         shortened = Told(1, (f"{row['doc_id']} ({len(places)})",))
         places = _most_frequent(places, counted, known, options.max_words)
     numbers = {stem: i for i, stem in enumerate(places)}
-    document = _occurrences(tagged, stems, numbers, known, bool(row.get("complete")))
+    complete = bool(row.get("complete"))
+    document = _occurrences(tagged, stems, numbers, known)
+    document = replace(
+        document, complete=complete, unlabelled=row.get("keywords") is None and not complete
+    )
     return document, Report(
         documents=1,
         tokens=len(stems),
@@ -260,7 +265,6 @@ def _occurrences(
     stems: list[str | None],
     numbers: dict[str, int],
     known: set[str],
-    complete: bool,
 ) -> _Document:
     """Gather where and how every candidate word occurs."""
     sentence = tagged.sentence
@@ -286,7 +290,6 @@ def _occurrences(
         stems=list(numbers),
         surfaces=[form.most_common(1)[0][0] for form in forms],
         observed=[stem in known for stem in numbers],
-        complete=complete,
         n_tokens=len(stems),
         words=words,
         occurrences=occurrences,
@@ -361,6 +364,7 @@ def _pack(kept: list[tuple[str, _Document]], report: Report) -> Prepared:
         phrase=columns["phrase"].copy(),
         capital=columns["capital"].astype(bool),
         upper=columns["upper"].astype(bool),
+        unlabelled=np.array([document.unlabelled for document in documents], bool),
     )
     counts = count_terms(words["stem"], np.repeat(folds, sizes), words["observed"])
     return Prepared(tokens, pa.array(vocabulary, pa.string()), words, counts, report)

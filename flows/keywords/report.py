@@ -117,6 +117,7 @@ def report(
     settings: KeywordSettings,
     results: dict[str, Any],
     warnings: tuple[str, ...],
+    more: Sequence[Section] = (),
 ) -> Findings:
     """Say what was found in all partitions."""
     documents = sum(s.documents for s in summaries)
@@ -141,6 +142,7 @@ def report(
     sections.append(_frequent(terms))
     if not scores:
         sections.append(_histogram(summaries))
+    sections += more
     if coefficients:
         sections.append(_coefficients(coefficients))
     results.update(documents=documents, words=words, selected=sum(s.selected for s in summaries),

@@ -17,10 +17,14 @@ class KeywordSettings(declared(KeywordOptions)):
     family = "flows.keywords.family"
     flow = "flows.pipelines.keywords.keywords"
 
-    model: Literal["pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"] = Field(
-        "pooled",
-        description="pooled: one regression over the corpus; full, mean_field, as_printed: VBSS "
-        "per document; bss: BSS, by sampling; ss, textrank: scores without a posterior.",
+    model: Literal[
+        "corpus", "pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"
+    ] = Field(
+        "corpus",
+        description="corpus: one regression over the corpus, with the number of keywords that a "
+        "document of its length has; pooled: one regression, with a share of listed keywords of "
+        "each document's own; full, mean_field, as_printed: VBSS per document; bss: BSS, by "
+        "sampling; ss, textrank: scores without a posterior.",
     )
     inference: Literal["vi", "gibbs"] = Field(
         "vi",
@@ -79,4 +83,11 @@ class KeywordSettings(declared(KeywordOptions)):
                 "inference gibbs goes with model pooled, full or bss; "
                 f"model {self.model} has no sampler"
             )
+        if sentence := KeywordOptions.unfit(self):
+            raise ValueError(sentence)
         return self
+
+    @property
+    def over_corpus(self) -> bool:
+        """Whether one threshold runs over the corpus."""
+        return KeywordOptions.over_corpus.fget(self)

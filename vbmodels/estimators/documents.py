@@ -142,7 +142,7 @@ def read_documents(
     documents
         Texts, or lists of tokens.
     keywords
-        Known keywords of each, in words.
+        Known keywords of each, in words; None where nobody has looked for any.
     complete
         Whether they are all known.
     ids
@@ -184,6 +184,7 @@ def read_documents(
         phrase=np.zeros(len(word), np.int64),
         capital=np.array([flag for part in parts for flag in part.capital], bool),
         upper=np.array([flag for part in parts for flag in part.upper], bool),
+        unlabelled=np.array([keywords[d] is None and not complete[d] for d in kept], bool),
     )
     return ReadDocuments(stems, surfaces, tokens, np.array(kept, np.int64))
 

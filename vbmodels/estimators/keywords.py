@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -22,19 +24,20 @@ from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.corpus_selection import Histogram
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.options import KeywordOptions
-from vbmodels.keywords.pooled import PooledVBSS
-from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
+from vbmodels.keywords.options import KeywordOptions, least_bin, model_of, selected
+from vbmodels.keywords.selection import word_ranks
 
 
 @dataclass(eq=False, repr=False)
 class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
-    """Keywords of documents by one regression over the corpus (pooled VBSS of ``keywords``).
+    """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus`).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
     and ``keywords`` (lists), ``complete`` and ``doc_id`` where there are any. A missing document
-    has no words; tokens go before the text of the same row.
+    has no words; tokens go before the text of the same row. A missing list of keywords is one
+    that nobody has made, an empty one says that somebody looked and listed none.
 
     Parameters
     ----------
@@ -43,10 +46,26 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     fdr_scope
         What it is counted over: "new" (the words that were not given) or "all" selected words,
         where known keywords count as true (the papers' rule).
+    threshold
+        Where it holds: over the documents together ("corpus"; "auto" is the same here) or in
+        each of them ("document").
+    select
+        "fdr", or "best_f": the words of the largest expected F, whatever the level.
+    per_document
+        Most new words that are selected in a document; None: no limit.
+    model
+        "corpus": with the number of keywords that a document of its length has; "pooled": with
+        a share of listed keywords of each document's own.
     keyword_rate
-        Share of candidate words that are keywords; None: from documents marked complete.
+        Share of candidate words that are keywords; None: from documents marked complete and,
+        roughly, from the labels ("pooled": from complete documents alone).
+    keyword_rate_sd
+        How unsure that share is: standard deviation of its logarithm; 0 takes it for a fact.
+    length_exponent
+        How the number of keywords grows with a document's number of words; None: as the labels
+        say. "corpus" alone.
     document_precision
-        Precision of an intercept of each document; None: there is none.
+        Precision of an intercept of each document; None: there is none. "pooled" alone.
     window
         Largest distance, in words, that counts as co-occurrence.
     damping
@@ -71,7 +90,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     feature_names_
         Names of the features of a word.
     keyword_rate_
-        Share of words that are keywords, NaN where it is not known.
+        Share of words that are keywords; NaN where "pooled" does not know it.
 
     Examples
     --------
@@ -102,7 +121,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         X
             Documents: texts, lists of tokens, or a table.
         y
-            Lists of known keywords, one a document; a table may have them itself.
+            Lists of known keywords, one a document; a table may have them itself. None in the
+            place of a list: nobody has looked for that document's.
         complete
             Whether a document's keywords are all known, [documents]; by default no.
         ids
@@ -111,7 +131,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of its range, no word is known, or lengths differ.
+            If a parameter is out of its range, parameters do not go together, no word is
+            known, or lengths differ.
         """
         self._validate_params()
         self._fit(*self._columns(X, y, complete, ids))
@@ -138,8 +159,10 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         parts = self._parts(documents, known, whole, names)
         if not any(part.tokens.y.any() for part in parts):
             raise ValueError("expected a known keyword among the documents' words, found none")
+        if sentence := self.unfit():
+            raise ValueError(sentence)
         self._corpus, self._names = count_terms(parts), frozenset(names)
-        model = PooledVBSS(self.keyword_rate, document_precision=self.document_precision)
+        model = model_of(self)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
         q = self._run(model, batches)
         self.feature_names_ = FEATURE_NAMES
@@ -201,14 +224,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     ) -> dict[str, Any]:
         """Return all words of the partitions with their probabilities."""
         names = _column(X, "doc_id") if ids is None else list(ids)
-        select = select_by_fdr if self.fdr_scope == "all" else select_new_by_fdr
-        selected = [select(p, batch.y, batch.offsets, self.fdr) for _, batch, p in found]
+        least = None
+        if self.over_corpus:
+            parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
+            least = least_bin(self, reduce(add, parts))
+        chosen = [selected(self, p, batch.y, batch.offsets, least) for _, batch, p in found]
         return {
             "ids": names or list(range(_length(X))),
             "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),
             "term": [term for read, _, _ in found for term in read.surfaces],
             "probability": np.concatenate([p for _, _, p in found]),
-            "selected": np.concatenate(selected),
+            "selected": np.concatenate(chosen),
             "rank": np.concatenate([word_ranks(p, batch.offsets) for _, batch, p in found]),
         }
 
@@ -242,8 +268,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         if not documents:
             raise ValueError("expected documents in a list or in a column text or tokens")
         size = len(documents)
-        known = _given(y, _column(X, "keywords"), [()] * size, "a list of keywords")
-        known = [() if is_missing(words) else words for words in known]
+        known = _given(y, _column(X, "keywords"), [None] * size, "a list of keywords")
+        known = [None if is_missing(words) else words for words in known]
         known = [[words] if isinstance(words, str) else words for words in known]
         whole = _given(complete, _column(X, "complete"), [False] * size, "a mark")
         marks = [not is_missing(mark) and bool(mark) for mark in whole]

@@ -21,7 +21,7 @@ X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -556,12 +556,13 @@ def reliability(q: PooledGlobal, rate_given: bool) -> Reliability:
 
 
 def coefficient_table(
-    q: PooledGlobal, names: tuple[str, ...], model: PooledVBSS | None = None
+    q: Any, names: tuple[str, ...], model: Any = None
 ) -> tuple[tuple[str, float, float], ...]:
     """Return (name, mean, sd) of every coefficient, for features of unit variance.
 
     The sd comes from the observed information (`pooled_information`): that of q(w) leaves
-    out what the labels hide. ``model`` gives the prior; the default priors without it.
+    out what the labels hide. ``q`` is of the ``model``, this one or that of `corpus`; without
+    it of this one with the default priors.
 
     Raises
     ------
