@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -57,11 +57,18 @@ class AboutCounts(json_files.Form):
     terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
 
 
+@dataclass(frozen=True)
+class CheckedDocuments(Checked):
+    """What the check of one file found, and in how many documents a keyword is known."""
+
+    listed: int = 0
+
+
 class Keywords:
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
-    suffixes = (".parquet",)
+    suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
@@ -72,12 +79,30 @@ class Keywords:
             wrong = error.faults
         else:
             wrong = ()
-        checker = check_documents(slabs(file.url), file.url)
-        return Checked(checker.rows, (*wrong, *checker.found.faults()), checker.names)
+        table = DOCUMENTS.of(settings)
+        checker, listed = check_documents(slabs(file.url), file.url, table)
+        # The rankings learn nothing from known keywords.
+        listed = checker.rows if settings.model in SCORES else listed
+        faults = (*wrong, *checker.found.faults())
+        return CheckedDocuments(checker.rows, faults, checker.names, listed)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List document names that two files share."""
         return shared_names(DOCUMENTS, [f.url for f in files], [c.keys for c in checked])
+
+    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what a fit lacks beyond what scoring needs: a known keyword."""
+        if any(one.listed for one in checked if isinstance(one, CheckedDocuments)):
+            return []
+        return [
+            Fault(
+                file=files[0].url if len(files) == 1 else f"{len(files)} files",
+                column="keywords",
+                expected="known keywords of some documents",
+                found="none",
+                remedy="give some, or rank words without any by model=textrank",
+            )
+        ]
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
@@ -90,7 +115,7 @@ class Keywords:
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        documents = partition.read(part, DOCUMENTS)
+        documents = partition.read(part, DOCUMENTS.of(settings))
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options)
         gold = gold_labels(documents, prepared.words, options)

@@ -10,7 +10,15 @@ DOCUMENTS = Table(
     "documents",
     "Documents with some of their keywords; either `text` or `tokens` must be there.",
     (
-        Column("doc_id", TEXT, "name of the document", names="document", unique=True),
+        Column(
+            "doc_id",
+            TEXT,
+            "name of the document; the file's name and the row's number when absent",
+            required=False,
+            accepts=(pa.int64(),),
+            names="document",
+            unique=True,
+        ),
         Column("text", TEXT, "the document as running text", nullable=True, required=False),
         Column("tokens", WORDS, "its words in order", nullable=True, required=False),
         Column(
@@ -35,6 +43,7 @@ DOCUMENTS = Table(
             "known keywords; empty where somebody looked and listed none, null where nobody has "
             "looked",
             nullable=True,
+            required=False,
         ),
         Column(
             "scored",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 
 
-def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
     """Return the place of a partition's file."""
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")

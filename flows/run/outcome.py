@@ -13,7 +13,7 @@ from flows.data import storage
 from flows.data.runs import (
     Dropped,
     InputRecord,
-    RunPlace,
+    RunPaths,
     RunRecord,
     finish,
     fit_in_words,
@@ -50,9 +50,9 @@ def publish(
             q,
             summaries,
             settings=run.settings,
-            place=run.place,
+            paths=run.paths,
             fitted=run.fitted,
-            each=each_of(run.compute, run.heard("publish")),
+            each=each_of(run.compute, run.on_progress("publish")),
         )
     findings = run.family.report(model, q, summaries, ingested, run.settings)
     warnings = [*prepared.warnings, *findings.warnings]
@@ -63,7 +63,7 @@ def publish(
         what = f"The {objective} had not converged" if climbed else "It was stopped"
         warnings.append(f"{what} after {fitted.iterations} sweeps; raise max_iter or tol.")
     record = RunRecord(
-        run_id=run.place.run_id,
+        run_id=run.paths.run_id,
         pipeline=run.family.name,
         source=run.source,
         settings=run.settings.model_dump(),
@@ -91,26 +91,26 @@ def publish(
     news = what_is_new(run)
     sections = [*([news] if news else []), *findings.sections]
     if model is not None:
-        write_posterior(run.place, q, run.family.posterior(model, q, run.place))
-    run.family.keep(q, run.settings, run.place, run.fitted)
+        write_posterior(run.paths, q, run.family.posterior(model, q, run.paths))
+    run.family.keep(q, run.settings, run.paths, run.fitted)
     if fitted is not None:
         trace = fitted.trace
-        write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)
+        write_trace(run.paths, trace.iteration, trace.elbo, trace.seconds)
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
-    storage.write_bytes(run.place.file("report.html"), html.encode())
+    storage.write_bytes(run.paths.file("report.html"), html.encode())
     run.confirm()
-    finish(run.place, record)
+    finish(run.paths, record)
     run.events.tell(
         Published(
             record,
             findings.headline,
-            run.place.file("report.html"),
+            run.paths.file("report.html"),
             findings.top,
             None if fitted is None else fitted.trace,
         )
     )
-    return outcome(run.place, record, findings.headline)
+    return outcome(run.paths, record, findings.headline)
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
@@ -128,17 +128,17 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     return report.Section(f"The {objective}'s trace", text, [plot])
 
 
-def outcome(place: RunPlace, record: RunRecord, headline: str) -> dict[str, Any]:
+def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]:
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
         lines.append(fit_in_words(record))
     lines += [f"warning: {warning}" for warning in record.warnings]
-    lines.append(f"report {place.file('report.html')}")
+    lines.append(f"report {paths.file('report.html')}")
     return {
         "run_id": record.run_id,
-        "target": place.target,
-        "report": place.file("report.html"),
+        "target": paths.target,
+        "report": paths.file("report.html"),
         "converged": record.converged,
         "elbo": record.elbo,
         "iterations": record.iterations,

@@ -25,7 +25,6 @@ from vbmodels.variants.published.difference_gibbs import LEVELS as QUANTILES
 from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.published.pair import Pair, samples
 from vbmodels.variants.published.posterior_difference import compare, germline
-from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import TwoGroups
 
 CHUNK = 200  # locations whose tables are held at once: 8 MiB, near the processor
@@ -102,7 +101,7 @@ def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
     scores = []
     for start in range(0, len(batch), CHUNK):
         of = units(batch.take(slice(start, start + CHUNK)))
-        log_m0, log_m1, _ = model.reweigh(at, tabulate(of, at.anchor))
+        log_m0, log_m1, _ = model.reweigh(at, model.table(at, of))
         scores.append(log_m1 - log_m0)
     return Evidence(np.concatenate(scores) if scores else np.zeros(0))
 

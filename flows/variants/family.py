@@ -11,7 +11,7 @@ import numpy as np
 from flows.data import json_files, partition, storage
 from flows.data.partition import Part, Slice
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
@@ -19,6 +19,7 @@ from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants import counts as variant_counts
 from flows.variants.against_fasta import Against
+from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
 from flows.variants.count_files import missing_files
 from flows.variants.locations import (
@@ -45,7 +46,8 @@ from flows.variants.sample_sheet import check_samples, check_sheet, read_sheet
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import write_vcf
 from vbmodels.core.state import to_bytes
-from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.batch import Counts
+from vbmodels.variants.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.published.pair import Pair
 from vbmodels.variants.published.rvd2 import RVD2
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
@@ -134,15 +136,15 @@ class Variants:
         named = [Slice(url, 0, 0, mark) for url, mark in marks]
         return [Part(part.index, (*part.slices, *named)) for part in parts]
 
-    def ingest(self, part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
         """Count the reads of a partition's positions, or sort its rows of counts."""
         if part.slices[0].url.endswith(".csv"):
-            return count_part(part, settings, place)
-        return sort_part(part, settings, place)
+            return count_part(part, settings, paths)
+        return sort_part(part, settings, paths)
 
     def prepare(
-        self, parts: Sequence[Part], settings: VariantSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Put the locations of every partition together and choose those to be fitted on.
 
@@ -150,18 +152,18 @@ class Variants:
         """
         source = parts[0].slices[0].url
         if source.endswith(".csv"):
-            found, own = each(counted, [part.index for part in parts], place), True
+            found, own = each(counted, [part.index for part in parts], paths), True
         else:
-            found, own = shuffle(parts, settings, place, each)
+            found, own = shuffle(parts, settings, paths, each)
         kept = [one.index for one in found if one.locations]
         if not kept:
             looked = source.endswith(".csv") or any(d.count for one in found for d in one.dropped)
             nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
             raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
         share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
-        urls = each(finish_partition, kept, settings, place, share)
-        json_files.write(work_url(place, "kept", 0, "json"), KeptPartitions(indices=kept))
-        case = read_counts(place, kept[0]).case
+        urls = each(finish_partition, kept, settings, paths, share)
+        json_files.write(work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept))
+        case = read_counts(paths, kept[0]).case
         own = own and len(kept) == len(parts)
         warnings = _replicate_warnings(case, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
@@ -171,42 +173,47 @@ class Variants:
         """Return the two-groups model, or the papers' model of both samples."""
         if settings.test == "two_groups":
             shares = MIXTURE if settings.alternative == "mixture" else (BROAD,)
-            return TwoGroups(sense=_sense(settings), alternatives=shares)
+            sense = _sense(settings)
+            if settings.null == "exchangeable" or sense == "germline":
+                return TwoGroups(sense=sense, alternatives=shares)
+            return BatchNull(sense=sense, alternatives=shares, types=settings.types)
         form = "collapsed" if settings.inference == "gibbs" else settings.inference
         return Pair(RVD2(inference=form, dispersion=settings.dispersion))
 
     def score(
         self, model: Any, q: Any, batch: Counts, local: Any, index: int, *,
-        settings: VariantSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Compute every unit's evidence and keep it for the decision over all partitions."""
+        model = _model_of(model, q)
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, batch)
         elif settings.inference == "gibbs":
             evidence = variant_calls.drawn_differences(model, q, batch, settings, index)
         else:
             evidence = variant_calls.differences(model, q, batch, local, settings)
-        storage.write_bytes(work_url(place, "evidence", index, "npz"), to_bytes(evidence))
+        storage.write_bytes(work_url(paths, "evidence", index, "npz"), to_bytes(evidence))
         return variant_calls.summarise(evidence)
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
-        place: RunPlace, fitted: RunPlace | None, each: Each,
+        paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[list[PartCalls], Any]:  # fmt: skip
         """Decide over all partitions at once, then write every location and the VCF.
 
         P(H1) over all units replaces the fit's, which is of a sample.
         """
+        model = _model_of(model, q)
         pi = getattr(q, "pi", 0.5)
         decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
         if isinstance(model, TwoGroups):
             q = replace(q, pi=decision.pi)
         # Through storage, as it is too large to travel with every task.
-        storage.write_bytes(work_url(place, "decision", 0, "npz"), to_bytes(decision))
-        kept = json_files.read(work_url(place, "kept", 0, "json"), KeptPartitions).indices
+        storage.write_bytes(work_url(paths, "decision", 0, "npz"), to_bytes(decision))
+        kept = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions).indices
         positions = list(enumerate(kept))
         points = max(2, MOST_DEPTHS // len(kept))
-        found = each(_write_loci, positions, model, q, points, settings, place)
+        found = each(_write_loci, positions, model, q, points, settings, paths)
         contigs = _contigs(settings, found)
         samples = ["case", "control"] if settings.control else ["case"]
         names = {"case": settings.case, "control": settings.control or ""}
@@ -216,32 +223,56 @@ class Variants:
             for call in part.calls
         ]
         write_vcf(
-            place.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
+            paths.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
             f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
+            null_of(model, q),
         )  # fmt: skip
         return found, q
 
     def keep(
-        self, q: Any, settings: VariantSettings, place: RunPlace, fitted: RunPlace | None
+        self, q: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep nothing: the hyperparameters are all that new data need."""
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
-        return _hyperparameters(model, q)
+        return _hyperparameters(_model_of(model, q), q)
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[PartCalls], ingested: Sequence[Ingested],
         settings: VariantSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        return report(summaries, _hyperparameters(model, q), model.caps_hit(q), settings)
+        model = _model_of(model, q)
+        rows, caps = _hyperparameters(model, q), model.caps_hit(q)
+        batch = q if isinstance(model, BatchNull) else None
+        return report(summaries, rows, caps, settings, batch)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw counts with their truth."""
         from flows.variants.simulate import write_counts
 
         return write_counts(target, rows, seed)
+
+    @property
+    def scenarios(self) -> dict[str, str]:
+        """What each scenario of samples that differ stands for."""
+        from vbmodels.variants.scenarios import SCENARIOS
+
+        return {name: scenario.meaning for name, scenario in SCENARIOS.items()}
+
+    def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
+        """Draw the counts of a scenario with their truth."""
+        from flows.variants.simulate import write_scenario
+
+        return write_scenario(target, rows, seed, scenario)
+
+
+def _model_of(model: Any, q: Any) -> Any:
+    """Return the model that ``q`` is of: posteriors of older runs are of the exchangeable null."""
+    if isinstance(model, BatchNull) and not isinstance(q, BatchGlobal):
+        return TwoGroups(model.sense, model.alternatives, model.compiled)
+    return model
 
 
 def _sense(settings: VariantSettings) -> Any:
@@ -263,16 +294,16 @@ def _replicate_warnings(case: np.ndarray, settings: VariantSettings) -> tuple[st
 
 def _write_loci(
     where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
-    place: RunPlace,
+    paths: RunPaths,
 ) -> PartCalls:  # fmt: skip
     index, kept = where
-    url = work_url(place, "decision", 0, "npz")
+    url = work_url(paths, "decision", 0, "npz")
     decision = read_state(url, Decision)
-    url = work_url(place, "evidence", index, "npz")
+    url = work_url(paths, "evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
-    counts, loci = read_counts(place, kept), read_loci(place, kept)
+    counts, loci = read_counts(paths, kept), read_loci(paths, kept)
     table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
-    storage.write_table(place.table("loci", index), table)
+    storage.write_table(paths.table("loci", index), table)
     return found
 
 
@@ -301,9 +332,18 @@ def _hyperparameters(model: Any, q: Any) -> list[Parameter]:
     if len(q.rho) > 1:
         means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
         rows += [Parameter("rho", m, float(r)) for m, r in zip(means, q.rho, strict=True)]
-    for t in range(12):
-        ref = BASES[t // 3]
-        kind = f"{ref}>{[b for b in BASES if b != ref][t % 3]}"
+    if isinstance(model, BatchNull):
+        rows += [
+            Parameter("shift_mean", None, q.shift_mean),
+            Parameter("shift_sd", None, q.shift_sd),
+            Parameter("tau", None, q.tau),
+            Parameter("v", None, q.v),
+        ]
+        rows += [
+            Parameter("shift", kind, float(b), float(se))
+            for kind, b, se in zip(names_of_types(), q.shift, q.shift_se, strict=True)
+        ]
+    for t, kind in enumerate(names_of_types()):
         rows.append(Parameter("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t]))))
         rows.append(Parameter("error_shape", kind, float(q.a[t])))
     return rows

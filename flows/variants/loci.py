@@ -17,7 +17,6 @@ from vbmodels.variants.batch import BASES, Counts, Units, units
 from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value, strand_bias
-from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import TwoGroups
 
 MOST_DEPTHS = 8000
@@ -87,7 +86,7 @@ def _rates(
     rows = []
     for start in range(0, len(of), CHUNK):
         some = of.take(slice(start, start + CHUNK))
-        pair = rates(model, at, tabulate(some, at.anchor))
+        pair = rates(model, at, model.table(at, some))
         rows.append([np.column_stack([r.mean, r.sd, r.quantiles]) for r in pair])
     return np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
 
@@ -180,6 +179,7 @@ def _call(
         "qual": float(10.0 / np.log(10.0) * np.logaddexp(0.0, log_odds[i])),
         "filters": filters[i],
         "P": float(prob[i]),
+        "LFDR": float(1.0 - prob[i]) if settings.test == "two_groups" else None,
         "QV": float(q_value[i]),
         "samples": {},
         "replicates": {},
@@ -198,6 +198,7 @@ def _call(
             "depth": int(of.depth[i, member].sum()),
             "ref_reads": int(batch.counts[j, member, ref].sum()),
             "reads": int(of.alt_reads[i, member].sum()),
+            "strands": _strands(loci, batch, j, member, int(of.alt[i]), settings),
             # A loss leaves the genotype to the reads.
             "called": name == "case" and gained,
         }
@@ -206,6 +207,18 @@ def _call(
                                              strict=True)
         ]  # fmt: skip
     return row
+
+
+def _strands(
+    loci: Loci, batch: Counts, j: int, member: BoolArray, alt: int, settings: VariantSettings
+) -> tuple[int, ...] | None:
+    """Return reads of reference and allele, forward and reverse of each; None if not known."""
+    if loci.forward is None or settings.strand != "both":
+        return None
+    forward = loci.forward[j, member].sum(axis=0)
+    reverse = batch.counts[j, member].sum(axis=0) - forward
+    ref = int(batch.ref[j])
+    return tuple(int(n) for base in (ref, alt) for n in (forward[base], reverse[base]))
 
 
 def _depths(batch: Counts, loci: Loci, points: int) -> tuple[tuple[str, int, float, float], ...]:

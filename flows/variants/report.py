@@ -11,6 +11,7 @@ import numpy as np
 from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
+from flows.variants.batch_report import batch_results, batch_section, batch_warnings
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import FILTERS
 from vbmodels.core.state import FloatArray, IntArray
@@ -70,8 +71,9 @@ def report(
     hyperparameters: Sequence[Parameter],
     caps: Sequence[str],
     settings: VariantSettings,
+    batch: Any = None,
 ) -> Findings:
-    """Say what was found in all partitions."""
+    """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null."""
     calls = sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
     passed = [c for c in calls if not c["filters"]]
     locations = sum(p.locations for p in parts)
@@ -79,6 +81,8 @@ def report(
     sections = [_calls(calls, settings, filters_not_run(parts, settings))]
     if calls:
         sections.append(_rates(calls, settings))
+    if batch is not None:
+        sections.append(batch_section(batch, settings.case, settings.control or ""))
     sections += [_depth(parts), _q_values(parts)]
     mixing = [p.mixing for p in parts if p.mixing is not None]
     if mixing:
@@ -86,6 +90,8 @@ def report(
     units = sum(p.units for p in parts)
     sections.append(_hyperparameters(hyperparameters, units, settings))
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
+    if batch is not None:
+        warnings += batch_warnings(batch, settings.case, settings.control or "")
     if filters_not_run(parts, settings).get("strand_bias") == NO_STRANDS:
         warnings.append(
             f"The filter strand_bias did not run: {NO_STRANDS}, so an error of one strand can "
@@ -103,6 +109,8 @@ def report(
         "calls": len(calls),
         "passed": len(passed),
     }
+    if batch is not None:
+        results |= batch_results(batch)
     if mixing:
         results |= _trust(mixing)
         bad = sum(m.above for m in mixing)

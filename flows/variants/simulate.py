@@ -1,14 +1,17 @@
-"""Draws of the paper's simulation as a table of counts, with the truth beside it."""
+"""Draws of the paper's simulation, or of a scenario, as a table of counts with its truth."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
 from flows.variants.counts import to_table
-from vbmodels.variants.batch import BASES
-from vbmodels.variants.simulate import simulate
+from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
+from vbmodels.variants.simulate import Truth, simulate
 
 
 def write_counts(target: str, rows: int, seed: int) -> list[str]:
@@ -21,15 +24,31 @@ def write_counts(target: str, rows: int, seed: int) -> list[str]:
     counts, truth = simulate(
         np.random.default_rng(seed), n_locations=rows, n_variants=n_variants, vaf=0.01
     )
-    columns = [("case" if c else "control", str(i % 3 + 1)) for i, c in enumerate(counts.case)]
+    return _write(target, counts, truth)
+
+
+def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:
+    """Write the counts of a scenario of samples that differ, as `write_counts` does.
+
+    Variants are as many a location as in its 300 locations.
+    """
+    what = SCENARIOS[scenario]
+    n_variants = min(rows, round(what.n_variants * rows / 300))
+    rng = np.random.default_rng(seed)
+    return _write(target, *simulate_scenario(rng, replace(what, n_variants=n_variants), rows))
+
+
+def _write(target: str, counts: Counts, truth: Truth) -> list[str]:
+    size, n_variants = int(counts.case.sum()), len(truth.location)
+    columns = [("case" if c else "control", str(i % size + 1)) for i, c in enumerate(counts.case)]
     table = to_table(counts.counts, counts.ref, "simulated", 0, columns)
     letters = np.array(list(BASES))
     known = pa.table(
         {
-            "chrom": ["simulated"] * n_variants,
+            "chrom": pa.array(["simulated"] * n_variants, pa.string()),
             "pos": truth.location + 1,
-            "ref": letters[counts.ref[truth.location]].tolist(),
-            "alt": letters[truth.alt].tolist(),
+            "ref": pa.array(letters[counts.ref[truth.location]].tolist(), pa.string()),
+            "alt": pa.array(letters[truth.alt].tolist(), pa.string()),
             "rate": truth.mu_case[truth.location, truth.alt],
         }
     )

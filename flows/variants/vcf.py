@@ -21,6 +21,7 @@ FILTERS = {
 }
 _INFO = (
     ("P", 1, "Float", "Posterior probability of a variant (posterior_difference: P(diff > tau))"),
+    ("LFDR", 1, "Float", "Probability that the allele is no variant (two_groups)"),
     ("QV", 1, "Float", "Least false discovery rate at which the allele is called"),
     ("MU", 1, "Float", "Posterior mean of the case's rate (posterior_difference: of all errors)"),
     ("MUSD", 1, "Float", "Posterior standard deviation of that rate"),
@@ -33,20 +34,26 @@ _FORMAT = (
     ("GT", 1, "String", "Genotype by share of reads: 1/1 from .9, 0/1 where called or from .2"),
     ("DP", 1, "Integer", "Reads, summed over replicates"),
     ("AD", "R", "Integer", "Reads of the reference and of the allele"),
+    ("ADF", "R", "Integer", "AD on the forward strand"),
+    ("ADR", "R", "Integer", "AD on the reverse strand"),
+    ("SB", 4, "Integer", "Reads of the reference forward and reverse, of the allele the same"),
     ("AF", "A", "Float", "Share of the allele among the reads"),
 )
 
 
 def header(
     contigs: Mapping[str, int | None], samples: Sequence[str], source: str,
-    not_run: Mapping[str, str] | None = None,
+    not_run: Mapping[str, str] | None = None, null: str | None = None,
 ) -> pysam.VariantHeader:  # fmt: skip
     """Return a VCF header with contigs (and their lengths where known), fields and samples.
 
-    Filters that could not run have a line ``vbflows_filter_not_run`` with the reason.
+    Filters that could not run have a line ``vbflows_filter_not_run`` with the reason; what no
+    variant means stands in ``vbflows_null``.
     """
     made = pysam.VariantHeader()
     made.add_meta("source", source)
+    if null is not None:
+        made.add_meta("vbflows_null", null)
     for name, reason in (not_run or {}).items():
         made.add_meta("vbflows_filter_not_run", f"{name}: {reason}")
     for name, length in contigs.items():
@@ -78,6 +85,7 @@ def write_vcf(
     samples: Sequence[str],
     source: str,
     not_run: Mapping[str, str] | None = None,
+    null: str | None = None,
 ) -> None:
     """Write calls, in the order of the contigs, and the index beside them.
 
@@ -88,7 +96,8 @@ def write_vcf(
     rows
         One record each: chrom, pos, ref, alt, qual, filters, the INFO values by name (None
         where there is none), and by sample its ``depth``, ``ref_reads``, ``reads`` and
-        ``called``.
+        ``called``, and ``strands`` where they are known: reads of the reference forward and
+        reverse, then of the allele.
     contigs
         Names and lengths.
     samples
@@ -97,9 +106,11 @@ def write_vcf(
         What made the file.
     not_run
         Filters that could not run, and why.
+    null
+        What no variant means, for the header.
     """
     order = {name: i for i, name in enumerate(contigs)}
-    made = header(contigs, samples, source, not_run)
+    made = header(contigs, samples, source, not_run, null)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "variants.vcf.gz")
         with pysam.VariantFile(path, "wz", header=made) as file:
@@ -131,6 +142,9 @@ def _record(
         entry["GT"] = genotype(share, reads["depth"], reads["called"])
         entry["DP"] = int(reads["depth"])
         entry["AD"] = (int(reads["ref_reads"]), int(reads["reads"]))
+        if reads.get("strands") is not None:
+            strands = tuple(int(n) for n in reads["strands"])
+            entry["ADF"], entry["ADR"], entry["SB"] = strands[::2], strands[1::2], strands
         entry["AF"] = float(share)
     return record
 

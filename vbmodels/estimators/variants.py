@@ -6,7 +6,7 @@ those of parameters, cloning, storing and tags apply, and no others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -18,10 +18,10 @@ from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import Draws, LoopEstimator
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
 from vbmodels.variants.batch import BASES, Counts, Units, units
+from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.options import CallOptions
 from vbmodels.variants.posterior import rates
-from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 _CHUNK = 1000
@@ -56,6 +56,12 @@ class VariantTester(CallOptions, LoopEstimator):
         Whether an allele that is rarer in the case counts too.
     alternative
         "mixture" over the allele's share, or "broad": Beta(.1, .1) alone, which finds less.
+    null
+        "batch": case and control may differ in every substitution's error rate and a little at
+        every site; "exchangeable": at random only. The germline test knows no other.
+    types
+        null "batch": by what the difference varies: "12" substitutions, "6" pairs with the
+        complement, "1" for all.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 
@@ -65,6 +71,9 @@ class VariantTester(CallOptions, LoopEstimator):
         P(H1) over all units of the fit.
     error_rates_
         Mean error rate by substitution type, [12]; the hyperparameters are point estimates.
+    batch_factors_
+        By how much the case's error rates are those of the control, [12]; 1 where the null is
+        exchangeable.
 
     Examples
     --------
@@ -115,12 +124,17 @@ class VariantTester(CallOptions, LoopEstimator):
         sense = "either" if self.two_sided else "gain"
         alternatives = MIXTURE if self.alternative == "mixture" else (BROAD,)
         named: Any = "germline" if self._given.counts.case.all() else sense
-        model = TwoGroups(sense=named, alternatives=alternatives)
+        model: TwoGroups
+        if self.null == "exchangeable" or named == "germline":
+            model = TwoGroups(sense=named, alternatives=alternatives)
+        else:
+            model = BatchNull(sense=named, alternatives=alternatives, types=self.types)
         counts = self._given.counts
         parts = np.array_split(np.arange(len(counts)), min(self.n_partitions, len(counts)))
         q = self._run(model, [counts.take(part) for part in parts])
         self.pi_ = prior_from_bayes_factors(self._scores(counts)[1])
         self.error_rates_ = q.a / (q.a + q.b)
+        self.batch_factors_ = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
         return self
 
     def test(self, X: Any = None, *, ref: Any = None, case: Any = None) -> Any:
@@ -159,17 +173,19 @@ class VariantTester(CallOptions, LoopEstimator):
         scores = []
         for start in range(0, len(counts), _CHUNK):
             of = units(counts.take(slice(start, start + _CHUNK)))
-            log_m0, log_m1, _ = self.model_.reweigh(at, tabulate(of, at.anchor))
+            log_m0, log_m1, _ = self.model_.reweigh(at, self.model_.table(at, of))
             scores.append(log_m1 - log_m0)
         return units(counts), np.concatenate(scores)
 
     def _rates(self, of: Units) -> dict[str, FloatArray]:
-        at = self.model_.anchored(type(self.q_)(**{**vars(self.q_), "pi": self.pi_}))
+        at = self.model_.anchored(replace(self.q_, pi=self.pi_))
         found: dict[str, list[FloatArray]] = {}
         for start in range(0, len(of), _CHUNK):
             some = of.take(slice(start, start + _CHUNK))
             for name, rate in zip(
-                ("case", "control"), rates(self.model_, at, tabulate(some, at.anchor)), strict=True
+                ("case", "control"),
+                rates(self.model_, at, self.model_.table(at, some)),
+                strict=True,
             ):
                 for what, value in (
                     ("mean", rate.mean),

@@ -200,7 +200,7 @@ class MarginalExperts:
             raise ValueError("the prior is still being chosen: there is no posterior yet")
         return _posterior(q.own)
 
-    def rival(self, q: Search) -> Posterior | None:
+    def baseline(self, q: Search) -> Posterior | None:
         """Return the logistic regression fitted beside the mixture, where there is one."""
         rest = tuple(p for p in q.points if p.candidate.n_experts == 1)
         return _posterior(rest) if rest and len(rest) < len(q.points) else None

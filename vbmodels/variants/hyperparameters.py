@@ -212,9 +212,52 @@ def log_normal_maximum(
     return mean, float(np.exp(log_sd))
 
 
+def log_normal_step(
+    log_m: FloatArray,
+    n: float,
+    s1: float,
+    s2: float,
+    covariance: FloatArray,
+    start: tuple[float, float],
+    centre: float,
+    limits: tuple[float, float] = (0.4, 2.0),
+) -> tuple[float, float]:
+    """Return (mean, sd) after one Newton step on the log marginal likelihood.
+
+    The score is that of the expected complete data (`log_normal_maximum`), the information
+    that less the variance of the score given the data (Louis 1982).
+
+    Parameters
+    ----------
+    log_m, n, s1, s2, start, centre, limits
+        See `log_normal_maximum`.
+    covariance
+        [3] summed over units: variance of log M, covariance with log^2 M, variance of that.
+    """
+    mean, log_sd = start[0], float(np.log(start[1]))
+    gradient, curvature = _log_normal_derivatives(log_m, n, s1, s2, mean, log_sd, centre)
+    # log p_q moves with d / s^2 and d^2 / s^2, d = log M - mean.
+    turn = np.array([[1.0, 0.0], [-2.0 * mean, 1.0]]) / start[1] ** 2
+    of = np.array([[covariance[0], covariance[1]], [covariance[1], covariance[2]]])
+    free = np.array([
+        not _held(mean, gradient[0], log_m[[0, -1]]),
+        not _held(log_sd, gradient[1], np.log(limits)),
+    ])  # fmt: skip
+    step = np.zeros(2)
+    if free.any():
+        block = np.ix_(free, free)
+        values, vectors = np.linalg.eigh((curvature - turn @ of @ turn.T)[block])
+        least = 0.01 * float(np.abs(np.linalg.eigvalsh(curvature[block])).max())
+        step[free] = vectors @ ((vectors.T @ gradient[free]) / np.maximum(values, least))
+    step *= min(1.0, 0.7 / max(float(np.abs(step).max()), 1e-300))
+    sd = np.exp(np.clip(log_sd + step[1], *np.log(limits)))
+    return float(np.clip(mean + step[0], log_m[0], log_m[-1])), float(sd)
+
+
 def _held(at: float, slope: float, ends: FloatArray) -> bool:
     """Whether a coordinate stands at an end of its range and wants to go further."""
-    return bool((at <= ends[0] and slope < 0.0) or (at >= ends[1] and slope > 0.0))
+    near = 1e-9  # the logarithm of an end's exponential is not the end
+    return bool((at <= ends[0] + near and slope < 0.0) or (at >= ends[1] - near and slope > 0.0))
 
 
 def _log_normal_derivatives(

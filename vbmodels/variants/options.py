@@ -26,4 +26,15 @@ class CallOptions:
         "two_groups: rates of variants are a mixture over the allele's share, fitted too, or "
         "Beta(.1, .1) alone (broad), which finds less.",
     )
+    null: Literal["batch", "exchangeable"] = option(
+        "batch",
+        "two_groups: what no variant means. batch: case and control may differ in every "
+        "substitution's error rate and a little at every site, as libraries do; exchangeable: they "
+        "differ at random only. Without a control it is exchangeable.",
+    )
+    types: Literal["12", "6", "1"] = option(
+        "12",
+        "null batch: by what the difference varies: each of 12 substitutions, 6 pairs with the "
+        "complement on the other strand (G>T with C>A), or 1 for all.",
+    )
     tol: float = share(1e-06, "Relative tolerance on the rise of the objective to come.")

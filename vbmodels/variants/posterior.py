@@ -7,16 +7,19 @@ The posterior under one sample alone covers true variants far too rarely (.42 to
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln, expit
 
 from vbmodels.core.state import FloatArray
+from vbmodels.variants import batch_null_rates_kernels as batch_kernels
 from vbmodels.variants import quadrature
 from vbmodels.variants import rates_kernels as kernels
+from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.hyperparameters import log_normal_weights
 from vbmodels.variants.table import Table, survival_tables
-from vbmodels.variants.two_groups import LOG_M, Global, TwoGroups
+from vbmodels.variants.two_groups import Global, TwoGroups
 
 LEVELS = (0.025, 0.05, 0.95, 0.975)
 
@@ -38,7 +41,7 @@ class Rate:
     quantiles: FloatArray
 
 
-def rates(model: TwoGroups, q: Global, table: Table) -> tuple[Rate, Rate]:
+def rates(model: TwoGroups, q: Any, table: Any) -> tuple[Rate, Rate]:
     """Return the posteriors of mu_case and mu_control for every unit of a table.
 
     Parameters
@@ -48,11 +51,20 @@ def rates(model: TwoGroups, q: Global, table: Table) -> tuple[Rate, Rate]:
     table
         Likelihoods of the units, made with ``model.anchored(q)``.
     """
+    if isinstance(model, BatchNull):
+        found = np.empty((len(table), 2, 2 + len(LEVELS)))
+        profile = np.empty(0)
+        batch_kernels.posteriors(table.widened, model.shifted(q, profile), np.array(LEVELS), found)
+        return _rates(found)
     if not model.compiled:
         masses = _densities(model, q, table)
         return _summary(table, masses[0]), _summary(table, masses[1])
     found = np.empty((len(table), 2, 2 + len(LEVELS)))
     kernels.posteriors(table.grids, model.hypotheses(q), np.array(LEVELS), found)
+    return _rates(found)
+
+
+def _rates(found: FloatArray) -> tuple[Rate, Rate]:
     case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in found.swapaxes(0, 1))
     return case, control
 
@@ -68,7 +80,7 @@ def _densities(model: TwoGroups, q: Global, table: Table) -> tuple[FloatArray, F
     spike = np.log1p(-q.w) + a * l1 + b * l2 - betaln(a, b)
     broad = np.log(q.w) + quadrature.BROAD * (l1 + l2) - betaln(*[quadrature.BROAD] * 2)
     e = np.logaddexp(spike, broad) + table.log_control
-    log_p = log_normal_weights(LOG_M, q.log_m_mean, q.log_m_sd)[None, :, None]
+    log_p = log_normal_weights(model.log_m, q.log_m_mean, q.log_m_sd)[None, :, None]
     weight = table.log_weight
     same = e + table.log_case + weight
     top_control = (e + weight).max(axis=2, keepdims=True)

@@ -89,7 +89,7 @@ def mixture_quantiles(x, cdf, density, levels, result):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _add_hypotheses(unit, under, spike, broad, backward, work, out):
-    """Fill ``out`` [3, K] with the densities under H0, of the case and of the control under H1.
+    """Fill ``out`` [4, K]: H0 and H1 of the case, H0 and H1 of the control.
 
     ``unit`` is (x, log weight, log likelihood of the case, of the control) on one grid.
     Returns the logs of what H0's and H1's are relative to.
@@ -104,9 +104,9 @@ def _add_hypotheses(unit, under, spike, broad, backward, work, out):
     top_g = log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g)
     for k in range(size):
         f[k] = rates[0, k] + rates[1, k]
-        out[0, k] = rates[2, k] + rates[3, k]
+        out[0, k] = out[2, k] = rates[2, k] + rates[3, k]
         out[1, k] = 0.0
-        out[2, k] = 0.0
+        out[3, k] = 0.0
     if restricted:
         survival_places(x, survival.shape[1], place, basis)
     of_f = total(f)
@@ -116,7 +116,7 @@ def _add_hypotheses(unit, under, spike, broad, backward, work, out):
             inverse_survival(place, basis, survival[c], inverse)
             sinc_above(g[c], cumulative, above)
             for k in range(size):
-                out[2, k] += f[k] * above[k] * inverse[k]
+                out[3, k] += f[k] * above[k] * inverse[k]
                 inverse[k] *= f[k]
             sinc_below(inverse, backward, above)
             for k in range(size):
@@ -124,7 +124,7 @@ def _add_hypotheses(unit, under, spike, broad, backward, work, out):
         else:
             for k in range(size):
                 out[1, k] += g[c, k] * of_f
-                out[2, k] += f[k] * whole
+                out[3, k] += f[k] * whole
     return top0, top1 + top_g
 
 
@@ -154,7 +154,7 @@ def posteriors(table, under, levels, result):
     )
     spike = np.empty(4)
     broad = np.array([under.log_w, alternatives[0, 0], alternatives[0, 2]])
-    parts = np.empty((n_m, 3, size))
+    parts = np.empty((n_m, 4, size))
     offsets = np.empty((n_m, 2))
     mu = np.empty((n_m, size))
     mass = np.empty((n_m, size))
@@ -170,39 +170,47 @@ def posteriors(table, under, levels, result):
             offsets[q, 1] = log_pi + log_p[q] + top1
             for k in range(size):
                 mu[q, k] = exp(lmu[k])
-        top = -np.inf  # of what has mass: H1's offset may belong to none
+        mix(x[u], log_weight[u], parts, offsets, mu, levels, backward, mass, cdf, result[u])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def mix(x, log_weight, parts, offsets, mu, levels, backward, mass, cdf, result):
+    """Fill one unit's [2, 2 + L] from ``parts`` [Q, 4, K] relative to ``offsets`` [Q, 2]."""
+    n_m = x.shape[0]
+    size = x.shape[1]
+    top = -np.inf  # of what has mass: H1's offset may belong to none
+    for q in range(n_m):
+        top = max(top, offsets[q, 0])
+        other = max(total(parts[q, 1]), total(parts[q, 3]))
+        if other > 0.0:
+            top = max(top, offsets[q, 1] + math.log(other))
+    for side in range(2):
+        whole = 0.0
         for q in range(n_m):
-            top = max(top, offsets[q, 0])
-            other = max(total(parts[q, 1]), total(parts[q, 2]))
-            if other > 0.0:
-                top = max(top, offsets[q, 1] + math.log(other))
-        for side in range(2):
-            whole = 0.0
-            for q in range(n_m):
-                null, other = (
-                    math.exp(offsets[q, 0] - top),
-                    math.exp(min(offsets[q, 1] - top, 700.0)),
-                )
-                of_null, of_other, row = parts[q, 0], parts[q, 1 + side], mass[q]
-                for k in range(size):
-                    row[k] = null * of_null[k] + other * of_other[k]
-                whole += total(row)
-            mean = square = 0.0
-            for q in range(n_m):
-                row, rate, below = mass[q], mu[q], cdf[q]
-                for k in range(size):
-                    row[k] /= whole
-                sinc_below(row, backward, below)
-                mean += dot(row, rate)
-            for q in range(n_m):
-                row, rate, below, weight = mass[q], mu[q], cdf[q], log_weight[u, q]
-                for k in range(size):
-                    off = rate[k] - mean
-                    square += row[k] * off * off
-                    # From mass to density in x.
-                    row[k] *= exp(-weight[k])
-                for k in range(1, size):
-                    below[k] = max(below[k], below[k - 1])
-            result[u, side, 0] = mean
-            result[u, side, 1] = math.sqrt(square)
-            mixture_quantiles(x[u], cdf, mass, levels, result[u, side, 2:])
+            null, other = (
+                math.exp(offsets[q, 0] - top),
+                math.exp(min(offsets[q, 1] - top, 700.0)),
+            )
+            of_null, of_other, row = parts[q, 2 * side], parts[q, 2 * side + 1], mass[q]
+            for k in range(size):
+                row[k] = null * of_null[k] + other * of_other[k]
+            whole += total(row)
+        mean = square = 0.0
+        for q in range(n_m):
+            row, rate, below = mass[q], mu[q], cdf[q]
+            for k in range(size):
+                row[k] /= whole
+            sinc_below(row, backward, below)
+            mean += dot(row, rate)
+        for q in range(n_m):
+            row, rate, below, weight = mass[q], mu[q], cdf[q], log_weight[q]
+            for k in range(size):
+                off = rate[k] - mean
+                square += row[k] * off * off
+                # From mass to density in x.
+                row[k] *= exp(-weight[k])
+            for k in range(1, size):
+                below[k] = max(below[k], below[k - 1])
+        result[side, 0] = mean
+        result[side, 1] = math.sqrt(square)
+        mixture_quantiles(x, cdf, mass, levels, result[side, 2:])

@@ -23,6 +23,30 @@ N_SURVIVAL = 1201
 PEAK_FLOOR = 0.05
 
 
+class Noise(NamedTuple):
+    """How far replicates differ: M(mu) = M_q max(1, least / mu)^gamma on the nodes M_q.
+
+    PCR and library noise is multiplicative: of coefficient of variation c it gives
+    M mu = 1/c^2, which is gamma = 1. Above ``least`` M is constant, so that true variants
+    keep little noise.
+
+    Attributes
+    ----------
+    nodes
+        [Q] M above ``least``.
+    least, gamma
+        See above; gamma = 0: M is the same at every rate.
+    """
+
+    nodes: FloatArray
+    least: float
+    gamma: float
+
+
+CONSTANT = Noise(M_NODES, 0.002, 0.0)
+GROWING = Noise(np.geomspace(2.0, 2e5, 10), 0.002, 1.0)
+
+
 class Grids(NamedTuple):
     """Arrays of a `Table`, as compiled code takes them."""
 
@@ -66,7 +90,9 @@ class Table(State):
         return len(self.kind)
 
 
-def tabulate(units: Units, anchor: FloatArray, compiled: bool = True) -> Table:
+def tabulate(
+    units: Units, anchor: FloatArray, compiled: bool = True, noise: Noise = CONSTANT
+) -> Table:
     """Return the table of some units.
 
     Parameters
@@ -78,8 +104,10 @@ def tabulate(units: Units, anchor: FloatArray, compiled: bool = True) -> Table:
         the quadrature must resolve it.
     compiled
         Whether to run the Numba kernel rather than the NumPy reference.
+    noise
+        How M depends on the rate.
     """
-    shape = (len(units), len(M_NODES), quadrature.N_NODES)
+    shape = (len(units), len(noise.nodes), quadrature.N_NODES)
     x, log_weight, log_case, log_control = (np.empty(shape) for _ in range(4))
     at, scale = anchor[0, units.kind], anchor[1, units.kind]
     form = kernels.tabulate if compiled else tabulate_reference
@@ -87,7 +115,7 @@ def tabulate(units: Units, anchor: FloatArray, compiled: bool = True) -> Table:
         units.alt_reads,
         units.depth,
         units.case,
-        M_NODES,
+        noise,
         at,
         scale,
         x,
@@ -104,7 +132,7 @@ def tabulate_reference(
     r: IntArray,
     n: IntArray,
     case: BoolArray,
-    m_nodes: FloatArray,
+    noise: Noise,
     anchor_x: FloatArray,
     anchor_scale: FloatArray,
     x: FloatArray,
@@ -126,10 +154,11 @@ def tabulate_reference(
         rs, ns = r[:, member], n[:, member]
         starts.append(np.log((rs.sum(axis=1) + 0.5) / ((ns - rs).sum(axis=1) + 0.5)))
         reach.append(((rs > 0).sum(axis=1), (ns > rs).sum(axis=1)))
-    for q in range(len(m_nodes) - 1, -1, -1):
-        m = np.full(len(r), m_nodes[q])
+    for q in range(len(noise.nodes) - 1, -1, -1):
         found = [
-            quadrature.likelihood_centre(r[:, member], n[:, member], m, start)
+            quadrature.likelihood_centre(
+                r[:, member], n[:, member], noise_at(noise, q, start), start
+            )
             for member, start in zip(members, starts, strict=True)
         ]
         starts = [centre for centre, _ in found]
@@ -154,8 +183,14 @@ def tabulate_reference(
             table[:, q] = 0.0
             for i in np.flatnonzero(member):
                 table[:, q] += quadrature.log_beta_binomial(
-                    r[:, i, None], n[:, i, None], x[:, q], m[:, None]
+                    r[:, i, None], n[:, i, None], x[:, q], noise_at(noise, q, x[:, q])
                 )
+
+
+def noise_at(noise: Noise, q: int, x: FloatArray) -> FloatArray:
+    """Return M of node ``q`` at x = logit(mu), [...]."""
+    below = np.maximum(np.log(noise.least) - quadrature.log_mu(x)[0], 0.0)
+    return np.asarray(noise.nodes[q] * np.exp(np.minimum(noise.gamma * below, 200.0)))
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""The default test: two groups with a point null, per alternative allele, by empirical Bayes.
+"""Two groups with an exchangeable point null, per alternative allele, by empirical Bayes.
 
 A unit u is a location and an alternative allele; r_i its reads and n_i the depth in
 replicate i of the case or of the control.
@@ -27,7 +27,7 @@ from scipy.special import betaln, expit, logit, logsumexp
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.variants import quadrature
 from vbmodels.variants import two_groups_kernels as kernels
-from vbmodels.variants.batch import N_TYPES, Counts, units
+from vbmodels.variants.batch import N_TYPES, Counts, Units, units
 from vbmodels.variants.evidence import Hypotheses, reweigh_reference
 from vbmodels.variants.hyperparameters import (
     CAP,
@@ -37,9 +37,8 @@ from vbmodels.variants.hyperparameters import (
     log_normal_penalty,
     log_normal_weights,
 )
-from vbmodels.variants.table import M_NODES, Table, survival_tables, tabulate
+from vbmodels.variants.table import CONSTANT, Noise, Table, survival_tables, tabulate
 
-LOG_M = np.log(M_NODES)
 CENTRE_M = float(np.log(2000.0))
 # Weak: A within a factor 2.7 of 2; the mean rate within a factor 20 of 5e-4. Without the
 # first M0 runs to its cap at low depth, without the second types without a read do.
@@ -136,6 +135,8 @@ class TwoGroups:
 
     # A partition's table is made from the units that this fit samples.
     keeps_locals: ClassVar[bool] = False
+    # How far replicates differ, by rate.
+    noise: ClassVar[Noise] = CONSTANT
 
     sense: Literal["gain", "either", "germline"] = "gain"
     alternatives: tuple[tuple[float, float], ...] = (BROAD,)
@@ -146,6 +147,11 @@ class TwoGroups:
             raise ValueError(f"expected 'gain', 'either' or 'germline', got {self.sense!r}")
         if self.alternatives[0] != BROAD:
             raise ValueError(f"the first alternative must be Beta{BROAD}")
+
+    @property
+    def log_m(self) -> FloatArray:
+        """The nodes of log M, [Q]."""
+        return np.log(self.noise.nodes)
 
     @property
     def restricted(self) -> bool:
@@ -184,13 +190,15 @@ class TwoGroups:
         """Return ``q`` with its tables to be made at its own error rates."""
         scale = np.sqrt(1.0 / q.a + 1.0 / q.b)
         anchor = np.stack([np.log(q.a / q.b), np.minimum(scale, 1.0)])
-        return Global(**{**vars(q), "anchor": anchor})
+        return replace(q, anchor=anchor)
 
     def local_step(self, q: Global, batch: Counts, local: Table | None) -> Table:
         """Return the partition's table; it depends on the anchor only, so it is made once."""
-        return (
-            local if local is not None else tabulate(units(batch.sample()), q.anchor, self.compiled)
-        )
+        return local if local is not None else self.table(q, units(batch.sample()))
+
+    def table(self, q: Global, of: Units) -> Table:
+        """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
+        return tabulate(of, q.anchor, self.compiled, self.noise)
 
     def suff_stats(self, q: Global, batch: Counts, local: Table) -> Sums:
         """Return the sums of the E-step."""
@@ -205,8 +213,8 @@ class TwoGroups:
             log_not_pi=np.log1p(-q.pi),
             log_w=np.log(q.w),
             log_not_w=np.log1p(-q.w),
-            log_p=log_normal_weights(LOG_M, q.log_m_mean, q.log_m_sd),
-            log_m=LOG_M,
+            log_p=log_normal_weights(self.log_m, q.log_m_mean, q.log_m_sd),
+            log_m=self.log_m,
             e_beta=np.stack([q.a, q.b, betaln(q.a, q.b)]),
             alternatives=components,
             survival=survival_tables(components),
@@ -235,7 +243,7 @@ class TwoGroups:
     def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> Global:
         """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
         fresh = self.init(observed, rng)
-        if before.rho.shape != fresh.rho.shape:
+        if type(before) is not Global or before.rho.shape != fresh.rho.shape:
             return fresh
         return replace(before, anchor=fresh.anchor)
 
@@ -245,14 +253,14 @@ class TwoGroups:
 
     def catch_up(self, q: Global, before: Global, known: Sums, new: Sums) -> Global:
         """Take one step of EM, the unchanged partitions' sums as they were."""
-        return self.global_step(q, known + new)
+        return self.global_step(q, known + new) if type(known) is Sums else q
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""
         called = float(stats.called.sum())
         weights = stats.called + 0.5
         mean, sd = log_normal_maximum(
-            LOG_M, stats.units, stats.log_m, stats.log_m2, (q.log_m_mean, q.log_m_sd), CENTRE_M
+            self.log_m, stats.units, stats.log_m, stats.log_m2, (q.log_m_mean, q.log_m_sd), CENTRE_M
         )
         n, s1, s2 = stats.errors.T
         a, b = beta_maximum(n, s1, s2, (q.a, q.b), ERROR_PRIOR)
@@ -299,7 +307,7 @@ class TwoGroups:
             pi=float(pi),
             rho=np.exp(log_rho - logsumexp(log_rho)),
             w=q.w if self.sense == "germline" else float(w),
-            log_m_mean=float(np.clip(vector[2], LOG_M[0], LOG_M[-1])),
+            log_m_mean=float(np.clip(vector[2], self.log_m[0], self.log_m[-1])),
             log_m_sd=float(np.clip(np.exp(vector[3]), 0.4, 2.0)),
             a=np.exp(np.clip(log_a - over, -10.0, None)),
             b=np.exp(np.clip(log_b - over, -10.0, None)),
@@ -311,7 +319,7 @@ class TwoGroups:
         found = []
         if q.log_m_sd <= 0.4 * (1 + 1e-9) or q.log_m_sd >= 2.0 * (1 - 1e-9):
             found.append(f"sd of log M = {q.log_m_sd:.3g}")
-        if not LOG_M[0] < q.log_m_mean < LOG_M[-1]:
+        if not self.log_m[0] < q.log_m_mean < self.log_m[-1]:
             found.append(f"mean of log M = {q.log_m_mean:.3g}")
         at_cap = np.flatnonzero(q.a + q.b >= CAP * (1 - 1e-9))
         found.extend(f"M0 of substitution type {t} = {CAP:.0g}" for t in at_cap)

@@ -107,6 +107,13 @@ def test_bcftools_reads_queries_and_normalises_without_a_warning(published, simb
     assert len(everything) >= 13
     some = bcftools("view", "-H", vcf, "amp:100-200").stdout.splitlines()
     assert 0 < len(some) < len(everything)
+    strands = bcftools("query", "-f", "%INFO/LFDR [%ADF %ADR %SB %AD ]\n", vcf).stdout.split("\n")
+    for lfdr, adf, adr, sb, ad, *_ in (line.split() for line in strands if line):
+        (rf, af), (rr, ar) = ([int(n) for n in of.split(",")] for of in (adf, adr))
+        assert sb == f"{rf},{rr},{af},{ar}"
+        assert ad == f"{rf + rr},{af + ar}"
+        assert 0.0 <= float(lfdr) <= 0.5
+    assert "number of SNPs" in bcftools("stats", vcf).stdout
     fields = bcftools("query", "-f", "%POS %QUAL %FILTER %INFO/P %INFO/MUCI [%GT %DP %AD %AF ]\n",
                       vcf).stdout  # fmt: skip
     assert len(fields.splitlines()) == len(everything)

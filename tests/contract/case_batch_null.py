@@ -1,0 +1,158 @@
+"""The row of the batch-aware test; the truth is summed on a uniform grid, one integral a place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import integrate, stats
+from scipy.special import betaln, expit, logsumexp
+
+from tests.contract import ends
+from tests.contract.agreement import Agreement
+from tests.contract.case_two_groups import cut, log_bayes_factors
+from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
+from tests.contract.extremes import Extremes
+from vbmodels.core.fit import fit
+from vbmodels.variants.batch import Counts, units
+from vbmodels.variants.batch_null import BatchNull
+from vbmodels.variants.calls import called, local_fdr
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
+from vbmodels.variants.two_groups import MIXTURE
+
+MODEL = BatchNull()
+SHIFTED = replace(SCENARIOS["af.01_oxo5"], depth=1000, replicates=2)
+
+
+def batches(seed: int, parts: int) -> list[Counts]:
+    scenario = replace(SHIFTED, n_variants=3)
+    return cut(simulate_scenario(np.random.default_rng(seed), scenario, 32)[0], parts)
+
+
+def tiny(seed: int) -> list[Counts]:
+    scenario = replace(SHIFTED, n_variants=1, depth=4000)
+    return cut(simulate_scenario(np.random.default_rng(seed), scenario, 4)[0], 2)
+
+
+def brute_force(
+    r: Any, n: Any, case: Any, kind: int, q: Any, powers: tuple[int, int] = (0, 0)
+) -> tuple[float, float]:
+    """Return log m0 and log m1 of one unit: the trapezoid rule at each place of the control.
+
+    With ``powers``, of mu_case^i mu_control^j times the integrand.
+    """
+    x = np.linspace(-40.0, 10.0, 2001)
+    step = x[1] - x[0]
+    mu, jacobian = expit(x), expit(x) * expit(-x)
+    broad = stats.beta(0.1, 0.1).pdf(mu) * jacobian
+    log_spike = q.a[kind] * np.log(mu) + q.b[kind] * np.log1p(-mu) - betaln(q.a[kind], q.b[kind])
+    e = (1.0 - q.w) * np.exp(log_spike) + q.w * broad
+    d = x[None, :] - x[:, None] - q.shift[kind]
+    null = (1.0 - q.v) * stats.norm.pdf(d, 0.0, q.tau) + q.v * stats.norm.pdf(d, 0.0, 1.2)
+    nodes = np.geomspace(2.0, 2e5, 10)
+    log_p = stats.norm.logpdf(np.log(nodes), q.log_m_mean, q.log_m_sd)
+    log_p -= logsumexp(log_p)
+    m0, m1 = [], []
+    for node in nodes:
+        m = node * np.maximum(1.0, 0.002 / mu)
+        likelihood = [
+            stats.betabinom.logpmf(k, depth, m * mu, m * expit(-x))
+            for k, depth in zip(r, n, strict=True)
+        ]
+        of_case = np.sum([v for v, c in zip(likelihood, case, strict=True) if c], axis=0)
+        of_control = np.sum([v for v, c in zip(likelihood, case, strict=True) if not c], axis=0)
+        top = of_case.max(), of_control.max()
+        shown = np.exp(of_case - top[0]) * mu ** powers[0]
+        control = np.exp(of_control - top[1]) * e * mu ** powers[1]
+        m0.append(np.log((control * (null @ shown)).sum()) + 2.0 * np.log(step) + sum(top))
+        g = shown * broad
+        above = integrate.cumulative_simpson(g[::-1], dx=step, initial=0.0)[::-1]
+        at = x + q.shift[kind]
+        ratio = np.interp(at, x, above) / stats.beta(0.1, 0.1).sf(expit(at))
+        m1.append(np.log((control * ratio).sum() * step) + sum(top))
+    return float(logsumexp(log_p + m0)), float(logsumexp(log_p + m1))
+
+
+def log_evidence(parts: Sequence[Counts]) -> float:
+    """The penalised log marginal likelihood at the hyperparameters that the fit ends at."""
+    q = fit(MODEL, parts, tol=1e-10, max_iter=3000).q
+    total = 0.0
+    for part in parts:
+        of = units(part)
+        for r, n, kind in zip(of.alt_reads, of.depth, of.kind, strict=True):
+            m0, m1 = brute_force(r, n, of.case, kind, q)
+            total += np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1)
+    penalty = 0.5 * np.log([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w]).sum()
+    penalty -= 0.5 * (np.log(q.a / 2.0) ** 2).sum()
+    penalty -= 0.5 * (np.log(q.a / q.b / 5e-4) ** 2).sum() / 9.0
+    spread = ((q.log_m_mean - np.log(2000.0)) / q.log_m_sd) ** 2
+    penalty -= spread + 5.0 * np.log(q.log_m_sd**2) + 5.0 / q.log_m_sd**2
+    # b_t ~ N(b_0, s^2), b_0 ~ N(0, 1), four pseudo-observations of .3.
+    penalty -= 0.5 * ((q.shift - q.shift_mean) ** 2).sum() / q.shift_sd**2
+    penalty -= 16.0 * np.log(q.shift_sd) + 0.5 * q.shift_mean**2 + 0.18 / q.shift_sd**2
+    penalty -= 0.5 * np.log(q.tau / 0.15) ** 2
+    return float(total + penalty + 0.5 * np.log(q.v) + 100.0 * np.log1p(-q.v))
+
+
+def recovery_error(seed: int) -> float:
+    """Missed and false variants at 1 % and 4000 reads under oxidation, as a share of the 12."""
+    scenario = SCENARIOS["af.01_oxo5"]
+    counts, truth = simulate_scenario(np.random.default_rng(seed), scenario)
+    model = BatchNull(alternatives=MIXTURE)
+    done = fit(model, [counts], tol=1e-6)
+    m0, m1, _ = model.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
+    of = units(counts)
+    calls = called(local_fdr(m1 - m0, done.q.pi), 0.05)
+    found = set(zip(of.location[calls].tolist(), of.alt[calls].tolist(), strict=True))
+    true = set(zip(truth.location.tolist(), truth.alt.tolist(), strict=True))
+    return len(found ^ true) / len(true)
+
+
+CASE = Case(
+    name="batch_null",
+    calibration="its local fdr is calibrated where the samples are exchangeable in `two_groups`; "
+    "benchmarks/variants_breaks.py counts false calls where they are not",
+    best=Best(max_iter=40),
+    model=lambda: MODEL,
+    batches=batches,
+    tiny=tiny,
+    draws="it has no sampler: every posterior is quadrature",
+    extremes=Extremes(
+        tables=lambda: {
+            name: batches
+            for name, batches in ends.tables_of_counts().items()
+            if name != "a case without control"
+        },
+        empty=ends.no_counts,
+        plain=lambda: replace(MODEL, compiled=False),
+    ),
+    agreement=Agreement(
+        published=log_bayes_factors,
+        scored=lambda model, q, batch: log_bayes_factors(
+            model, q, batch, model.table(model.anchored(q), units(batch))
+        ),
+        largest=5e-2,
+        because="a score's tables are made at the fitted error rates, those of a sweep at the "
+        "first guess of them: the same integrals by two grids; the former alone are published",
+        tol=1e-8,
+    ),
+    global_step=GlobalStep(
+        coordinates=Coordinates(
+            to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3
+        ),
+        at="fixed_point",
+        fit_tol=1e-12,
+        tolerance=1e-3,
+        max_iter=3000,
+    ),
+    local_step="the local state is a table of likelihoods: it depends on the data alone",
+    monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
+    evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
+    # A leap divides two small differences: rounding grows more than under plain ascent.
+    partition_rtol=1e-8,
+    slow=frozenset({"recovery", "stationary"}),
+    sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
+    recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),
+)

@@ -1,0 +1,81 @@
+"""A case whose library differs from the control's: what the run, its report and its VCF say."""
+
+import json
+from pathlib import Path
+
+import pysam
+import pytest
+
+from flows.cli import main
+from vbmodels.variants.scenarios import NULLS
+
+FAST = ("--no-record", "--set", "tol=1e-4")
+
+
+def run(capsys, *arguments):
+    """Return (exit code, stdout, stderr) of a command."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return stopped.value.code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def oxidised(tmp_path_factory):
+    target = tmp_path_factory.mktemp("oxidised")
+    with pytest.raises(SystemExit):
+        main(["simulate", "variants", str(target), "--rows", "300", "--seed", "1", "--scenario",
+              "null_oxo5"])  # fmt: skip
+    return target / "counts.parquet"
+
+
+def answer(capsys, oxidised, target, *options):
+    code, out, err = run(capsys, "variants", oxidised, target, *FAST, *options, "--json")
+    assert code == 0, err
+    (place,) = Path(target, "runs").glob("*")
+    return json.loads(out), place
+
+
+def test_oxidation_is_said_and_not_called(capsys, oxidised, tmp_path):
+    told, place = answer(capsys, oxidised, tmp_path)
+    assert told["results"]["calls"] == 0
+    assert 3.0 < told["results"]["largest_factor"] < 8.0
+    warned = " ".join(told["warnings"])
+    for name in ("G>T", "C>A"):
+        assert f"{name} errors are" in warned
+    assert "A>G errors are" not in warned
+    assert "taken as the null" in warned
+    page = (place / "report.html").read_text()
+    assert "Differences between the samples" in page
+    with pysam.VariantFile(str(place / "variants.vcf.gz")) as vcf:
+        (null,) = [r.value for r in vcf.header.records if r.key == "vbflows_null"]
+    assert null.startswith("batch:")
+    assert "G>T x" in null
+
+
+def test_the_exchangeable_null_is_there_by_name(capsys, oxidised, tmp_path):
+    told, place = answer(capsys, oxidised, tmp_path, "--set", "null=exchangeable")
+    assert told["results"]["calls"] > 3
+    assert "largest_factor" not in told["results"]
+    with pysam.VariantFile(str(place / "variants.vcf.gz")) as vcf:
+        assert "##vbflows_null=exchangeable" in str(vcf.header)
+
+
+def test_scores_and_later_runs_take_up_the_fit(capsys, oxidised, tmp_path):
+    _, place = answer(capsys, oxidised, tmp_path)
+    code, out, err = run(capsys, "score", place, oxidised, tmp_path / "scored", "--no-record",
+                         "--json")  # fmt: skip
+    assert code == 0, err
+    assert json.loads(out)["results"]["calls"] == 0
+    code, _, err = run(capsys, "variants", oxidised, tmp_path, *FAST, "--since", "latest")
+    assert code == 0, err
+
+
+def test_a_scenario_must_be_known(capsys, tmp_path):
+    code, _, err = run(capsys, "simulate", "variants", tmp_path, "--scenario", "oxo")
+    assert code == 2
+    assert "null_oxo5" in err
+    code, _, err = run(capsys, "simulate", "bags", tmp_path, "--scenario", "null_oxo5")
+    assert code == 2
+    assert "none there is" in err
+    assert set(NULLS) >= {"null_oxo5", "null_caseerr2"}

@@ -1,0 +1,239 @@
+"""The batch-aware null: its limit, derivatives, other code's integrals, shifts that are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit, logit
+
+from tests.contract.case_batch_null import brute_force
+from tests.contract.case_two_groups import cut
+from vbmodels.core.cavi import start
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.state import leaves
+from vbmodels.variants import posterior
+from vbmodels.variants.batch import units
+from vbmodels.variants.batch_null import TAUS, BatchNull, _vertex, groups, names_of_types
+from vbmodels.variants.hyperparameters import log_normal_maximum, log_normal_step
+from vbmodels.variants.scenarios import SCENARIOS, exchangeable, simulate_scenario
+from vbmodels.variants.table import CONSTANT
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+
+MODEL = BatchNull(alternatives=MIXTURE)
+
+
+def drawn(name="af.003_oxo5", locations=20, **changes):
+    scenario = replace(SCENARIOS[name], n_variants=2, **changes)
+    return simulate_scenario(np.random.default_rng(0), scenario, locations)[0]
+
+
+def at(batch, model=MODEL, **changes):
+    q = model.init(model.observe(batch), np.random.default_rng(0))
+    return replace(q, **({"shift": np.linspace(-0.5, 1.5, 12)} | changes))
+
+
+def log_bf(model, q, batch):
+    m0, m1, _ = model.reweigh(q, model.table(q, units(batch)))
+    return m1 - m0
+
+
+@pytest.mark.parametrize("sense", ["gain", "either"])
+def test_its_limit_is_the_exchangeable_null(monkeypatch, sense):
+    monkeypatch.setattr(BatchNull, "noise", CONSTANT)
+    batch = drawn("af.003_4000", 60)
+    old, new = (form(sense=sense, alternatives=MIXTURE) for form in (TwoGroups, BatchNull))
+    q = at(batch, new, shift=np.zeros(12), tau=1e-3, v=1e-12)
+    one, other = log_bf(old, q, batch), log_bf(new, q, batch)
+    near = np.abs(one) < 20.0
+    assert near.sum() > 150
+    assert_allclose(other[near], one[near], rtol=0, atol=0.05)
+
+
+def test_both_marginals_equal_a_uniform_grid_by_other_code():
+    batch, model = drawn(locations=4), BatchNull()
+    q = at(batch, model, tau=0.3, v=0.01)
+    of, table = units(batch), model.table(q, units(batch))
+    m0, m1, _ = model.reweigh(q, table)
+    for u in range(0, len(of), 3):
+        exact = brute_force(of.alt_reads[u], of.depth[u], of.case, of.kind[u], q)
+        found = np.array([m0[u], m1[u]]) + table.log_binomial[u]
+        assert_allclose(found, exact, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("sense", ["gain", "either"])
+def test_scores_are_differences_of_the_log_likelihood(sense):
+    batch, model, h = drawn(), replace(MODEL, sense=sense), 1e-4
+    q = at(batch, model)
+    table = model.table(q, units(batch))
+    stats = model.reweigh(q, table)[2]
+
+    def value(**changes):
+        return model.reweigh(replace(q, **changes), table)[2].bound
+
+    for t, unit in enumerate(np.eye(12)):
+        slope = (value(shift=q.shift + h * unit) - value(shift=q.shift - h * unit)) / (2 * h)
+        assert slope == pytest.approx(stats.shift[t, 2], abs=2e-5), names_of_types()[t]
+    of_tau = [value(tau=q.tau * np.exp(s * h)) for s in (-1.0, 1.0)]
+    assert (of_tau[1] - of_tau[0]) / (2 * h) == pytest.approx(stats.spread[0], abs=2e-5)
+    near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
+    of_v = [value(v=float(expit(logit(q.v) + s * h))) for s in (-1.0, 1.0)]
+    assert (of_v[1] - of_v[0]) / (2 * h) == pytest.approx(far - q.v * (near + far), abs=2e-5)
+
+
+def test_informations_are_second_differences():
+    batch, h = drawn(), 2e-3
+    q = at(batch)
+    table = MODEL.table(q, units(batch))
+    stats = MODEL.reweigh(q, table)[2]
+
+    def bend(change):
+        low, mid, high = (MODEL.reweigh(change(s * h), table)[2].bound for s in (-1, 0, 1))
+        return -(low - 2.0 * mid + high) / h**2
+
+    of_tau = bend(lambda s: replace(q, tau=q.tau * float(np.exp(s))))
+    assert of_tau == pytest.approx(stats.spread[1], rel=1e-3)
+    of_v = bend(lambda s: replace(q, v=float(expit(logit(q.v) + s))))
+    assert of_v == pytest.approx(stats.spread[2], rel=1e-3)
+    # That of b leaves out how H1's cut bends, which is little.
+    of_b = [bend(lambda s, e=e: replace(q, shift=q.shift + s * e)) for e in np.eye(12)]
+    assert_allclose(stats.shift[:, 3], of_b, rtol=0.02, atol=0.02)
+
+
+def test_the_profile_is_the_log_likelihood_at_each_tau():
+    batch = drawn()
+    q = at(batch, looks=7)
+    table = MODEL.table(q, units(batch))
+    assert q.comparing
+    found = MODEL.reweigh(q, table)[2].profile
+    expected = [MODEL.reweigh(replace(q, tau=float(t)), table)[2].bound for t in TAUS]
+    assert_allclose(found, expected, rtol=1e-9)
+    assert not MODEL.reweigh(replace(q, looks=0), table)[2].profile.any()
+
+
+def test_a_better_tau_far_off_is_taken_from_the_profile():
+    assert _vertex(np.arange(5.0), -((np.arange(5.0) - 1.75) ** 2), 2) == pytest.approx(1.75)
+    assert _vertex(np.arange(5.0), np.arange(5.0), 4) == 4.0
+
+
+def test_compiled_loops_equal_their_reference():
+    batch = drawn(locations=8)
+    q = at(batch, looks=7)
+    plain = replace(MODEL, compiled=False)
+    one, other = (m.reweigh(q, m.table(q, units(batch))) for m in (MODEL, plain))
+    assert_allclose(one[0], other[0], rtol=0, atol=1e-6)
+    assert_allclose(one[1], other[1], rtol=0, atol=1e-5)
+    for (name, a), (_, b) in zip(leaves(one[2]), leaves(other[2]), strict=True):
+        assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_a_partition_returns_60_numbers_more():
+    batch = drawn(locations=3)
+    q = at(batch)
+    one, other = (
+        sum(np.asarray(v).size for _, v in leaves(m.suff_stats(q, batch, m.table(q, units(batch)))))
+        for m in (TwoGroups(alternatives=MIXTURE), MODEL)
+    )
+    assert other - one == 60
+
+
+def test_seven_partitions_fit_as_one():
+    batch, ends = drawn(locations=42), []
+    for parts in (1, 7):
+        reduce = InProcess(MODEL, cut(batch, parts))
+        q = MODEL.init(reduce.observe(), np.random.default_rng(0))
+        ends.append(list(islice(MODEL.steps(reduce, start(MODEL, q, reduce)), 12))[-1])
+    assert_allclose(ends[1].elbo, ends[0].elbo, rtol=1e-9)
+    for name in ("shift", "tau", "v", "log_m_mean", "a"):
+        one, many = (getattr(end.q, name) for end in ends)
+        assert_allclose(many, one, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("types", ["12", "6", "1"])
+def test_oxidation_is_found_and_taken_as_the_null(types):
+    batch = simulate_scenario(np.random.default_rng(2), SCENARIOS["null_oxo5"], 150)[0]
+    model = replace(MODEL, types=types)
+    reduce = InProcess(model, [batch])
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    steps = list(islice(model.steps(reduce, start(model, q, reduce)), 16))
+    rises = np.diff([s.elbo for s in steps])
+    assert (rises >= 0.0).all()
+    q = steps[-1].q
+    marked = np.isin(names_of_types(), ["G>T", "C>A"])
+    if types == "1":
+        assert np.ptp(q.shift) == 0.0
+        return
+    assert np.all(np.abs(q.shift[marked] - np.log(5.0)) < 4.0 * q.shift_se[marked])
+    assert np.all(np.abs(q.shift[~marked]) < 4.0 * q.shift_se[~marked])
+    assert len(np.unique(q.shift)) == int(types)
+    m0, m1, _ = model.reweigh(q, model.table(model.anchored(q), units(batch)))
+    assert (m1 - m0).max() < 8.0
+
+
+def test_pairs_are_complements():
+    complement = str.maketrans("ACGT", "TGCA")
+    of = groups("6")
+    for name, group in zip(names_of_types(), of, strict=True):
+        assert of[names_of_types().index(name.translate(complement))] == group
+
+
+def test_moments_of_both_rates_are_those_of_a_grid():
+    batch, model = drawn("af.01_oxo5", 4, depth=1000), BatchNull()
+    q = at(batch, model, pi=0.3, tau=0.3, v=0.02)
+    of = units(batch)
+    found = posterior.rates(model, q, model.table(q, of))
+    best = int(log_bf(model, q, batch).argmax())
+    for u in (0, 4, best):
+        unit = of.alt_reads[u], of.depth[u], of.case, int(of.kind[u]), q
+
+        def value(*powers, unit=unit):
+            m0, m1 = brute_force(*unit, powers)
+            return float(np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1))
+
+        for rate, first, second in zip(found, ((1, 0), (0, 1)), ((2, 0), (0, 2)), strict=True):
+            mean, square = (np.exp(value(*p) - value(0, 0)) for p in (first, second))
+            assert rate.mean[u] == pytest.approx(mean, rel=0.02)
+            assert rate.sd[u] == pytest.approx(np.sqrt(square - mean**2), rel=0.03)
+    for rate in found:
+        assert (np.diff(rate.quantiles, axis=1) >= 0.0).all()
+
+
+def test_a_newton_step_on_log_m_ends_where_em_does():
+    log_m = np.log(np.geomspace(2.0, 2e5, 10))
+    rng = np.random.default_rng(0)
+    likelihood = np.exp(-0.5 * ((log_m - rng.normal(8.0, 1.0, (400, 1))) / 1.5) ** 2)
+    ends = []
+    for newton in (False, True):
+        mean, sd = 7.0, 1.0
+        for _ in range(30 if newton else 4000):
+            p = likelihood * np.exp(-0.5 * ((log_m - mean) / sd) ** 2)
+            p /= p.sum(axis=1, keepdims=True)
+            m1, m2, m3, m4 = (p @ log_m**i for i in (1, 2, 3, 4))
+            given = (log_m, 400.0, m1.sum(), m2.sum())
+            if newton:
+                spread = np.array([(m2 - m1**2).sum(), (m3 - m1 * m2).sum(), (m4 - m2**2).sum()])
+                mean, sd = log_normal_step(*given, spread, (mean, sd), 7.6)
+            else:
+                mean, sd = log_normal_maximum(*given, (mean, sd), 7.6)
+        ends.append((mean, sd))
+    assert_allclose(ends[1], ends[0], atol=1e-4)
+
+
+def test_scenarios_break_what_they_say_and_no_more():
+    for name, scenario in SCENARIOS.items():
+        few = replace(scenario, n_variants=min(scenario.n_variants, 3))
+        counts, truth = simulate_scenario(np.random.default_rng(1), few, 30)
+        assert counts.counts.shape == (30, 2 * scenario.replicates, 4), name
+        assert len(truth.location) == few.n_variants
+    plain = exchangeable(SCENARIOS["null_oxo5"])
+    assert plain == replace(SCENARIOS["null"], meaning=plain.meaning)
+
+
+def test_a_case_without_a_control_has_no_batch():
+    with pytest.raises(ValueError, match="no batch"):
+        BatchNull(sense="germline")
+    with pytest.raises(ValueError, match="types"):
+        BatchNull(types="3")

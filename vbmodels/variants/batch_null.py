@@ -1,0 +1,368 @@
+"""The default test: two groups whose null lets case and control differ as batches do.
+
+Two libraries differ in their error rates by substitution type (oxidation, a polymerase, a
+sequencer), and a little at every site. With x = logit mu, unit u of type t:
+
+    r_i | x, M ~ BetaBin(n_i, M mu, M (1-mu)),   M = M_q max(1, .002 / mu)
+    x_control ~ e_t
+    H0: x_case = x_control + d,  d ~ (1-v) N(b_t, tau^2) + v N(b_t, 1.2^2)
+    H1: x_case ~ sum_c rho_c g_c, each cut to x_case > x_control + b_t
+
+with e_t, g_c, rho, pi and log M as in `two_groups`, and
+
+    b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
+    log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 101).
+
+Multiplicative noise of coefficient of variation c gives M mu = 1/c^2: M grows as 1/mu below
+.002, and is constant above. As tau and v go to 0 at b = 0 this is the exchangeable null.
+
+The fit climbs the penalised log marginal likelihood. EM moves what `two_groups` has. For b_t
+and log tau it would take hundreds of passes, as most units say nothing of them: these take
+Newton's step with the observed information by Louis (1982), `guarded` by the objective, and
+tau is now and then compared with six values side by side, for EM and Newton go to the nearest
+maximum alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.special import expit, logit
+
+from vbmodels.core.protocol import Cursor, Reduce, Step
+from vbmodels.core.state import FloatArray
+from vbmodels.variants import batch_null_kernels as kernels
+from vbmodels.variants.batch import BASES, N_TYPES, Units
+from vbmodels.variants.batch_null_reference import (
+    N_SHIFT,
+    N_TAU,
+    Shifted,
+    Widened,
+    reweigh_reference,
+    size_of_sums,
+    widened,
+)
+from vbmodels.variants.guarded import guarded
+from vbmodels.variants.hyperparameters import log_normal_step
+from vbmodels.variants.table import GROWING, Noise, Table
+from vbmodels.variants.two_groups import CENTRE_M, Global, Observed, Sums, TwoGroups
+
+WIDE = 1.2
+TAU_RANGE = (0.03, 1.0)
+TAU_CENTRE = 0.15
+TAUS = np.array([0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
+EVERY = 8  # steps from one look at all of TAUS to the next
+LEAST_GAIN = 0.1  # nats by which another tau must be better than the present one
+SB_PSEUDO, SB_SD = 4.0, 0.3
+V_PRIOR = (0.5, 100.0)
+LONGEST = 0.7
+Types = Literal["12", "6", "1"]
+
+
+def names_of_types() -> list[str]:
+    """Return the twelve substitutions in their order.
+
+    >>> names_of_types()[:4]
+    ['A>C', 'A>G', 'A>T', 'C>A']
+    """
+    return [f"{ref}>{alt}" for ref in BASES for alt in BASES if alt != ref]
+
+
+def groups(types: Types) -> np.ndarray:
+    """Return to which shift each of the 12 substitutions belongs, [12].
+
+    "12": each its own; "6": with its complement on the other strand (G>T with C>A); "1": all.
+
+    >>> groups("6").tolist()
+    [0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]
+    """
+    if types == "12":
+        return np.arange(N_TYPES)
+    return np.array([0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]) * (types == "6")
+
+
+@dataclass(frozen=True)
+class BatchGlobal(Global):
+    """The hyperparameters, with those of the difference between the samples.
+
+    Attributes
+    ----------
+    shift, shift_se
+        [12] b: difference of case and control in logit mu by type, and its standard error.
+    shift_mean, shift_sd
+        b_0 and s_b: mean and sd of b over types.
+    tau
+        Sd of the differences between sites around b.
+    v
+        Weight of the wide component.
+    looks
+        Steps taken; every so often the next pass compares `TAUS`.
+    """
+
+    shift: FloatArray
+    shift_se: FloatArray
+    shift_mean: float
+    shift_sd: float
+    tau: float
+    v: float
+    looks: int
+
+    @property
+    def comparing(self) -> bool:
+        """Whether the pass at these parameters evaluates `TAUS`."""
+        return self.looks % EVERY == EVERY - 1
+
+
+@dataclass(frozen=True)
+class BatchSums(Sums):
+    """What a partition returns: the sums of `two_groups`, and 60 numbers more.
+
+    Attributes
+    ----------
+    shift
+        [12, 4] by type: expected units near and far under H0, score and observed information
+        in b_t.
+    spread
+        [6] score and observed information in log tau; information in logit v; the units'
+        summed variance of log M, its covariance with log^2 M, and the variance of that.
+    profile
+        [6] log marginal likelihood at each of `TAUS` where it was asked for, else 0.
+    """
+
+    shift: FloatArray
+    spread: FloatArray
+    profile: FloatArray
+
+
+@dataclass(frozen=True)
+class BatchTable(Table):
+    """Likelihoods of units, and the wide component of the null.
+
+    Attributes
+    ----------
+    log_far, far_slope
+        [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes, and its slope in x.
+    """
+
+    log_far: FloatArray
+    far_slope: FloatArray
+
+    @property
+    def widened(self) -> Widened:
+        """What a pass over the units reads."""
+        return Widened(self.grids, self.log_far, self.far_slope)
+
+
+@dataclass(frozen=True)
+class BatchNull(TwoGroups):
+    """The two-groups test with a batch-aware null; see the module's docstring.
+
+    Parameters
+    ----------
+    sense, alternatives, compiled
+        See `TwoGroups`; "germline", which has no control, has no batch either.
+    types
+        By what the shift b differs; see `groups`.
+    """
+
+    noise: ClassVar[Noise] = GROWING
+
+    types: Types = "12"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sense == "germline":
+            raise ValueError("a case without a control has no batch: expected 'gain' or 'either'")
+        if self.types not in ("12", "6", "1"):
+            raise ValueError(f"expected types '12', '6' or '1', got {self.types!r}")
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> BatchGlobal:
+        """Return the start: that of `TwoGroups`, and no difference between the samples."""
+        return BatchGlobal(
+            **vars(super().init(observed, rng)),
+            shift=np.zeros(N_TYPES), shift_se=np.full(N_TYPES, SB_SD), shift_mean=0.0,
+            shift_sd=SB_SD, tau=TAU_CENTRE, v=0.005, looks=0,
+        )  # fmt: skip
+
+    def restart(self, observed: Observed, before: Any, rng: np.random.Generator) -> BatchGlobal:
+        """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
+        fresh = self.init(observed, rng)
+        if not isinstance(before, BatchGlobal) or before.rho.shape != fresh.rho.shape:
+            return fresh
+        return replace(before, anchor=fresh.anchor, looks=0)
+
+    def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
+        """Take one step, the unchanged partitions' sums as they were; none from another null's."""
+        return self.global_step(q, known + new) if isinstance(known, BatchSums) else q
+
+    def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
+        """Return what a pass over a table needs of ``q``."""
+        return Shifted(self.hypotheses(q), q.shift, q.tau, WIDE, q.v, profile)
+
+    def table(self, q: Global, of: Units) -> BatchTable:
+        """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
+        plain = super().table(q, of)
+        if self.compiled:
+            log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
+            kernels.widen(plain.x, plain.log_case, WIDE, log_far, slope)
+        else:
+            log_far, slope = widened(plain.x, plain.log_case, WIDE)
+        return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
+
+    def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
+        """Return log m0 and log m1 of every unit (without binomials), and the sums."""
+        profile = TAUS if q.comparing else TAUS[:0]
+        log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
+        n_alt = len(self.alternatives)
+        sums = np.zeros(size_of_sums(n_alt, len(profile)))
+        form = kernels.reweigh if self.compiled else reweigh_reference
+        form(table.widened, self.shifted(q, profile), log_m0, log_m1, sums)
+        binomials = float(table.log_binomial.sum())
+        errors, shift, spread, taus = np.split(
+            sums[5 + n_alt :], np.cumsum([3 * N_TYPES, N_SHIFT, N_TAU])
+        )
+        stats = BatchSums(
+            bound=float(sums[0]) + binomials,
+            units=float(sums[1]),
+            broad=float(sums[2]),
+            log_m=float(sums[3]),
+            log_m2=float(sums[4]),
+            called=sums[5 : 5 + n_alt].copy(),
+            errors=errors.reshape(N_TYPES, 3).copy(),
+            shift=shift.reshape(N_TYPES, 4).copy(),
+            spread=spread.copy(),
+            profile=taus + binomials if q.comparing else np.zeros(len(TAUS)),
+        )
+        return log_m0, log_m1, stats
+
+    def global_step(self, q: Any, stats: Any, careful: bool = False) -> BatchGlobal:
+        """Return the next parameters.
+
+        Parameters
+        ----------
+        q, stats
+            The parameters, and the sums that they gave.
+        careful
+            Whether b and tau take short steps by the complete-data information, as EM does,
+            rather than Newton's.
+        """
+        of = {k: v for k, v in vars(super().global_step(q, stats)).items() if k not in _OWN}
+        if not careful:
+            of["log_m_mean"], of["log_m_sd"] = log_normal_step(
+                self.log_m, stats.units, stats.log_m, stats.log_m2, stats.spread[3:],
+                (q.log_m_mean, q.log_m_sd), CENTRE_M,
+            )  # fmt: skip
+        b, se = self._shifts(q, stats, careful)
+        group = np.unique(groups(self.types), return_index=True)[1]
+        own = b[group]
+        precision = len(own) / q.shift_sd**2
+        mean = float((own.sum() / q.shift_sd**2) / (precision + 1.0))
+        squares = ((own - mean) ** 2).sum() + SB_PSEUDO * SB_SD**2
+        near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
+        return BatchGlobal(
+            **of, shift=b, shift_se=se, shift_mean=mean,
+            shift_sd=float(np.sqrt(squares / (len(own) + SB_PSEUDO))),
+            tau=self._tau(q, stats, careful), v=self._weight(q, stats, near, far, careful),
+            looks=q.looks + 1,
+        )  # fmt: skip
+
+    def _shifts(self, q: Any, stats: Any, careful: bool) -> tuple[FloatArray, FloatArray]:
+        """Move b_t by Newton's step: score over Louis' information, each with its prior's."""
+        group = groups(self.types)
+        summed = np.zeros((N_TYPES, 4))
+        np.add.at(summed, group, stats.shift)
+        near, far, score, observed = summed[group].T
+        prior = 1.0 / q.shift_sd**2
+        complete = near / q.tau**2 + far / WIDE**2 + prior
+        # Louis' information may come out small or negative away from the maximum.
+        newton = np.maximum(observed + prior, 0.01 * complete)
+        step = (score - prior * (q.shift - q.shift_mean)) / (complete if careful else newton)
+        return q.shift + np.clip(step, -LONGEST, LONGEST), 1.0 / np.sqrt(newton)
+
+    def _tau(self, q: Any, stats: Any, careful: bool) -> float:
+        """Move log tau by Newton's step, or to a better one of `TAUS`."""
+        score, observed = stats.spread[:2]
+        score -= np.log(q.tau / TAU_CENTRE)
+        complete = 2.0 * stats.shift[:, 0].sum() + 1.0
+        newton = max(observed + 1.0, 0.5)  # of its prior alone: 1
+        step = np.clip(score / (complete if careful else newton), -LONGEST, LONGEST)
+        moved = np.clip(np.log(q.tau) + step, *np.log(TAU_RANGE))
+        if q.comparing and not careful:
+            value = stats.profile - 0.5 * np.log(TAUS / TAU_CENTRE) ** 2
+            here = stats.bound - 0.5 * np.log(q.tau / TAU_CENTRE) ** 2
+            best = int(value.argmax())
+            if value[best] > here + LEAST_GAIN and abs(np.log(TAUS[best] / q.tau)) > abs(step):
+                moved = _vertex(np.log(TAUS), value, best)
+        return float(np.exp(moved))
+
+    def _weight(self, q: Any, stats: Any, near: float, far: float, careful: bool) -> float:
+        """Move logit v by Newton's step."""
+        units, (hits, misses) = near + far, V_PRIOR
+        expected = float((far + hits) / (units + hits + misses))
+        if careful:
+            return expected
+        prior = (hits + misses) * q.v * (1.0 - q.v)
+        score = far - q.v * units + hits - q.v * (hits + misses)
+        newton = stats.spread[2] + prior
+        if newton <= 0.02 * (units * q.v * (1.0 - q.v) + prior):
+            return expected
+        return float(expit(logit(q.v) + np.clip(score / newton, -LONGEST, LONGEST)))
+
+    def elbo(self, q: Any, stats: Any) -> float:
+        """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
+        own = q.shift[np.unique(groups(self.types), return_index=True)[1]]
+        penalty = -0.5 * (((own - q.shift_mean) / q.shift_sd) ** 2).sum() - 0.5 * q.shift_mean**2
+        penalty -= (len(own) + SB_PSEUDO) * np.log(q.shift_sd)
+        penalty -= 0.5 * SB_PSEUDO * (SB_SD / q.shift_sd) ** 2
+        penalty -= 0.5 * np.log(q.tau / TAU_CENTRE) ** 2
+        penalty += V_PRIOR[0] * np.log(q.v) + V_PRIOR[1] * np.log1p(-q.v)
+        return float(super().elbo(q, stats) + penalty)
+
+    def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
+        """Climb by Newton's steps and leaps, guarded by the objective."""
+        return guarded(self, reduce, cursor)
+
+    def to_vector(self, q: Any) -> FloatArray:
+        """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""
+        first = np.unique(groups(self.types), return_index=True)[1]
+        own = [q.shift_mean, np.log(q.shift_sd), np.log(q.tau), logit(q.v)]
+        return np.concatenate([super().to_vector(q), q.shift[first], own])
+
+    def from_vector(self, q: Any, vector: FloatArray) -> BatchGlobal:
+        """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
+        group = groups(self.types)
+        size = int(group.max()) + 1
+        mean, log_sd, log_tau, at_v = vector[-4:]
+        of = {
+            k: v for k, v in vars(super().from_vector(q, vector[: -4 - size])).items()
+            if k not in _OWN
+        }  # fmt: skip
+        return BatchGlobal(
+            **of, shift=vector[-4 - size : -4][group].copy(), shift_se=q.shift_se,
+            shift_mean=float(mean), shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
+            tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
+            v=float(expit(np.clip(at_v, -30.0, 0.0))), looks=q.looks,
+        )  # fmt: skip
+
+    def caps_hit(self, q: Any) -> list[str]:
+        """Name the hyperparameters that stand at a limit of their range."""
+        found = super().caps_hit(q)
+        if q.tau >= TAU_RANGE[1] * (1 - 1e-9):
+            found.append(f"tau = {q.tau:.3g}")
+        return found
+
+
+_OWN = frozenset(("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks"))
+
+
+def _vertex(at: FloatArray, value: FloatArray, best: int) -> float:
+    """Return the top of the parabola through the best point and its neighbours."""
+    if best in (0, len(at) - 1):
+        return float(at[best])
+    x, y = at[best - 1 : best + 2], value[best - 1 : best + 2]
+    bend, slope, _ = np.polyfit(x - x[1], y, 2)
+    top = x[1] - 0.5 * slope / bend if bend < 0.0 else x[1]
+    return float(np.clip(top, x[0], x[2]))

@@ -1,0 +1,148 @@
+"""Counts in which case and control differ as real libraries do, with the truth beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.simulate import Truth
+
+OXIDATION = ("G>T", "C>A")
+NOISE = 0.4  # coefficient of variation of an allele's errors between replicates
+VARIANT_M = 5000.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a simulation does.
+
+    Attributes
+    ----------
+    meaning
+        What it stands for.
+    share, n_variants
+        Share of a variant among the case's reads, and how many variants there are.
+    depth, replicates
+        Mean reads, and replicates of each sample.
+    oxidation
+        Factor of the case's G>T and C>A errors.
+    errors
+        Factor of all errors of the case.
+    hot, hot_factor
+        Share of alleles whose errors are as many times as frequent in both samples.
+    case_noise
+        Coefficient of variation between the case's replicates.
+    jackpot
+        Share of alleles that gain .2 to 2 % of the reads of the case's first library.
+    """
+
+    meaning: str
+    share: float = 0.01
+    n_variants: int = 0
+    depth: int = 4000
+    replicates: int = 3
+    oxidation: float = 1.0
+    errors: float = 1.0
+    hot: float = 0.0
+    hot_factor: float = 5.0
+    case_noise: float = NOISE
+    jackpot: float = 0.0
+
+
+NULLS = {
+    "null": Scenario("case and control differ at random"),
+    "null400": Scenario("the same at 400 reads", depth=400),
+    "null_oxo5": Scenario("oxidation in the case: G>T and C>A five times", oxidation=5.0),
+    "null_oxo3": Scenario("the same three times", oxidation=3.0),
+    "null_caseerr1.5": Scenario("all errors of the case 1.5 times", errors=1.5),
+    "null_caseerr2": Scenario("all errors of the case twice", errors=2.0),
+    "null_hot3%x5": Scenario("3 % of alleles five times in both samples", hot=0.03),
+    "null_cvcase1.2": Scenario("noisier replicates of the case", case_noise=1.2),
+    "null_jackpot2%": Scenario("PCR jackpots in one library of the case", jackpot=0.02),
+}
+FINDS = {
+    "af.001_30000": Scenario("24 variants of .1 % at 30,000 reads", 0.001, 24, 30_000),
+    "af.002_4000": Scenario("24 variants of .2 %", 0.002, 24),
+    "af.003_4000": Scenario("24 variants of .3 %", 0.003, 24),
+    "af.005_400": Scenario("24 variants of .5 % at 400 reads", 0.005, 24, 400),
+    "af.01_4000": Scenario("12 variants of 1 %", 0.01, 12),
+    "af.01_oxo5": Scenario("the same with oxidation in the case", 0.01, 12, oxidation=5.0),
+    "af.003_oxo5": Scenario(".3 % with oxidation in the case", 0.003, 24, oxidation=5.0),
+    "af.01_caseerr2": Scenario("1 %, all errors of the case twice", 0.01, 12, errors=2.0),
+    "af.003_4000_N1": Scenario(".3 %, one replicate each", 0.003, 24, replicates=1),
+    "af.01_400_N1": Scenario("1 % at 400 reads, one replicate each", 0.01, 24, 400, 1),
+}
+SCENARIOS = NULLS | FINDS
+
+
+def simulate_scenario(
+    rng: np.random.Generator, scenario: Scenario, n_locations: int = 300
+) -> tuple[Counts, Truth]:
+    """Draw the counts of a scenario and its truth.
+
+    Substitution type t has rate 2e-4 times a log-normal of sd .7, an allele that times
+    Gamma(2)/2; each library multiplies it by Gamma noise of mean 1, as amplification does, and
+    the reads are multinomial. Variants have Beta noise of M = 5000.
+    """
+    ref = rng.integers(0, 4, n_locations).astype(np.int8)
+    rank = np.arange(3)
+    alts = rank + (rank >= ref[:, None])
+    kind = 3 * ref[:, None].astype(int) + rank
+    of_type = 2e-4 * np.exp(0.7 * rng.standard_normal(12) - 0.245)
+    errors = of_type[kind] * rng.gamma(2.0, 0.5, kind.shape)
+    errors = np.where(rng.random(kind.shape) < scenario.hot, scenario.hot_factor * errors, errors)
+    factor = scenario.errors * np.where(np.isin(kind, _places(OXIDATION)), scenario.oxidation, 1.0)
+    location = np.sort(rng.choice(n_locations, scenario.n_variants, replace=False))
+    which = rng.integers(0, 3, scenario.n_variants)
+    share = np.zeros(kind.shape)
+    share[location, which] = scenario.share
+    hit = rng.random(kind.shape) < scenario.jackpot
+    jackpot = np.where(hit, np.exp(rng.uniform(np.log(0.002), np.log(0.02), kind.shape)), 0.0)
+    case = np.arange(2 * scenario.replicates) < scenario.replicates
+    counts = np.zeros((n_locations, len(case), 4), np.int32)
+    for i, of_case in enumerate(case):
+        noise = 1.0 / (scenario.case_noise if of_case else NOISE) ** 2
+        theta = errors * rng.gamma(noise, 1.0 / noise, kind.shape)
+        if of_case:
+            theta = theta * factor + _variants(rng, share)
+        if i == 0:
+            theta = theta + jackpot
+        counts[:, i] = _reads(rng, theta, ref, alts, scenario.depth)
+    mu_control, mu_case = np.zeros((n_locations, 4)), np.zeros((n_locations, 4))
+    rows = np.arange(n_locations)[:, None]
+    mu_control[rows, alts], mu_case[rows, alts] = errors, errors * factor + share
+    truth = Truth(location.astype(np.int64), alts[location, which].astype(np.int64), mu_case,
+                  mu_control)  # fmt: skip
+    return Counts(counts, ref, case), truth
+
+
+def exchangeable(scenario: Scenario) -> Scenario:
+    """Return a scenario without what makes its samples differ."""
+    return replace(scenario, oxidation=1.0, errors=1.0, case_noise=NOISE, jackpot=0.0)
+
+
+def _places(names: tuple[str, ...]) -> list[int]:
+    kinds = [f"{r}>{a}" for r in BASES for a in BASES if a != r]
+    return [kinds.index(name) for name in names]
+
+
+def _variants(rng: np.random.Generator, share: FloatArray) -> FloatArray:
+    drawn = rng.beta(np.maximum(VARIANT_M * share, 1e-9), VARIANT_M * (1.0 - share))
+    return np.where(share > 0.0, drawn, 0.0)
+
+
+def _reads(
+    rng: np.random.Generator, theta: FloatArray, ref: np.ndarray, alts: IntArray, depth: int
+) -> IntArray:
+    size = len(ref)
+    total = np.maximum(np.rint(rng.normal(depth, 0.1 * depth, size)), 1).astype(int)
+    others = np.minimum(theta, 0.3)
+    shares = np.concatenate([others, 1.0 - others.sum(axis=1, keepdims=True)], axis=1)
+    drawn = rng.multinomial(total, shares)
+    found = np.zeros((size, 4), np.int64)
+    found[np.arange(size)[:, None], alts] = drawn[:, :3]
+    found[np.arange(size), ref] = drawn[:, 3]
+    return found
