@@ -14,6 +14,7 @@ from flows.bags import check as bags_check
 from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
 from flows.bags import models as bag_models
+from flows.bags.baselines import with_baselines
 from flows.bags.form import (
     AboutBags,
     BagForm,
@@ -30,7 +31,6 @@ from flows.bags.form import (
 )
 from flows.bags.members import about_members
 from flows.bags.report import Block, report
-from flows.bags.rivals import with_rivals
 from flows.bags.rows import read_rows, slices_of
 from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
@@ -205,8 +205,10 @@ class BagsFamily:
         self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        """Judge simple rivals on the bags held out of a fit."""
-        return (with_rivals(summaries, settings, paths, each) if fitted is None else summaries), q
+        """Judge simple baselines on the bags held out of a fit."""
+        return (
+            with_baselines(summaries, settings, paths, each) if fitted is None else summaries
+        ), q
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""

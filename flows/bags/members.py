@@ -1,4 +1,4 @@
-"""What the report says of a stack's members, of the embedding's blocks, and of simple rivals."""
+"""What the report says of a stack's members, of the embedding's blocks, and of simple baselines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flows.bags import stacked
-from flows.bags.summary import BagSummary, Rival
+from flows.bags.summary import BagSummary, Baseline
 from flows.bags.tables import block_named
 from flows.report.page import Grid, Section
 
@@ -17,8 +17,8 @@ def about_members(
     q: Any, summaries: Sequence[BagSummary], results: dict[str, Any]
 ) -> tuple[list[Section], tuple[str, ...]]:
     """Return sections and warnings; figures go into ``results``."""
-    rivals = [rival for one in summaries for rival in one.rivals]
-    sections, warnings = _rivals(rivals, results)
+    baselines = [baseline for one in summaries for baseline in one.baselines]
+    sections, warnings = _baselines(baselines, results)
     sections += _weights(stacked.weights_of(q), results)
     modalities = summaries[0].modalities
     blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
@@ -26,42 +26,42 @@ def about_members(
     return sections, (*warnings, *stacked.warnings_of(q))
 
 
-def _rivals(
-    rivals: Sequence[Rival], results: dict[str, Any]
+def _baselines(
+    baselines: Sequence[Baseline], results: dict[str, Any]
 ) -> tuple[list[Section], tuple[str, ...]]:
-    """Show the rivals beside the model, and say which one is better."""
-    if not rivals:
+    """Show the baselines beside the model, and say which one is better."""
+    if not baselines:
         return [], ()
-    results["rivals"] = {
+    results["baselines"] = {
         r.name: {
             "auroc": r.auroc, "log_loss": r.log_loss, "more": r.more, "interval": [r.low, r.high],
         }
-        for r in rivals
+        for r in baselines
     }  # fmt: skip
     rows = [
         (r.name, f"{r.auroc:.3f}", f"{r.log_loss:.3f}", f"{r.more:+.3f}",
          f"{r.low:+.3f} to {r.high:+.3f}", _verdict(r))
-        for r in rivals
+        for r in baselines
     ]  # fmt: skip
-    columns = ("rival", "AUROC", "log loss", "more than the model's", "95 %", "")
+    columns = ("baseline", "AUROC", "log loss", "more than the model's", "95 %", "")
     text = (
         "Fitted to the same bags and judged on the same bags held out; the interval of the "
         "difference is by the bootstrap over bags."
     )
-    better = [r for r in rivals if r.high < 0.0]
+    better = [r for r in baselines if r.high < 0.0]
     warnings = tuple(
         f"On the bags held out, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
         f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of bags use that one."
         for r in sorted(better, key=lambda r: r.log_loss)[:1]
     )
     grid = Grid(columns, rows)
-    return [Section("Beside simple rivals", text, (), (grid,))], warnings
+    return [Section("Beside simple baselines", text, (), (grid,))], warnings
 
 
-def _verdict(rival: Rival) -> str:
-    if rival.high < 0.0:
+def _verdict(baseline: Baseline) -> str:
+    if baseline.high < 0.0:
         return "use that one"
-    return "worse" if rival.low > 0.0 else "no clear difference"
+    return "worse" if baseline.low > 0.0 else "no clear difference"
 
 
 def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section]:

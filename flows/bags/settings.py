@@ -35,7 +35,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
         "well each predicts labels that it has not seen; embedding: what a bag is (pooled features "
         "and kernels, block by block) in one probit regression; vmmic: two probit regressions, "
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
-        "positive when one of its instances is; gp_logistic: its rival with a logistic link.",
+        "positive when one of its instances is; gp_logistic: the same with a logistic link.",
     )
     inference: Literal["collapsed", "mean_field", "as_printed", "gibbs", "direct"] | None = Field(
         None,
@@ -55,9 +55,9 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
         description="gp_probit, gp_logistic: keep the kernel's columns in memory between sweeps "
         "(8 bytes an instance and inducing point, for each length scale), or compute them anew.",
     )
-    rivals: bool = Field(
+    baselines: bool = Field(
         True,
-        description="Whether the report judges simple rivals (base rate, boosted trees on pooled "
+        description="Whether the report judges simple methods (base rate, boosted trees on pooled "
         "features and on instances) on the bags held out, beside the model.",
     )
     held_out: float = Field(

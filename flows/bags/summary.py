@@ -32,8 +32,8 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A simple rival on the bags held out.
+class Baseline:
+    """A simple baseline on the bags held out.
 
     ``more`` is its log loss less the model's, with its 95 % interval: above 0 the model is better.
     """
@@ -64,8 +64,8 @@ class BagSummary:
         Sum of the instances' probabilities; None where the model has none.
     of_class
         Name of the class that the labels are of, where there are several.
-    rivals
-        What simple rivals get on the bags held out; told with the first partition.
+    baselines
+        What simple baselines get on the bags held out; told with the first partition.
     """
 
     label: IntArray
@@ -79,7 +79,7 @@ class BagSummary:
     examples: tuple[Example, ...]
     telling: tuple[Example, ...] = ()
     of_class: str | None = None
-    rivals: tuple[Rival, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
 
 
 def summarise(

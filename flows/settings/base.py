@@ -79,7 +79,8 @@ class RunSettings(BaseModel):
         1000, ge=1, description="Rows (documents, locations, bags) in a partition."
     )
     columns: Annotated[dict[str, str], AfterValidator(_Names)] = Field(
-        _Names(),
+        {},
+        validate_default=True,
         description="What the input calls columns that vbflows calls otherwise, such as "
         "text: Abstract; features: f* makes one list of all columns that begin with f.",
     )

@@ -39,12 +39,12 @@ def with_empty_bags(n=60):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_it_tells_bags_reasons_and_rivals(tmp_path, capsys, model):
+def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
     path, target = written(tmp_path, with_empty_bags()), tmp_path / "t"
     told = fitted(capsys, path, target, model, "--partitions", "3", "--set", "held_out=0.3")
     results = told["results"]
     assert results["auroc"] > 0.7
-    assert set(results["rivals"]) == {
+    assert set(results["baselines"]) == {
         "base rate", "boosted trees on pooled features", "boosted trees on instances",
     }  # fmt: skip
     bags, found, reasons = (table_of(target, n) for n in ("bags", "instances", "reasons"))
@@ -55,7 +55,7 @@ def test_it_tells_bags_reasons_and_rivals(tmp_path, capsys, model):
     assert found["contribution"].null_count == 0
     assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
     page = report(target)
-    for heading in ("Beside simple rivals", "What bags are told apart by", "why (the embedding"):
+    for heading in ("Beside simple baselines", "What bags are told apart by", "why (the embedding"):
         assert heading in page
     assert ("The members" in page) == (model == "auto")
     if model == "auto":

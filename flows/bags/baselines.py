@@ -1,4 +1,4 @@
-"""Simple rivals on the bags that were held out: what a model must beat to be worth its while.
+"""Simple baselines on the bags that were held out: what a model must beat to be worth its while.
 
 The base rate; boosted trees on pooled features (mean, largest, smallest, sd, number of instances);
 boosted trees on instances with their bag's label copied, whose scores out of their fold a logistic
@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from flows.bags.form import work_url
 from flows.bags.settings import BagSettings
-from flows.bags.summary import BagSummary, Rival
+from flows.bags.summary import BagSummary, Baseline
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
@@ -29,14 +29,14 @@ from vbmodels.bags.batch import UNLABELLED, Bags
 from vbmodels.core.state import FloatArray, IntArray
 
 LARGEST = 20_000_000
-"""Numbers of all instances beyond which there is no rival on instances."""
+"""Numbers of all instances beyond which there is no baseline on instances."""
 FOLDS = 3
 DRAWS = 1000
 
 
 @dataclass(frozen=True)
 class Held:
-    """What the rivals read of a partition.
+    """What the baselines read of a partition.
 
     Attributes
     ----------
@@ -60,25 +60,25 @@ class Held:
     bag: IntArray
 
 
-def with_rivals(
+def with_baselines(
     summaries: Sequence[Sequence[BagSummary]], settings: BagSettings, paths: RunPaths, each: Each
 ) -> list[Sequence[BagSummary]]:
-    """Return the summaries, the first with the rivals' judgement where bags were held out."""
+    """Return the summaries, the first with the baselines' judgement where bags were held out."""
     flat = [summary for one in summaries for summary in one]
     several = flat[0].of_class is not None
     held = np.concatenate([s.held_out & (s.label >= 0) for s in flat])
     label = np.concatenate([s.label for s in flat])[held]
-    if several or not settings.rivals or np.unique(label).size < 2:
+    if several or not settings.baselines or np.unique(label).size < 2:
         return list(summaries)
     sizes = each(_size, list(range(len(summaries))), paths)
     with_rows = sum(sizes) <= LARGEST
     parts = each(_read, list(range(len(summaries))), paths, with_rows)
-    first = replace(summaries[0][0], rivals=judged(_joined(parts), settings.seed))
+    first = replace(summaries[0][0], baselines=judged(_joined(parts), settings.seed))
     return [(first, *summaries[0][1:]), *summaries[1:]]
 
 
-def judged(of: Held, seed: int) -> tuple[Rival, ...]:
-    """Fit the rivals and compare them on the bags held out."""
+def judged(of: Held, seed: int) -> tuple[Baseline, ...]:
+    """Fit the baselines and compare them on the bags held out."""
     known = of.label != UNLABELLED
     seen, held = np.flatnonzero(known & ~of.held), np.flatnonzero(known & of.held)
     y, truth = of.label[seen], of.label[held]
@@ -139,14 +139,14 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     return found
 
 
-def _compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Rival:
+def _compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
     rng = np.random.default_rng(seed)
     losses = [_loss(q, truth) for q in (p, own)]
     away = losses[0] - losses[1]
     n = truth.size
     drawn = away[rng.integers(n, size=(DRAWS, n))].mean(axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Rival(
+    return Baseline(
         name=name,
         auroc=float(roc_auc_score(truth, p)),
         log_loss=float(losses[0].mean()),
