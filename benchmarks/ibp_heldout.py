@@ -54,7 +54,7 @@ def ibp_gibbs(batch: FeatureBatch, k: int, draws: Draws, seed: int) -> Table:
 def ibp_vi(batch: FeatureBatch, k: int, seed: int) -> Table:
     """Take the best of four variational starts, as the pipeline does."""
     starts = (PolyaGammaIBP(k), PolyaGammaIBP(k, anneal=0))
-    model = Restarts(starts * 2, race=90)
+    model = Restarts(starts * 2, trial_sweeps=90)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = fit(model, [batch], seed=seed, tol=1e-6, max_iter=400)

@@ -60,7 +60,7 @@ def main(path: str) -> None:
     )
     counts = line("add up the corpus counts", lambda: reduce_counts([prepared.counts]))
     line(
-        "build: graphs and 26 features",
+        "build: graphs and 33 features",
         lambda: build(prepared.tokens, prepared.vocabulary, counts, DOCUMENTS),
     )
 

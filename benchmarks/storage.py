@@ -32,7 +32,7 @@ from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.data import partition, storage
 from flows.data.partition import Part
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.storage.access import arrow
 from flows.engine.compute import Compute, computing, each_of
 from flows.settings import ComputeSettings
@@ -79,9 +79,9 @@ def read_part(part: Part) -> int:
     return int(table.num_rows)
 
 
-def ingest_part(part: Part, place: RunPlace) -> int:
+def ingest_part(part: Part, paths: RunPaths) -> int:
     """Do the whole ingest of the bags family; return the rows."""
-    return FAMILY.ingest(part, BagSettings(), place).rows_kept
+    return FAMILY.ingest(part, BagSettings(), paths).rows_kept
 
 
 @contextmanager
@@ -113,9 +113,9 @@ def measure(url: str, size: int, target: str, turns: int, whole: bool) -> dict[s
             each = each_of(found)
             forms[f"read, {count} workers"] = lambda each=each: sum(each(read_part, parts))
             if whole:
-                place = RunPlace(target, f"with-{count}")
-                forms[f"ingest, {count} workers"] = lambda each=each, place=place: sum(
-                    each(ingest_part, parts, place)
+                paths = RunPaths(target, f"with-{count}")
+                forms[f"ingest, {count} workers"] = lambda each=each, paths=paths: sum(
+                    each(ingest_part, parts, paths)
                 )
         for _ in range(turns):
             for name, call in forms.items():

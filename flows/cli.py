@@ -58,6 +58,15 @@ Assign = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Local worker processes; none by default.")
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="What the input calls a column, such as text=Abstract or features='f*'; may be "
+        "repeated.",
+        metavar="OURS=YOURS",
+    ),
+]
 Scheduler = Annotated[
     str | None, typer.Option("--scheduler", help="Address of a running Dask scheduler.")
 ]
@@ -116,6 +125,7 @@ def _add_pipeline(name: str) -> None:
         target: Target,
         config: Config = None,
         assign: Assign = None,
+        column: Columns = None,
         workers: Workers = None,
         scheduler: Scheduler = None,
         memory_limit: MemoryLimit = None,
@@ -142,6 +152,7 @@ def _add_pipeline(name: str) -> None:
             PIPELINES[name],
             config,
             assign or [],
+            columns=settings_of.columns(column),
             partitions=partitions,
             seed=seed,
             max_iter=max_iter,
@@ -181,11 +192,13 @@ def check(
     source: Source,
     config: Config = None,
     assign: Assign = None,
+    column: Columns = None,
     json_output: Json = False,
 ) -> None:
     """Validate only, and list every fault found."""
     family = pipeline_named(pipeline)
-    chosen = settings_of.load(family.settings, config, assign or [])
+    columns = settings_of.columns(column)
+    chosen = settings_of.load(family.settings, config, assign or [], columns=columns)
     from flows.run.pipeline import check_source
 
     files, rows = check_source(family, source, chosen)

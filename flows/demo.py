@@ -18,7 +18,8 @@ from flows.run.events import Listener
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
 
-KEYWORD_RATE = 0.1  # a guess for package descriptions, stated to the user
+KEYWORD_RATE, RATE_SD = 0.1, 0.4  # a guess for package descriptions, stated to the user
+FDR = 0.3
 SHOWN = 12
 _WIDTH = 32
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -31,7 +32,9 @@ def run_demo(target: str, console: Console, listener: Listener | None = None) ->
     source = storage.join(target, "packages.parquet")
     documents = installed_packages()
     storage.write_table(source, documents)
-    settings = KeywordSettings(keyword_rate=KEYWORD_RATE, rows_per_partition=50)
+    settings = KeywordSettings(
+        keyword_rate=KEYWORD_RATE, keyword_rate_sd=RATE_SD, fdr=FDR, rows_per_partition=50
+    )
     outcome = launch("keywords", source, target, settings, ComputeSettings(), listener=listener)
     place, record = open_run(target)
     parts = range(record.partitions)
@@ -43,9 +46,11 @@ def run_demo(target: str, console: Console, listener: Listener | None = None) ->
     known = sum(bool(keywords) for keywords in documents["keywords"].to_pylist())
     return [
         f"{documents.num_rows} installed packages, {known} with keywords by their authors; one "
-        f"word in {round(1 / KEYWORD_RATE)} is taken to be a keyword",
+        f"word in {1 / record.results['keyword_rate']:.0f} is taken to be a keyword, by a guess of "
+        f"one in {round(1 / KEYWORD_RATE)} and by the labels",
         outcome["lines"][0],
-        f"bound {trace[0]:,.1f} {_sparkline(trace)} {trace[-1]:,.1f} in {record.iterations} sweeps",
+        f"{record.objective} {trace[0]:,.1f} {_sparkline(trace)} {trace[-1]:,.1f} in "
+        f"{record.iterations} sweeps",
         f"report {outcome['report']}",
         f"{time.perf_counter() - began:.1f} s",
     ]

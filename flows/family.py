@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile
 from flows.faults import Fault
 from flows.report.page import Findings
@@ -93,11 +93,11 @@ class Family(Protocol):
     ) -> list[Part]:
         """Cut the input into partitions."""
 
-    def ingest(self, part: Part, settings: Any, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: Any, paths: RunPaths) -> Ingested:
         """Read, clean and store one partition."""
 
     def prepare(
-        self, parts: Sequence[Part], settings: Any, place: RunPlace, fitted: RunPlace | None,
+        self, parts: Sequence[Part], settings: Any, paths: RunPaths, fitted: RunPaths | None,
         each: Each,
     ) -> Prepared:  # fmt: skip
         """Turn ingested partitions into arrays, with whatever needs all of them at once."""
@@ -107,14 +107,14 @@ class Family(Protocol):
 
     def score(
         self, model: Any, q: Any, batch: Any, local: Any, index: int, *, settings: Any,
-        place: RunPlace, fitted: RunPlace | None,
+        paths: RunPaths, fitted: RunPaths | None,
     ) -> Any:  # fmt: skip
         """Write one partition's results; return a small summary of them."""
 
-    def keep(self, q: Any, settings: Any, place: RunPlace, fitted: RunPlace | None) -> None:
+    def keep(self, q: Any, settings: Any, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Store beside the posterior whatever scoring new data will need."""
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every global parameter worth reading."""
 
     def report(
@@ -160,8 +160,8 @@ class Concluding(Protocol):
     """A family whose results are decided over all partitions at once, after scoring."""
 
     def conclude(
-        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: Any, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: Any, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Write what depends on all summaries; return those for the report, and the posterior.
 

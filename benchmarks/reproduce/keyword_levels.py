@@ -2,7 +2,7 @@
 
 Methods with probabilities select by their own Bayesian false discovery rate. The others get,
 as in section 1.4 of the text, the same share of each document's words as ours selects over the
-whole corpus: ours being the pooled form, the pipeline's default. Observed words count as
+whole corpus: ours being the pooled form. Observed words count as
 selected everywhere.
 """
 

@@ -32,6 +32,7 @@ from flows.bags.columns import (
 )
 from flows.bags.schema import INSTANCES_IN
 from flows.data.checks import Checker, Found
+from flows.data.table import Table
 from flows.faults import Fault
 from vbmodels.core.state import IntArray
 
@@ -77,7 +78,10 @@ class Runs:
 
 
 def check_bags(
-    pieces: Iterable[tuple[int, pa.Table]], file: str, several: bool = False
+    pieces: Iterable[tuple[int, pa.Table]],
+    file: str,
+    several: bool = False,
+    table: Table = INSTANCES_IN,
 ) -> tuple[Checker, Runs | None]:
     """Check one file, and say where its bags stand if nothing is wrong.
 
@@ -90,14 +94,16 @@ def check_bags(
         Its name, for messages.
     several
         Whether the model takes bags with labels of several classes.
+    table
+        The table as the file has it.
     """
-    checker = Checker(INSTANCES_IN, file)
+    checker = Checker(table, file)
     found, parts, readable = checker.found, [], True
-    for table in checker.slabs(pieces):
+    for rows in checker.slabs(pieces):
         wanted = {c.name for c in INSTANCES_IN.columns if c.required or c.name in checker.columns}
-        readable &= wanted == set(table.column_names)
+        readable &= wanted == set(rows.column_names)
         if readable:
-            parts.append(thinned(table))
+            parts.append(thinned(rows))
     found.first = 0
     if checker.rows:
         check_label_columns(checker.columns, several, found)

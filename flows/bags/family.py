@@ -14,6 +14,7 @@ from flows.bags import check as bags_check
 from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
 from flows.bags import models as bag_models
+from flows.bags.baselines import with_baselines
 from flows.bags.form import (
     AboutBags,
     BagForm,
@@ -28,15 +29,17 @@ from flows.bags.form import (
     warnings_of,
     work_url,
 )
+from flows.bags.members import about_members
 from flows.bags.report import Block, report
 from flows.bags.rows import read_rows, slices_of
+from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
@@ -54,24 +57,30 @@ class CheckedBags(Checked):
     multi: bool = False
 
 
-EMPTY = {
-    True: "bag without instances, scored by the intercept",
-    False: "bag without instances: none in it can be positive, so its probability is 0",
+GAUSSIAN_PROCESSES = ("gp_probit", "gp_logistic")
+"""Models that take labels of several classes and one modality, and give an empty bag 0."""
+EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
+EMPTY_BY = {
+    "vmmic": "bag without instances, scored by the intercept",
+    "auto": "bag without instances, scored by its size and the base rate",
+    "embedding": "bag without instances, scored by its size",
 }
-"""What becomes of a bag without instances, by whether the model is vMMIC."""
+"""What becomes of a bag without instances, by the model."""
 
 
 class BagsFamily:
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"
-    suffixes = (".parquet",)
+    suffixes = storage.SUFFIXES
     settings = BagSettings
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
-        several = settings.model != "vmmic"
-        checker, runs = bags_check.check_bags(slabs(file.url), file.url, several)
+        several = settings.model in GAUSSIAN_PROCESSES
+        checker, runs = bags_check.check_bags(
+            slabs(file.url), file.url, several, INSTANCES_IN.of(settings)
+        )
         multi = several and bag_classes.has_classes(checker.columns)
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
 
@@ -105,14 +114,15 @@ class BagsFamily:
             for index in range(len(bounds) - 1)
         ]
 
-    def ingest(self, part: Part, settings: BagSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
+        rows = read_rows(part, INSTANCES_IN.of(settings))
         found = instances_of.read(
-            read_rows(part), part.index, settings.held_out, settings.seed, settings.precision
+            rows, part.index, settings.held_out, settings.seed, settings.precision
         )
-        storage.write_bytes(work_url(place, "read", part.index, "npz"), to_bytes(found.bags))
-        storage.write_table(work_url(place, "bag_rows", part.index), found.bag_rows)
-        storage.write_table(work_url(place, "instance_rows", part.index), found.instance_rows)
+        storage.write_bytes(work_url(paths, "read", part.index, "npz"), to_bytes(found.bags))
+        storage.write_table(work_url(paths, "bag_rows", part.index), found.bag_rows)
+        storage.write_table(work_url(paths, "instance_rows", part.index), found.instance_rows)
         label = found.bags.label
         about = AboutBags(
             modalities=list(found.modalities),
@@ -121,7 +131,7 @@ class BagsFamily:
             classes=_classes(found.bag_rows, settings),
             labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
         )
-        json_files.write(work_url(place, "about", part.index, "json"), about)
+        json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
         is_positive = pc.equal(found.bag_rows["label"], 1)
         positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
@@ -130,7 +140,7 @@ class BagsFamily:
             rows_kept=found.instance_rows.num_rows,
             dropped=(
                 Dropped(
-                    reason=EMPTY[settings.model == "vmmic"],
+                    reason=EMPTY_BY.get(settings.model, EMPTY),
                     count=n_empty,
                     examples=list(found.empty[:100]),
                 ),
@@ -142,16 +152,16 @@ class BagsFamily:
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: BagSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: BagSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Bring all partitions to the same modalities."""
-        about = [read_about(place, p.index) for p in parts]
+        about = [read_about(paths, p.index) for p in parts]
         form = form_of(about) if fitted is None else kept_form(fitted, about)
-        if settings.model != "vmmic" and len(form["modalities"]) > 1:
+        if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
-        json_files.write(form_url(place), BagForm(**form))
-        built = each(build, [part.index for part in parts], settings, place, form)
+        json_files.write(form_url(paths), BagForm(**form))
+        built = each(build, [part.index for part in parts], settings, paths, form)
         warnings = [] if fitted is not None else warnings_of(about, form, built)
         batch = MultiLabelBags if form.get("classes") else Bags
         return Prepared(tuple(u for u, *_ in built), batch, tuple(warnings), of_parts=True)
@@ -162,20 +172,21 @@ class BagsFamily:
 
     def score(
         self, model: Any, q: Any, batch: Bags | MultiLabelBags, local: Any, index: int, *,
-        settings: BagSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: BagSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> list[BagSummary]:  # fmt: skip
         """Write the probability of every bag and of every instance."""
-        form = read_form(form_url(place))
-        about = read_about(place, index)
-        rows = storage.read_table(work_url(place, "bag_rows", index))
-        told = storage.read_table(work_url(place, "instance_rows", index))
+        form = read_form(form_url(paths))
+        about = read_about(paths, index)
+        rows = storage.read_table(work_url(paths, "bag_rows", index))
+        told = storage.read_table(work_url(paths, "instance_rows", index))
         # In new data every label is one that the fit has not seen.
         held_out = rows["held_out"] if fitted is None else pa.array(np.zeros(len(rows), bool))
         found = bag_models.apply(model, q, batch)
         tables = list(written(found, rows, told, about, form, held_out))
-        for name in ("bags", "instances"):
+        for name in ("bags", "instances", "reasons"):
             parts = [getattr(one, name) for one in tables]
-            storage.write_table(place.table(name, index), pa.concat_tables(parts))
+            if parts[0] is not None:
+                storage.write_table(paths.table(name, index), pa.concat_tables(parts))
         return [
             summarise(
                 one.shown,
@@ -185,18 +196,28 @@ class BagsFamily:
                 new=fitted is not None,
                 show=tuple(named(bag, one.name) for bag in settings.show_bags),
                 of_class=one.name,
+                reasons=one.reasons,
             )
             for one in tables
         ]
 
-    def keep(self, q: Any, settings: BagSettings, place: RunPlace, fitted: RunPlace | None) -> None:
-        """Keep the names of the modalities and their numbers of features."""
-        form = storage.read_bytes(form_url(place))
-        storage.write_bytes(kept_url(place), form)
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[Any], *, settings: BagSettings,
+        paths: RunPaths, fitted: RunPaths | None, each: Each,
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
+        """Judge simple baselines on the bags held out of a fit."""
+        return (
+            with_baselines(summaries, settings, paths, each) if fitted is None else summaries
+        ), q
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
+        """Keep the names of the modalities and their numbers of features."""
+        form = storage.read_bytes(form_url(paths))
+        storage.write_bytes(kept_url(paths), form)
+
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the coefficients; an index is modality.feature, features counted from 1."""
-        form = read_form(form_url(place))
+        form = read_form(form_url(paths))
         rows = []
         for block in bag_models.coefficients(model, q):
             of, modality = "", ""
@@ -217,7 +238,7 @@ class BagsFamily:
         """Say what was found."""
         numbers, warnings = bag_models.trust(q)
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
-        if empty and settings.model != "vmmic":
+        if empty and settings.model in GAUSSIAN_PROCESSES:
             warnings += (
                 f"{empty:,} bags with the label 1 have no instance: model {settings.model} asks "
                 "for a positive instance, so it gives them probability 0 and learns nothing from "
@@ -232,7 +253,8 @@ class BagsFamily:
         flat = [summary for one in summaries for summary in one]
         scale = bag_models.chosen_scale(model, q)
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
-        return report(flat, blocks, numbers, warnings, show, scale)
+        more, own = about_members(q, flat, numbers)
+        return report(flat, blocks, numbers, warnings + own, show, scale, more)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""
@@ -242,7 +264,7 @@ class BagsFamily:
 
 
 def _classes(bag_rows: pa.Table, settings: BagSettings) -> list[str]:
-    if settings.model == "vmmic":
+    if settings.model not in GAUSSIAN_PROCESSES:
         return []
     return bag_classes.names_of(bag_rows["labels"].combine_chunks())
 

@@ -12,27 +12,32 @@ from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
 from flows.bags.settings import BagSettings
 from flows.data import json_files, storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.faults import Fault, InputError
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.gp_data import MultiLabelBags
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import FloatArray, to_bytes
+
+MEASURED = 10_000
+"""Rows of a partition that quartiles are taken of."""
+FAR_OUT = 1e4
+"""Distances of quartiles beyond which a value swamps its feature."""
 
 
-def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
     """Return the URL of what a run keeps of one partition while it works."""
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
 
 
-def form_url(place: RunPlace) -> str:
+def form_url(paths: RunPaths) -> str:
     """Return the URL of the common form while a run works."""
-    return storage.join(place.work, "form.json")
+    return storage.join(paths.work, "form.json")
 
 
-def kept_url(place: RunPlace) -> str:
+def kept_url(paths: RunPaths) -> str:
     """Return the URL of the common form in a finished run, beside its posterior."""
-    return storage.join(place.root, "posterior", "bags.json")
+    return storage.join(paths.root, "posterior", "bags.json")
 
 
 class BagForm(json_files.Form):
@@ -55,9 +60,9 @@ def read_form(url: str) -> dict[str, Any]:
     return json_files.read(url, BagForm).model_dump()
 
 
-def read_about(place: RunPlace, index: int) -> dict[str, Any]:
+def read_about(paths: RunPaths, index: int) -> dict[str, Any]:
     """Read what ingest said of a partition."""
-    return json_files.read(work_url(place, "about", index, "json"), AboutBags).model_dump()
+    return json_files.read(work_url(paths, "about", index, "json"), AboutBags).model_dump()
 
 
 def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -77,7 +82,7 @@ def form_of(about: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def kept_form(fitted: RunPlace, about: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def kept_form(fitted: RunPaths, about: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the form of the fitted run, refusing new data that have another.
 
     Raises
@@ -116,14 +121,14 @@ def kept_form(fitted: RunPlace, about: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def build(
-    index: int, settings: BagSettings, place: RunPlace, form: dict[str, Any]
-) -> tuple[str, list[list[float]], list[list[float]], list[list[int]]]:
-    """Store a partition in the common form; return its URL, every feature's range and, where
-    there are classes, how many bags have and have not each one.
+    index: int, settings: BagSettings, paths: RunPaths, form: dict[str, Any]
+) -> tuple[str, list[list[float]], list[list[float]], list[list[int]], list[list[list[float]]]]:
+    """Store a partition in the common form; return its URL, every feature's range, where there
+    are classes how many bags have and have not each one, and every feature's quartiles.
     """
-    url = work_url(place, "read", index, "npz")
+    url = work_url(paths, "read", index, "npz")
     data = read_state(url, Bags)
-    about = read_about(place, index)
+    about = read_about(paths, index)
     wide = instances_of.widen(
         data,
         tuple(about["modalities"]),
@@ -131,9 +136,9 @@ def build(
         np.array(form["widths"]),
         settings.precision,
     )
-    target = work_url(place, "partitions", index, "npz")
+    target = work_url(paths, "partitions", index, "npz")
     classes = form.get("classes") or []
-    rows = storage.read_table(work_url(place, "bag_rows", index))
+    rows = storage.read_table(work_url(paths, "bag_rows", index))
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
     labels = bag_classes.hidden(labels, rows["held_out"].to_numpy(zero_copy_only=False))
     batch = MultiLabelBags(wide, labels) if classes else wide
@@ -142,7 +147,16 @@ def build(
     counts = [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T]
     low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
     high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]
-    return target, low, high, counts
+    return target, low, high, counts, [_quartiles(m.features) for m in wide.modalities]
+
+
+def _quartiles(rows: np.ndarray) -> list[list[float]]:
+    """Return the three quartiles of each column of some rows, [3, D]; none without rows."""
+    if not rows.size:
+        return []
+    some = rows[:: max(1, len(rows) // MEASURED)]
+    found: list[list[float]] = np.quantile(some, [0.25, 0.5, 0.75], axis=0).tolist()
+    return found
 
 
 def warnings_of(
@@ -181,7 +195,25 @@ def warnings_of(
             which = ", ".join(map(str, same[:20])) + (" ..." if same.size > 20 else "")
             where = f" of modality {name}" if name else ""
             warnings.append(f"Feature {which}{where} is constant and tells nothing.")
+        warnings += _swamped(name, low, high, [b[4][k] for b in built if b[4][k]])
     return warnings
+
+
+def _swamped(name: str, low: FloatArray, high: FloatArray, quartiles: list[Any]) -> list[str]:
+    """Warn of features in which a value lies so far out that z-scores see nothing else."""
+    if not quartiles:
+        return []
+    told = np.array(quartiles)
+    width, middle = (told[:, 2] - told[:, 0]).max(axis=0), np.median(told[:, 1], axis=0)
+    away = np.maximum(high - middle, middle - low)
+    far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
+    where = f" of modality {name}" if name else ""
+    return [
+        f"Feature {d + 1}{where} has a value {away[d]:.3g} from its median where half of all lie "
+        f"within {width[d]:.3g}: scaled by its spread the others are all alike; look for a code "
+        "for missing values, clip it or take its logarithm."
+        for d in far[:5].tolist()
+    ]
 
 
 def one_modality(model: str, names: Sequence[str]) -> Fault:

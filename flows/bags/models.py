@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from flows.bags import stacked
 from flows.bags.report import Choice
+from flows.bags.scores import Coefficients, Scores
 from flows.bags.settings import BagSettings
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.choice import Chosen, ChosenVMMIC
@@ -35,39 +37,10 @@ HEURISTIC_AMPLITUDE = 3.0
 """The middle of the grid; the heuristic length scale is 1, in features scaled by sqrt(D)."""
 
 
-@dataclass(frozen=True)
-class Scores:
-    """What a model says of bags: P(y = 1) [B]; of their instances, [N_k] for each modality.
-
-    ``bald`` and ``bag_bald`` are what a label is expected to tell, in nats, where a model
-    knows it.
-    """
-
-    bags: FloatArray
-    probability: tuple[FloatArray, ...]
-    score: tuple[FloatArray, ...]
-    contribution: tuple[FloatArray, ...] | None
-    bald: tuple[FloatArray, ...] | None = None
-    bag_bald: FloatArray | None = None
-
-
-@dataclass(frozen=True)
-class Coefficients:
-    """The posterior of one block of coefficients on scaled features.
-
-    ``modality`` is its number, None for the bags' own features; ``of_class`` that of the class,
-    where there are several.
-    """
-
-    name: str
-    modality: int | None
-    mean: FloatArray
-    sd: FloatArray
-    of_class: int | None = None
-
-
 def make(settings: BagSettings) -> Any:
     """Return the model that the settings ask for."""
+    if settings.model in stacked.MODELS:
+        return stacked.make(settings, make_witness(settings))
     if settings.model != "vmmic":
         return _make_gp(settings)
     form, standardise = settings.form, settings.standardise is not False
@@ -102,6 +75,8 @@ def make(settings: BagSettings) -> Any:
 
 def apply(model: Any, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
     """Predict bags and instances with the uncertainty of the parameters, class by class."""
+    if isinstance(model, stacked.Stacked):
+        return [stacked.apply(model, q, data)]
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     posterior = model.posterior(q)
@@ -111,6 +86,8 @@ def apply(model: Any, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
 
 def coefficients(model: Any, q: Any) -> list[Coefficients]:
     """Return the posterior of every global parameter, in blocks."""
+    if isinstance(model, stacked.Stacked):
+        return stacked.coefficients(model, q)
     if isinstance(model, GPModel):
         return _gp_coefficients(model, q)
     posterior = model.posterior(q)
@@ -164,8 +141,17 @@ def _kept_draws(q: Any) -> FloatArray | None:
     return None
 
 
-def _make_gp(settings: BagSettings) -> GPModel:
-    options = KernelOptions(
+def make_witness(settings: BagSettings) -> DirectGP:
+    """Return the Gaussian process of instances in its direct form."""
+    options = _options(settings)
+    if settings.kernel_params != "optimise":
+        options = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
+    keep, posterior = settings.keep_columns, settings.posterior
+    return DirectGP(options, keep_columns=keep, posterior_form=posterior)
+
+
+def _options(settings: BagSettings) -> KernelOptions:
+    return KernelOptions(
         kernel=settings.kernel,
         n_inducing=settings.n_inducing,
         standardise=settings.standardise,
@@ -173,7 +159,10 @@ def _make_gp(settings: BagSettings) -> GPModel:
         linear_prior=settings.linear_prior,
         baseline_variance=BASELINE_VARIANCE if settings.baseline_feature else 0.0,
     )
-    keep = settings.keep_columns
+
+
+def _make_gp(settings: BagSettings) -> GPModel:
+    options, keep = _options(settings), settings.keep_columns
     one_value = replace(options, length_scales=(1.0,), amplitudes=(HEURISTIC_AMPLITUDE,))
     if settings.form == "as_printed":
         name = "rbf" if settings.kernel == "auto" else settings.kernel
@@ -189,8 +178,7 @@ def _make_gp(settings: BagSettings) -> GPModel:
             return LogisticGP(printed, keep_columns=keep)
         return PrintedGP(printed, keep_columns=keep)
     if settings.form == "direct":
-        chosen = options if settings.kernel_params == "optimise" else one_value
-        return DirectGP(chosen, keep_columns=keep, posterior_form=settings.posterior)
+        return make_witness(settings)
     if settings.form == "collapsed":
         return CollapsedGP(one_value, keep_columns=keep)
     return GibbsGP(

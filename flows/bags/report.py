@@ -15,6 +15,7 @@ from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_FEATURES = 16  # shown of a block of coefficients
+MOST_REASONS = 8  # shown of what adds to a bag's score
 CALIBRATION_BINS = 10
 
 
@@ -50,6 +51,7 @@ def report(
     warnings: tuple[str, ...],
     show: tuple[str, ...] = (),
     scale: Choice | None = None,
+    more: Sequence[Section] = (),
 ) -> Findings:
     """Say what was found in all partitions."""
     label = np.concatenate([s.label for s in summaries])
@@ -61,16 +63,19 @@ def report(
     examples = [e for s in summaries for e in s.examples]
     which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
     sections = _accuracy(label[tested], probability[tested], which, results)
+    sections += more
     sections += _instance_truth(summaries, results)
     sections += _coefficients(blocks, summaries[0].modalities)
     sections += _examples(examples, show)
     sections += _telling([e for s in summaries for e in s.telling])
     sections.append(_spread(probability))
     sections += _scale(scale, results)
-    expected = sum(s.expected_primary for s in summaries)
+    expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
+    if len(expected) == len(summaries):
+        results["expected_primary"] = sum(expected)
     results.update(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
-        instances=instances, expected_primary=expected,
+        instances=instances,
     )  # fmt: skip
     several = summaries[0].of_class is not None
     things = "labels of bags" if several else "bags"
@@ -87,7 +92,14 @@ def report(
 
 def _listed(example: Example) -> str:
     """Name the first instances of a bag, with their modality where there are several."""
-    return ", ".join(f"{m} {name} ({p:.2f})".strip() for name, m, p, *_ in example.instances[:4])
+    return ", ".join(
+        f"{m} {name} ({_figure(p, adds)})".strip() for name, m, p, adds, _ in example.instances[:4]
+    )
+
+
+def _figure(probability: float | None, adds: float | None) -> str:
+    """Write an instance's probability, or what it adds where it has none."""
+    return f"{probability:.2f}" if probability is not None else f"{adds or 0.0:+.2f}"
 
 
 def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Section]:
@@ -98,14 +110,15 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Sectio
     title, chosen = "Bags that were asked for", asked
     if not asked:
         title, chosen = "Two bags: the surest and the least sure", [*ordered[:1], *unsure[:1]]
-    text = "The instances that are most probably primary."
+    text = "The instances that are most probably primary, or add most."
     if any(i[3] is not None for e in chosen for i in e.instances):
         text += " What one adds is what it is expected to add to its bag's probit score."
     if any(i[4] is not None for e in chosen for i in e.instances):
         text += " BALD is what an instance's own label would tell the model, in nats."
     sections = []
     if chosen:
-        sections.append(Section(title, text, (), [_in_detail(e) for e in chosen]))
+        grids = [grid for e in chosen for grid in (_in_detail(e), *_why(e))]
+        sections.append(Section(title, text, (), grids))
     sorts = (
         ("Surely positive", ordered[:EXAMPLES]),
         ("Surely negative", ordered[::-1][:EXAMPLES]),
@@ -124,15 +137,28 @@ def _examples(examples: Sequence[Example], show: tuple[str, ...]) -> list[Sectio
     return sections
 
 
+def _why(example: Example) -> list[Grid]:
+    """Return what adds to a bag's score, block by block, the largest first."""
+    if not example.reasons:
+        return []
+    rest = sum(adds for _, adds in example.reasons[MOST_REASONS:])
+    rows = [(name, f"{adds:+.2f}") for name, adds in example.reasons[:MOST_REASONS]]
+    rows.append(("all others", f"{rest:+.2f}"))
+    rows.append(("score", f"{sum(adds for _, adds in example.reasons):+.2f}"))
+    return [Grid(("block", "adds"), rows, f"{example.bag_id}: why (the embedding's probit score)")]
+
+
 def _in_detail(example: Example) -> Grid:
     """Return one bag's instances; what the model does not tell has no column."""
     with_modality = any(modality for _, modality, *_ in example.instances)
     with_contribution = any(i[3] is not None for i in example.instances)
     with_bald = any(i[4] is not None for i in example.instances)
-    columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"]
+    with_chance = any(i[2] is not None for i in example.instances)
+    columns = ["instance"] + ["modality"] * with_modality + ["P(primary)"] * with_chance
     rows = []
     for name, modality, p, contribution, bald in example.instances:
-        row = [name] + [modality] * with_modality + [_chance(p)]
+        chance = "" if p is None else _chance(p)
+        row = [name] + [modality] * with_modality + [chance] * with_chance
         adds = "" if contribution is None else f"{contribution:+.2f}"
         told = "" if bald is None else f"{bald:.3f}"
         rows.append(row + [adds] * with_contribution + [told] * with_bald)
@@ -162,7 +188,9 @@ def _telling(telling: Sequence[Example]) -> list[Section]:
     for e in chosen:
         best = max(e.instances, key=lambda i: i[4] or 0.0, default=None)
         known = best is not None and best[4] is not None
-        own = (best[0], _chance(best[2]), f"{best[4]:.3f}") if best and known else ("", "", "")
+        own = ("", "", "")
+        if best and known:
+            own = (best[0], _chance(best[2] or 0.0), f"{best[4]:.3f}")
         rows.append((e.bag_id, _chance(e.probability), f"{e.bald or 0.0:.3f}", *own))
     columns = ("bag", "P(positive)", "BALD", "instance", "P(primary)", "BALD of the instance")
     text = (

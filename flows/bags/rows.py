@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from flows.bags.schema import INSTANCES_IN
 from flows.data import partition, storage
 from flows.data.partition import Part, Slice
 from flows.data.storage import InputFile
+from flows.data.table import Table
 
 MANY_SLICES = 16
-_COLUMNS = [column.name for column in INSTANCES_IN.columns]
 
 
 def slices_of(
@@ -31,15 +30,15 @@ def slices_of(
     return tuple(slices)
 
 
-def read_rows(part: Part) -> pa.Table:
+def read_rows(part: Part, table: Table) -> pa.Table:
     """Read a partition's rows; where they are scattered, all between the first and the last."""
     if len(part.slices) <= MANY_SLICES:
-        return partition.read(part, INSTANCES_IN)
+        return partition.read(part, table)
     tables = []
     for url in sorted({s.url for s in part.slices}):
         own = [s for s in part.slices if s.url == url]
         first = own[0].start
-        table = storage.read_rows(url, first, own[-1].stop, _COLUMNS)
+        given = storage.read_rows(url, first, own[-1].stop, table.in_files)
         rows = np.concatenate([np.arange(s.start, s.stop) for s in own]) - first
-        tables.append(INSTANCES_IN.read(table.take(pa.array(rows))))
+        tables.append(table.read(table.given(given.take(pa.array(rows)))))
     return pa.concat_tables(tables)

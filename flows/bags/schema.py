@@ -114,7 +114,13 @@ INSTANCES = Table(
         Column("bag_id", TEXT, "name of its bag"),
         Column("instance_id", TEXT, "its name"),
         Column("modality", TEXT, "its kind", nullable=True),
-        Column("probability", pa.float64(), "probability that the instance is primary"),
+        Column(
+            "probability",
+            pa.float64(),
+            "probability that the instance is primary; null where the model tells contributions "
+            "only (embedding)",
+            nullable=True,
+        ),
         Column("score", pa.float64(), "for ranking instances"),
         Column(
             "contribution",
@@ -134,5 +140,16 @@ INSTANCES = Table(
             "the class that is told of, where bags have labels of several; else null",
             nullable=True,
         ),
+    ),
+)
+
+
+REASONS = Table(
+    "reasons",
+    "What each block of features adds to a bag's score (models auto and embedding).",
+    (
+        Column("bag_id", TEXT, "name of the bag"),
+        Column("block", TEXT, "block of features, or the constant"),
+        Column("adds", pa.float64(), "to the embedding's probit score; a bag's sum to the score"),
     ),
 )

@@ -14,7 +14,11 @@ _BAG_FORMS = {
     "vmmic": ("collapsed", "mean_field", "as_printed", "gibbs"),
     "gp_probit": ("direct", "collapsed", "as_printed", "gibbs"),
     "gp_logistic": ("as_printed",),
+    "auto": ("stacking",),
+    "embedding": ("expectation_propagation",),
 }
+ONE_WAY = ("auto", "embedding")
+"""Models with one inference, which is not asked for by name."""
 
 
 class BagSettings(declared(VMMICOptions, GPOptions)):
@@ -25,11 +29,13 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     flow = "flows.pipelines.bags.bags"
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
-    model: Literal["vmmic", "gp_probit", "gp_logistic"] = Field(
+    model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
         "vmmic",
-        description="vmmic: two probit regressions, primary instances and bags; gp_probit: a "
-        "Gaussian process for each instance, a bag positive when one of its instances is; "
-        "gp_logistic: its rival with a logistic link.",
+        description="auto: the embedding, the Gaussian process and the base rate, weighted by how "
+        "well each predicts labels that it has not seen; embedding: what a bag is (pooled features "
+        "and kernels, block by block) in one probit regression; vmmic: two probit regressions, "
+        "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
+        "positive when one of its instances is; gp_logistic: the same with a logistic link.",
     )
     inference: Literal["collapsed", "mean_field", "as_printed", "gibbs", "direct"] | None = Field(
         None,
@@ -48,6 +54,11 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
         True,
         description="gp_probit, gp_logistic: keep the kernel's columns in memory between sweeps "
         "(8 bytes an instance and inducing point, for each length scale), or compute them anew.",
+    )
+    baselines: bool = Field(
+        True,
+        description="Whether the report judges simple methods (base rate, boosted trees on pooled "
+        "features and on instances) on the bags held out, beside the model.",
     )
     held_out: float = Field(
         0.0,
@@ -79,6 +90,8 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     @model_validator(mode="after")
     def _possible(self) -> BagSettings:
         known = _BAG_FORMS[self.model]
+        if self.model in ONE_WAY and self.inference is not None:
+            raise ValueError(f"model {self.model} has one inference, not {self.inference}")
         if self.form not in known:
             raise ValueError(
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"

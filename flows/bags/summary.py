@@ -19,14 +19,31 @@ BINS = 2000
 class Example:
     """One bag with its most probable primary instances.
 
-    An instance is (name, modality, P, contribution, bald), None where a model has none.
+    An instance is (name, modality, P, contribution, bald), None where a model has none. A
+    reason is (block, what it adds to the bag's score), the largest first.
     """
 
     bag_id: str
     label: int | None
     probability: float
-    instances: tuple[tuple[str, str, float, float | None, float | None], ...]
+    instances: tuple[tuple[str, str, float | None, float | None, float | None], ...]
     bald: float | None = None
+    reasons: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A simple baseline on the bags held out.
+
+    ``more`` is its log loss less the model's, with its 95 % interval: above 0 the model is better.
+    """
+
+    name: str
+    auroc: float
+    log_loss: float
+    more: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -43,21 +60,26 @@ class BagSummary:
         Bags that the model is sure are positive, sure are negative, and unsure of.
     telling
         Bags whose label the fit has not seen and would learn most from, where it says so.
+    expected_primary
+        Sum of the instances' probabilities; None where the model has none.
     of_class
         Name of the class that the labels are of, where there are several.
+    baselines
+        What simple baselines get on the bags held out; told with the first partition.
     """
 
     label: IntArray
     probability: FloatArray
     held_out: BoolArray
     instances: int
-    expected_primary: float
+    expected_primary: float | None
     truth: IntArray
     modalities: tuple[str, ...]
     new: bool
     examples: tuple[Example, ...]
     telling: tuple[Example, ...] = ()
     of_class: str | None = None
+    baselines: tuple[Baseline, ...] = ()
 
 
 def summarise(
@@ -69,6 +91,7 @@ def summarise(
     new: bool,
     show: tuple[str, ...] = (),
     of_class: str | None = None,
+    reasons: pa.Table | None = None,
 ) -> BagSummary:
     """Summarise one partition's tables.
 
@@ -86,14 +109,17 @@ def summarise(
         Bags that the report shows in any case.
     of_class
         Name of the class, where there are several.
+    reasons
+        Rows of the table of this name, where the model gives any.
     """
     probability = bags["probability"].to_numpy()
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
     asked = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
     chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, asked)})
     bag = told["bag"].to_numpy()
-    primary = instances["probability"].to_numpy()
-    known = told["primary"].is_valid().to_numpy()
+    primary = instances["probability"].fill_null(np.nan).to_numpy()
+    ranked = np.where(np.isnan(primary), instances["score"].to_numpy(), primary)
+    known = told["primary"].is_valid().to_numpy() & ~np.isnan(primary)
     true = told["primary"].fill_null(False).to_numpy()
     truth = [
         np.histogram(primary[known & (true == value)], BINS, (0.0, 1.0))[0] for value in (0, 1)
@@ -106,12 +132,12 @@ def summarise(
         probability=probability,
         held_out=bags["held_out"].to_numpy(),
         instances=instances.num_rows,
-        expected_primary=float(primary.sum()),
+        expected_primary=None if np.isnan(primary).any() else float(primary.sum()),
         truth=np.array(truth),
         modalities=modalities,
         new=new,
-        examples=tuple(_example(i, bags, label, instances, bag, primary) for i in chosen),
-        telling=tuple(_example(int(i), bags, label, instances, bag, primary) for i in telling),
+        examples=tuple(_example(i, bags, label, instances, bag, ranked, reasons) for i in chosen),
+        telling=tuple(_example(int(i), bags, label, instances, bag, ranked) for i in telling),
         of_class=of_class,
     )
 
@@ -130,10 +156,11 @@ def _example(
     label: IntArray,
     instances: pa.Table,
     bag: IntArray,
-    primary: FloatArray,
+    ranked: FloatArray,
+    reasons: pa.Table | None = None,
 ) -> Example:
     first, last = np.searchsorted(bag, [i, i + 1])
-    best = first + np.argsort(-primary[first:last], kind="stable")[:MOST_INSTANCES]
+    best = first + np.argsort(-ranked[first:last], kind="stable")[:MOST_INSTANCES]
     rows = instances.take(pa.array(best)).to_pylist()
     return Example(
         bag_id=bags["bag_id"][i].as_py(),
@@ -144,4 +171,17 @@ def _example(
             for r in rows
         ),
         bald=bags["bald"][i].as_py(),
+        reasons=_reasons_of(i, bags.num_rows, reasons),
     )
+
+
+def _reasons_of(i: int, n_bags: int, reasons: pa.Table | None) -> tuple[tuple[str, float], ...]:
+    """Return what adds to a bag's score, the largest first."""
+    if reasons is None:
+        return ()
+    count = reasons.num_rows // n_bags
+    own = reasons.slice(i * count, count)
+    adds = own["adds"].to_numpy()
+    order = np.argsort(-np.abs(adds), kind="stable")
+    names = own["block"].to_pylist()
+    return tuple((names[j], float(adds[j])) for j in order)

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from flows.bags import classes as bag_classes
-from flows.bags.models import Scores
-from flows.bags.schema import BAGS, INSTANCES
+from flows.bags.schema import BAGS, INSTANCES, REASONS
+from flows.bags.scores import Scores
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Written:
 
     Attributes
     ----------
-    bags, instances
-        Rows of the tables of these names.
+    bags, instances, reasons
+        Rows of the tables of these names; None where a model gives no reasons.
     shown, known
         The bags, and each instance's bag and truth, as the report takes them: with the class
         in the bag's name.
@@ -30,6 +30,7 @@ class Written:
     name: str | None
     bags: pa.Table
     instances: pa.Table
+    reasons: pa.Table | None
     shown: pa.Table
     known: pa.Table
 
@@ -65,7 +66,8 @@ def written(
             schema=BAGS.arrow,
         )  # fmt: skip
         instances = _instance_table(scores, told, rows["bag_id"], about, form, name)
-        yield Written(name, bags, instances, *_for_report(bags, told, name))
+        reasons = _reasons(scores, rows["bag_id"], form["modalities"])
+        yield Written(name, bags, instances, reasons, *_for_report(bags, told, name))
 
 
 def named(bag: str, name: str | None) -> str:
@@ -81,6 +83,28 @@ def _for_report(bags: pa.Table, told: pa.Table, name: str | None) -> tuple[pa.Ta
     place = told.column_names.index("primary")
     unknown = pa.nulls(len(told), pa.bool_())
     return bags.set_column(0, "bag_id", names), told.set_column(place, "primary", unknown)
+
+
+def block_named(block: str, modalities: Sequence[str]) -> str:
+    """Return a block's name with that of its modality for the modality's number.
+
+    >>> block_named("1: smooth mean 2", ["image", "text"]), block_named("size", ["image"])
+    ('text: smooth mean 2', 'size')
+    """
+    number, colon, name = block.partition(": ")
+    return f"{modalities[int(number)]}: {name}" if colon else block
+
+
+def _reasons(found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]) -> pa.Table | None:
+    """Tell every bag's parts, one a row, bag by bag."""
+    if found.reasons is None:
+        return None
+    n_bags, count = found.reasons.shape
+    which = pa.array(np.repeat(np.arange(n_bags), count))
+    told = [block_named(name, modalities) for name in found.reason_names]
+    names = pa.array(told * n_bags, pa.string())
+    columns = [bag_ids.take(which), names, pa.array(found.reasons.ravel())]
+    return pa.table(columns, schema=REASONS.arrow)
 
 
 def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
@@ -103,16 +127,16 @@ def _instance_table(
         return pa.array(values)
 
     names = pa.array([name or None for name in form["modalities"]], pa.string())
-    contribution, bald = (
+    probability, contribution, bald = (
         pa.nulls(kind.size, pa.float64()) if columns is None else gathered(columns)
-        for columns in (found.contribution, found.bald)
+        for columns in (found.probability, found.contribution, found.bald)
     )
     return pa.table(
         [
             bag_ids.take(told["bag"].combine_chunks()),
             told["instance_id"],
             names.take(pa.array(kind)),
-            gathered(found.probability),
+            probability,
             gathered(found.score),
             contribution,
             bald,

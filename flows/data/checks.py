@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data.names import Places, seen_before
+from flows.data.cells import words_for
+from flows.data.names import Places, file_name, seen_before
 from flows.data.table import Column, Table, decoded, is_text
-from flows.faults import Fault
+from flows.faults import Fault, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 MAX_ROWS = 20
@@ -41,6 +42,7 @@ class Found:
     def __init__(self, file: str) -> None:
         self.file = file
         self.first = 0  # row of the file with which the rows begin that are told of
+        self.called: Mapping[str, str] = {}  # what the file calls columns otherwise
         self._kinds: dict[Hashable, list[Fault]] = {}
         self._more: Counter[Hashable] = Counter()
 
@@ -76,7 +78,10 @@ class Found:
             listed += kept
             if more := self._more[kind]:
                 listed.append(replace(kept[0], found=f"the same in {more} more rows", row=None))
-        return listed
+        return [
+            replace(fault, column=self.called.get(fault.column or "", fault.column))
+            for fault in listed
+        ]
 
 
 def _said(part: Said, row: int) -> str:
@@ -99,6 +104,7 @@ class Checker:
     def __init__(self, table: Table, file: str) -> None:
         self.table = table
         self.found = Found(file)
+        self.found.called = table.called
         self.rows = 0
         self.columns: tuple[str, ...] = ()
         self._names: list[list[str]] = []
@@ -115,15 +121,16 @@ class Checker:
         """
         wrong: set[str | None] | None = None
         for first, given in pieces:
+            self.found.first = first
+            self.rows += given.num_rows
+            given, misspelt = self._spelt(self.table.given(given))
             if wrong is None:
                 faults = self.table.faults(given.schema, self.found.file)
                 self.found.tell(*faults)
                 wrong = {fault.column for fault in faults}
                 self.columns = tuple(given.column_names)
-            self.found.first = first
-            self.rows += given.num_rows
             if given.num_rows:
-                read = self._read(given, wrong)
+                read = self._read(given, wrong | misspelt)
                 given = None  # of a slab no more is held than is handed on
                 yield read
                 read = None
@@ -139,6 +146,17 @@ class Checker:
                 lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
                 f"give every {row} its own name",
             )  # fmt: skip
+
+    def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
+        """Read cells of text as what they stand for; tell of those that stand for nothing."""
+        read, wrong = self.table.spelt(given)
+        for name, cells in wrong.items():
+            self.found.rows(
+                np.flatnonzero(cells), name, words_for(read[name].type, self.table.separator),
+                lambda row, name=name: shown(given[name][row].as_py()),
+                self.table.declared([name])[name].remedy,
+            )  # fmt: skip
+        return read, set(wrong)
 
     def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
         read: dict[str, pa.Array] = {}
@@ -263,8 +281,10 @@ def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[st
     files
         Their names.
     names
-        The names of the rows of each.
+        The names of the rows of each; none where they are named after their file.
     """
+    if table.id is not None and not table.id.required and not all(names):
+        return _alike([file for file, own in zip(files, names, strict=True) if not own])
     order = sorted(range(len(files)), key=lambda i: files[i])
     again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
     of_file: dict[int, list[int]] = {}
@@ -283,6 +303,22 @@ def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[st
         )  # fmt: skip
         faults += found.faults()
     return faults
+
+
+def _alike(files: Sequence[str]) -> list[Fault]:
+    """List files of equal names whose rows would be named alike, after their file."""
+    first: dict[str, str] = {}
+    return [
+        Fault(
+            file=file,
+            column="id",
+            expected="names of rows, or a file name that no other file has",
+            found=f"none, and the file name of {before}",
+            remedy="add a column id, or give the files different names",
+        )
+        for file in files
+        if (before := first.setdefault(file_name(file), file)) != file
+    ]
 
 
 def other_columns(files: Sequence[str], columns: Sequence[Collection[str]]) -> list[Fault]:

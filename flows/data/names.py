@@ -1,4 +1,4 @@
-"""Which of many names stand twice: in the slabs of a file, or in several files."""
+"""Names of rows: made where there are none, and those of many that stand twice."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 
 class Places:
@@ -45,3 +46,14 @@ def seen_before(names: Sequence[Sequence[str]]) -> dict[int, int]:
         if name and before != place:
             again[place] = before
     return again
+
+
+def row_names(rows: int, url: str, start: int) -> pa.Array:
+    """Name rows without an id by their file and number."""
+    name = file_name(url)
+    return pa.array([f"{name}:{start + i + 1}" for i in range(rows)], pa.string())
+
+
+def file_name(url: str) -> str:
+    """Return the last part of a URL, after which rows without a name are named."""
+    return url.rstrip("/").rsplit("/", 1)[-1]

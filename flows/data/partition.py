@@ -84,10 +84,10 @@ def cut(
 
 def read(part: Part, table: Table) -> pa.Table:
     """Read a partition's rows as a table of the declared types; absent columns are null."""
-    columns = None if table.others else [column.name for column in table.columns]
-    read = [
-        table.read(storage.read_rows(s.url, s.start, s.stop, columns, s.size)) for s in part.slices
-    ]
+    read = []
+    for s in part.slices:
+        rows = storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
+        read.append(table.read(table.named(table.given(rows), s.url, s.start)))
     if not read:
         return table.arrow.empty_table()
     return pa.concat_tables([rows.select(read[0].column_names) for rows in read])

@@ -22,6 +22,7 @@ from flows.data import json_files, lock, storage
 from flows.data.run_tables import POSTERIOR, TRACE, Parameter
 from flows.data.storage import DamagedError, StorageError
 from flows.faults import Fault, InputError
+from vbmodels.core.protocol import CLIMBED
 from vbmodels.core.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
@@ -41,7 +42,7 @@ class PublishError(InputError):
 
 
 @dataclass(frozen=True)
-class RunPlace:
+class RunPaths:
     """Where one run keeps what it leaves."""
 
     target: str
@@ -134,11 +135,11 @@ def fit_in_words(record: RunRecord) -> str:
     """Say how the fit ended, in a line."""
     if record.elbo is None:
         return "no fit: scores only"
-    if record.objective != "bound":
+    if record.objective not in CLIMBED:
         state = "" if record.converged else ", stopped before the last"
         return f"{record.iterations} draws{state}, {record.objective} {record.elbo:,.4f} at the end"
     state = "converged" if record.converged else "NOT converged"
-    return f"bound {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
+    return f"{record.objective} {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -168,25 +169,25 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def write_posterior(place: RunPlace, q: State, parameters: Sequence[Parameter]) -> None:
+def write_posterior(paths: RunPaths, q: State, parameters: Sequence[Parameter]) -> None:
     """Write the global parameters, for machines (.npz) and for readers (Parquet).
 
     Parameters
     ----------
-    place
+    paths
         Where.
     q
         The global parameters.
     parameters
         Those worth reading.
     """
-    storage.write_bytes(storage.join(place.root, "posterior", "q.npz"), to_bytes(q))
+    storage.write_bytes(storage.join(paths.root, "posterior", "q.npz"), to_bytes(q))
     table = pa.Table.from_pylist([vars(one) for one in parameters], schema=POSTERIOR.arrow)
-    storage.write_table(storage.join(place.root, "posterior", "parameters.parquet"), table)
+    storage.write_table(storage.join(paths.root, "posterior", "parameters.parquet"), table)
 
 
 def write_trace(
-    place: RunPlace, iterations: Sequence[int], elbo: Sequence[float], seconds: Sequence[float]
+    paths: RunPaths, iterations: Sequence[int], elbo: Sequence[float], seconds: Sequence[float]
 ) -> None:
     """Write the bound after every accepted sweep."""
     columns = [
@@ -194,67 +195,67 @@ def write_trace(
         np.asarray(elbo, float),
         np.asarray(seconds, float),
     ]
-    storage.write_table(place.file("trace.parquet"), pa.table(columns, schema=TRACE.arrow))
+    storage.write_table(paths.file("trace.parquet"), pa.table(columns, schema=TRACE.arrow))
 
 
-def finish(place: RunPlace, record: RunRecord) -> None:
+def finish(paths: RunPaths, record: RunRecord) -> None:
     """Write the record, remove the working files, then name this run the latest.
 
     ``latest.json`` is one write and the last one, so a reader sees the old run or this
     one, never half of one.
     """
-    for name in storage.names(place.root):
+    for name in storage.names(paths.root):
         if name not in _OWN:  # a worker that was killed left part of a table that another wrote
-            storage.remove_debris(storage.join(place.root, name))
-    json_files.write(place.file("run.json"), record)
-    name_latest(place, record)
+            storage.remove_debris(storage.join(paths.root, name))
+    json_files.write(paths.file("run.json"), record)
+    name_latest(paths, record)
 
 
-def name_latest(place: RunPlace, record: RunRecord) -> None:
+def name_latest(paths: RunPaths, record: RunRecord) -> None:
     """Remove a complete run's working files and name it the latest.
 
     Its lock goes last: as long as it is there, a run that was stopped here can be told from one
     that is published.
     """
-    for name in storage.names(place.work):
+    for name in storage.names(paths.work):
         if name != lock.LOCK:
-            storage.delete(storage.join(place.work, name))
-    latest = json_files.dumped(Latest(run_id=place.run_id, pipeline=record.pipeline))
+            storage.delete(storage.join(paths.work, name))
+    latest = json_files.dumped(Latest(run_id=paths.run_id, pipeline=record.pipeline))
     # By way of the run's own folder: what a kill leaves of it then goes with that.
-    storage.write_bytes(storage.join(place.target, _LATEST), latest, aside=place.work)
-    remove_work(place)
+    storage.write_bytes(storage.join(paths.target, _LATEST), latest, aside=paths.work)
+    remove_work(paths)
 
 
-def remove_work(place: RunPlace) -> None:
+def remove_work(paths: RunPaths) -> None:
     """Remove the working files of a run that is published."""
-    lock.rest(place.work)
+    lock.rest(paths.work)
     try:
-        storage.delete(place.work)
+        storage.delete(paths.work)
     except StorageError as error:
-        log.warning("run %s is published, but its lock stays: %s", place.run_id, error)
+        log.warning("run %s is published, but its lock stays: %s", paths.run_id, error)
 
 
-def later_than(place: RunPlace) -> str | None:
+def later_than(paths: RunPaths) -> str | None:
     """Return the latest run of a target if it began in a later second than this one did."""
     try:
-        latest = _latest(place.target)
+        latest = _latest(paths.target)
     except storage.TransientStorageError:
         raise
     except StorageError:
         return None
     seconds = len("20260102T030405")
-    return latest if latest[:seconds] > place.run_id[:seconds] else None
+    return latest if latest[:seconds] > paths.run_id[:seconds] else None
 
 
-def is_latest(place: RunPlace) -> bool:
+def is_latest(paths: RunPaths) -> bool:
     """Whether a run is the one that its target's ``latest.json`` names."""
     try:
-        return _latest(place.target) == place.run_id
+        return _latest(paths.target) == paths.run_id
     except StorageError:
         return False
 
 
-def read_record(place: RunPlace) -> RunRecord:
+def read_record(paths: RunPaths) -> RunRecord:
     """Read what a finished run has recorded.
 
     Raises
@@ -262,7 +263,7 @@ def read_record(place: RunPlace) -> RunRecord:
     PublishError
         If the record is damaged, or has what this version does not know.
     """
-    url = place.file("run.json")
+    url = paths.file("run.json")
     try:
         return json_files.read(url, RunRecord)
     except DamagedError as error:
@@ -271,7 +272,7 @@ def read_record(place: RunPlace) -> RunRecord:
         ) from error
 
 
-def open_run(run: str) -> tuple[RunPlace, RunRecord]:
+def open_run(run: str) -> tuple[RunPaths, RunRecord]:
     """Find a finished run: its own folder, or a target whose latest run is meant.
 
     Raises
@@ -280,11 +281,11 @@ def open_run(run: str) -> tuple[RunPlace, RunRecord]:
         If there is no finished run, or what names or records it is damaged.
     """
     try:
-        place = _place_of(run)
-        if not storage.exists(place.file("run.json")):
-            found = "none: that run has not finished" if storage.exists(place.root) else "none"
-            raise PublishError(place.root, "a finished run, with run.json", found)
-        return place, read_record(place)
+        paths = _paths_of(run)
+        if not storage.exists(paths.file("run.json")):
+            found = "none: that run has not finished" if storage.exists(paths.root) else "none"
+            raise PublishError(paths.root, "a finished run, with run.json", found)
+        return paths, read_record(paths)
     except storage.TransientStorageError:
         raise
     except StorageError as error:
@@ -293,11 +294,11 @@ def open_run(run: str) -> tuple[RunPlace, RunRecord]:
         ) from error
 
 
-def _place_of(run: str) -> RunPlace:
+def _paths_of(run: str) -> RunPaths:
     url = storage.absolute(run)
     if storage.exists(storage.join(url, _LATEST)):
         try:
-            return RunPlace(url, _latest(url))
+            return RunPaths(url, _latest(url))
         except DamagedError as error:
             raise PublishError(
                 url,
@@ -313,7 +314,7 @@ def _place_of(run: str) -> RunPlace:
             "a target with latest.json, or TARGET/runs/RUN_ID",
             "no such run",
         )
-    return RunPlace(target, run_id)
+    return RunPaths(target, run_id)
 
 
 def _latest(target: str) -> str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.data.cells import read_cells
+from flows.data.names import row_names
+from flows.data.storage import CELLS
 from flows.faults import Fault
+from vbmodels.core.state import BoolArray, FloatArray
 
 TEXT = pa.string()
 WORDS = pa.list_(pa.string())
@@ -77,7 +85,7 @@ class Column:
     @property
     def rules(self) -> tuple[str, ...]:
         """What its cells must fulfil and may be, in words."""
-        told = {
+        conditions = {
             "may be absent": not self.required,
             "may be null": self.nullable,
             "unique over all files": self.unique,
@@ -85,7 +93,10 @@ class Column:
             " or ".join(f"{value:g}" for value in self.values): bool(self.values),
             f"as long as {self.as_long_as}": bool(self.as_long_as),
         }
-        return (*(words for words, holds in told.items() if holds), *(b.words for b in self.bounds))
+        return (
+            *(words for words, holds in conditions.items() if holds),
+            *(b.words for b in self.bounds),
+        )
 
     @property
     def of_codes(self) -> bool:
@@ -118,7 +129,8 @@ class Column:
 ROW_ID = Column(
     "id",
     TEXT,
-    "name of the row",
+    "name of the row; the file's name and the row's number when absent",
+    required=False,
     accepts=(pa.int64(),),
     names="row",
     unique=True,
@@ -136,6 +148,22 @@ class Either:
     fill: str  # what to do about a row that has neither
 
 
+class Spelling(Protocol):
+    """How files write a table.
+
+    For a column of lists of numbers, the files' name may be a pattern such as ``f*``: the numbers
+    of the columns that it matches, in the order of the file, are then one list.
+    """
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The files' name of each column that has another one there."""
+
+    @property
+    def list_separator(self) -> str:
+        """What stands between the entries of a list."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A named table: what it is for and its columns, in order.
@@ -149,6 +177,10 @@ class Table:
     others
         What each column is that is not among ``columns``; where it is None, such columns are
         not looked at. One that is required means that there is at least one.
+    called
+        See `Spelling`, as
+    separator
+        is.
     """
 
     name: str
@@ -157,6 +189,12 @@ class Table:
     row: str = "row"
     either: Either | None = None
     others: Column | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ";"
+
+    def of(self, spelling: Spelling) -> Table:
+        """Return this table as some files have it, as the settings of a run say."""
+        return replace(self, called=spelling.columns, separator=spelling.list_separator)
 
     @property
     def arrow(self) -> pa.Schema:
@@ -178,6 +216,76 @@ class Table:
         """The column that names the rows, each once."""
         return next((c for c in self.columns if c.unique), None)
 
+    @property
+    def in_files(self) -> list[str] | None:
+        """The columns of a file that are needed; None for all of them."""
+        if self.others or any(map(is_pattern, self.called.values())):
+            return None
+        return [self.called.get(c.name, c.name) for c in self.columns]
+
+    def given(self, rows: pa.Table) -> pa.Table:
+        """Return a file's columns by the table's names; a pattern's columns become one."""
+        if not self.called:
+            return rows
+        taken: dict[str, pa.ChunkedArray] = {}
+        gone: set[str] = set()
+        for own, theirs in self.called.items():
+            gone.add(own)
+            if is_pattern(theirs):
+                wide = [name for name in rows.column_names if fnmatchcase(name, theirs)]
+                gone |= set(wide)
+                odd = [name for name in wide if not _may_be_numbers(rows[name].type)]
+                if wide:
+                    columns = [rows[name] for name in wide]
+                    taken[own] = rows[odd[0]] if odd else _one_list(columns)
+            elif theirs in rows.column_names:
+                gone.add(theirs)
+                taken[own] = rows[theirs]
+        kept = [i for i, name in enumerate(rows.column_names) if name not in gone]
+        fields = [rows.schema.field(i) for i in kept]
+        fields += [pa.field(name, column.type) for name, column in taken.items()]
+        cells = [rows.column(i) for i in kept] + list(taken.values())
+        schema = pa.schema(fields, rows.schema.metadata)
+        return pa.Table.from_arrays(cells, schema=schema)
+
+    def named(self, rows: pa.Table, file: str, first: int) -> pa.Table:
+        """Name rows after their file and number, where names may be absent and are.
+
+        Parameters
+        ----------
+        rows
+            A file's columns by the table's names.
+        file
+            The file.
+        first
+            Rows of the file before these.
+        """
+        column = self.id
+        if column is None or column.required or column.name in rows.column_names:
+            return rows
+        return rows.append_column(column.name, row_names(len(rows), file, first))
+
+    def spelt(self, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]:
+        """Read columns of text, where a file has nothing else, as what they stand for.
+
+        Returns
+        -------
+        rows, wrong
+            The columns in their types, and by name which cells could not be read and are null.
+        """
+        if (rows.schema.metadata or {}).get(CELLS) != b"text":
+            return rows, {}
+        wrong = {}
+        for place, name in enumerate(rows.column_names):
+            column = self.declared([name]).get(name)
+            if column is None or not is_text(rows[name].type) or column.type == TEXT:
+                continue
+            cells, odd = read_cells(rows[name], column.type, bool(column.values), self.separator)
+            rows = rows.set_column(place, name, cells)
+            if odd.any():
+                wrong[name] = odd
+        return rows, wrong
+
     def others_in(self, names: list[str]) -> list[str]:
         """Return the names of a file's columns that are not among ``columns``."""
         own = {c.name for c in self.columns}
@@ -189,7 +297,11 @@ class Table:
         return known | dict.fromkeys(self.others_in(names), self.others) if self.others else known
 
     def read(self, given: pa.Table) -> pa.Table:
-        """Return a file's columns in the types that are declared; absent ones are null."""
+        """Return columns, by the table's names, in the types that are declared.
+
+        Absent ones are null.
+        """
+        given, _ = self.spelt(given)
         names = given.column_names
         own = {c.name: c for c in self.columns} | self.declared(names)
         return pa.table(
@@ -205,6 +317,12 @@ class Table:
         listed = ", ".join(names) or "none"
         own = self.declared(names)
         faults = [
+            Fault("settings", f"columns out of {', '.join(c.name for c in self.columns)}", name,
+                  "columns", remedy="write --column OURS=YOURS")
+            for name in self.called
+            if self.others is None and name not in {c.name for c in self.columns}
+        ]  # fmt: skip
+        faults += [
             Fault(file, f"a column of type {c.type}", f"none; the columns are {listed}", c.name)
             for c in self.columns
             if c.required and c.name not in names
@@ -225,6 +343,35 @@ class Table:
             beside = " and ".join(c.name for c in self.columns)
             faults.append(Fault(file, f"at least one {self.others.name}", f"none beside {beside}"))
         return faults
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for several columns."""
+    return "*" in name or "?" in name
+
+
+def _one_list(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Join columns of numbers to one of lists; a row without any number has no list."""
+    read = [
+        read_cells(column, pa.float64(), False, ";")[0] if is_text(column.type) else column
+        for column in columns
+    ]
+    numbers = np.stack([_floats(column) for column in read], axis=1)
+    missing = np.isnan(numbers)
+    cells = pa.array(numbers.ravel(), pa.float64(), mask=missing.ravel())
+    ends = pa.array(np.arange(len(numbers) + 1) * numbers.shape[1], pa.int64())
+    lists = pa.LargeListArray.from_arrays(ends, cells)
+    none = pa.array(missing.all(axis=1))
+    return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def _may_be_numbers(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, is_text)
+    return any(test(kind) for test in tests)
+
+
+def _floats(column: pa.ChunkedArray) -> FloatArray:
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache as once
 from typing import Any
@@ -24,7 +24,7 @@ from flows.data.states import read_state, state_of
 from flows.data.storage import StorageError
 from flows.engine.cache import Cache
 from flows.faults import ComputeError
-from vbmodels.core.in_process import tree_sum
+from vbmodels.core.in_process import TreeSum, tree_sum
 from vbmodels.core.state import State, Stats, aligned, to_bytes
 
 COLD = -1  # stands for "no warm start" where a number is stored
@@ -55,9 +55,9 @@ class Job:
     tol
         Relative tolerance on the bound; see `vbmodels.core.convergence.UntilConverged`.
     max_iter
-        Most evaluations.
+        Most sweeps.
     checkpoint_every
-        Evaluations between two checkpoints.
+        Sweeps between two checkpoints.
     loop
         ``cavi`` or ``squarem``; None takes squarem where the model can.
     settings
@@ -89,7 +89,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Globals(State):
-    """Global parameters as logged for an evaluation, with the start that it took."""
+    """Global parameters as logged for a sweep, with the start that it took."""
 
     q: State
     number: int
@@ -109,15 +109,15 @@ class Order:
     attempt
         Names one executor's life; caches are not shared between attempts.
     number
-        The evaluation, or the evaluation whose local states are meant.
+        The sweep, or the sweep whose local states are meant.
     warm
-        The evaluation whose local states are the start; None for a cold start.
+        The sweep whose local states are the start; None for a cold start.
     q
         The global parameters; None means that they are stored at ``place``.
     place
         URL of the stored global parameters.
     log
-        URL of the folder with those of earlier evaluations, for replay.
+        URL of the folder with those of earlier sweeps, for replay.
     checkpoints
         Numbers of the complete checkpoints, newest first.
     carries
@@ -169,10 +169,10 @@ def joined(parts: Sequence[Any]) -> Any:
     return [result for part in parts for result in part]
 
 
-def run_block(order: Order, job: Job, cache: Cache) -> Any:
-    """Carry out an order with one thread for linear algebra."""
-    with _controller().limit(limits=1):
-        return order.action(order, job, cache)
+def one_thread() -> AbstractContextManager[object]:
+    """Let linear algebra use one thread: more of them would change bits."""
+    limited: AbstractContextManager[object] = _controller().limit(limits=1)
+    return limited
 
 
 @once
@@ -182,41 +182,33 @@ def _controller() -> ThreadpoolController:
 
 def observe(order: Order, job: Job, cache: Cache) -> Observed:
     """Read every partition once: its first statistics and its digest."""
-    digests: list[str] = []
-
-    def each() -> Iterator[Any]:
-        for index in range(order.start, order.stop):
-            with _blamed(job, index, cache):
-                batch, digest = _read(order, job, index, cache)
-                digests.append(digest)
-                yield job.model.observe(batch)
-
-    stats = tree_sum(each())
-    return Observed(stats, tuple(digests))
+    digests, total = [], TreeSum[Any]()
+    for index in range(order.start, order.stop):
+        with _blamed(job, index, cache):
+            batch, digest = _read(order, job, index, cache)
+            digests.append(digest)
+            total.add(job.model.observe(batch))
+    return Observed(total.value(), tuple(digests))
 
 
 def sweep(order: Order, job: Job, cache: Cache) -> Swept:
     """Run local steps at the order's global parameters and sum the statistics."""
     cache.begin_sweep(order.attempt, _number(order), order.warm)
     q = _point(order, cache)
-    carries = False
-
-    def each() -> Iterator[Any]:
-        nonlocal carries
-        for index in range(order.start, order.stop):
-            with _blamed(job, index, cache):
-                batch = _batch(order, job, index, cache)
-                if order.warm is None:
-                    before = _first_local(job, index)
-                else:
-                    before = local_state(order, job, index, order.warm, cache)
-                local = _aligned(job.model.local_step(q, batch, before))
-                carries = carries or local is not None
-                stats = job.model.suff_stats(q, batch, local)
-                cache.put_local(order.attempt, index, _number(order), local, keep=order.warm)
-                yield stats
-
-    return Swept(tree_sum(each()), carries)
+    carries, total = False, TreeSum[Any]()
+    for index in range(order.start, order.stop):
+        with _blamed(job, index, cache):
+            batch = _batch(order, job, index, cache)
+            if order.warm is None:
+                before = _first_local(job, index)
+            else:
+                before = local_state(order, job, index, order.warm, cache)
+            local = _aligned(job.model.local_step(q, batch, before))
+            carries = carries or local is not None
+            stats = job.model.suff_stats(q, batch, local)
+            cache.put_local(order.attempt, index, _number(order), local, keep=order.warm)
+            total.add(stats)
+    return Swept(total.value(), carries)
 
 
 def keep_locals(order: Order, job: Job, cache: Cache) -> dict[str, str]:
@@ -248,7 +240,7 @@ def load_locals(order: Order, job: Job, cache: Cache) -> dict[str, str]:
 def apply(order: Order, job: Job, cache: Cache) -> list[Any]:
     """Call ``function(model, q, batch, local, index)`` on each partition of the block.
 
-    Without an evaluation number the local state is None.
+    Without a sweep number the local state is None.
     """
     if order.function is None:
         raise ValueError("expected a function to apply, got none")
@@ -265,7 +257,7 @@ def apply(order: Order, job: Job, cache: Cache) -> list[Any]:
 
 
 def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -> Any:
-    """Return a partition's local state after an evaluation, from the cache or by replay.
+    """Return a partition's local state after a sweep, from the cache or by replay.
 
     Replay goes back along the chain of warm starts to a state that is there (the cache, a
     checkpoint, or a cold start) and runs the local steps from it again.
@@ -290,7 +282,7 @@ def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -
         at = None if logged.warm == COLD else logged.warm
     if chain:
         cache.note(
-            f"partition {index}: replayed {len(chain)} local steps to evaluation {number} "
+            f"partition {index}: replayed {len(chain)} local steps to sweep {number} "
             "because its local state was not in this worker's memory"
         )
         batch = _batch(order, job, index, cache)
@@ -316,7 +308,7 @@ def _stored_local(job: Job, index: int, number: int, cache: Cache) -> Any:
 
 
 def checkpoint_url(store: str, number: int) -> str:
-    """Return the folder of the checkpoint made after an evaluation."""
+    """Return the folder of the checkpoint made after a sweep."""
     return storage.join(store, "checkpoints", f"{number:08d}")
 
 
@@ -331,7 +323,7 @@ def local_url(store: str, number: int, index: int) -> str:
 
 
 def globals_url(log: str, number: int) -> str:
-    """Return the URL of the global parameters logged for an evaluation."""
+    """Return the URL of the global parameters logged for a sweep."""
     return storage.join(log, f"globals-{number:08d}.npz")
 
 
@@ -342,7 +334,7 @@ def digest_of(data: bytes) -> str:
 
 def _number(order: Order) -> int:
     if order.number is None:
-        raise ValueError("expected the number of an evaluation, got none")
+        raise ValueError("expected the number of a sweep, got none")
     return order.number
 
 
@@ -361,7 +353,7 @@ def _point(order: Order, cache: Cache) -> Any:
 
 def _logged(order: Order, cache: Cache, number: int) -> Globals:
     if order.log is None:
-        raise LookupError(f"the global parameters of evaluation {number} were not logged")
+        raise LookupError(f"the global parameters of sweep {number} were not logged")
     return _stored(globals_url(order.log, number), cache)
 
 

@@ -39,7 +39,7 @@ class Counts:
 
 
 class Cache:
-    """Data and the local states of the last two evaluations, of at most ``memory`` bytes.
+    """Data and the local states of the last two sweeps, of at most ``memory`` bytes.
 
     A sweep reads partitions in a circle, where evicting the least recently used one drops
     just the one that is needed next. So data give way only if they were used neither in
@@ -72,7 +72,7 @@ class Cache:
         self._attempt = ""
         self._round = -1
         self._data: OrderedDict[Key, tuple[State, int, int]] = OrderedDict()  # state, bytes, round
-        self._locals: dict[Key, dict[int, tuple[Any, int]]] = {}  # by evaluation: state, bytes
+        self._locals: dict[Key, dict[int, tuple[Any, int]]] = {}  # by sweep: state, bytes
         self._globals: OrderedDict[str, Any] = OrderedDict()
         self._serial = 0
 
@@ -106,7 +106,7 @@ class Cache:
         return value
 
     def begin_sweep(self, attempt: str, number: int, warm: int | None) -> None:
-        """Start an evaluation: local states before ``warm`` cannot be needed any more."""
+        """Start a sweep: local states before ``warm`` cannot be needed any more."""
         with self._lock:
             if attempt == self._attempt and number <= self._round:
                 return
@@ -144,7 +144,7 @@ class Cache:
                 self._hold(size)
 
     def get_local(self, attempt: str, index: int, number: int) -> tuple[bool, Any]:
-        """Return (whether it is known, the local state) of a partition after an evaluation."""
+        """Return (whether it is known, the local state) of a partition after a sweep."""
         with self._lock:
             states = self._locals.get((attempt, index), {})
             if number not in states:
@@ -158,9 +158,9 @@ class Cache:
     def put_local(
         self, attempt: str, index: int, number: int, local: Any, keep: int | None = None
     ) -> None:
-        """Keep a partition's local state after an evaluation.
+        """Keep a partition's local state after a sweep.
 
-        With ``keep`` (a sweep's result) only evaluation ``keep`` stays beside it.
+        With ``keep`` (a sweep's result) only sweep ``keep`` stays beside it.
         """
         size = nbytes(local) if isinstance(local, State) else 0
         key = (attempt, index)

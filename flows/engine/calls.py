@@ -91,15 +91,15 @@ class Cluster:
         self,
         function: Callable[..., R],
         items: Sequence[tuple[Any, ...]],
-        heard: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> list[R]:
         """Run a function on every tuple of arguments; as `call` otherwise.
 
-        What a call or `heard` (called after each with how many of how many are done) raises
+        What a call or `on_progress` (called after each with how many of how many are done) raises
         ends the others: nobody waits for them any more.
         """
-        return _Calling(self, function, items, stopped).results(heard)
+        return _Calling(self, function, items, stopped).results(on_progress)
 
     def workers(self, fresh: bool = False) -> dict[str, dict[str, Any]]:
         """Return the workers by address, not older than a second."""
@@ -180,7 +180,7 @@ class _Calling:
         self.found: dict[int, Any] = {}
         self.name = getattr(function, "__name__", "call").strip("_<>")
 
-    def results(self, heard: Callable[[int, int], None] | None) -> list[Any]:
+    def results(self, on_progress: Callable[[int, int], None] | None) -> list[Any]:
         """Send, wait, ask again, and collect."""
         begun = 0
         looked = asked = self.seam.now()
@@ -191,11 +191,11 @@ class _Calling:
                     self._send(self.open[begun])
                     begun += 1
                 for call, sent in self.mailbox.take(POLL):
-                    # Heard twice, or of one that was asked for again: the first result counts.
+                    # OnProgress twice, or of one that was asked for again: the first result counts.
                     if call.position in self.open and self._taken(call, sent):
                         del self.open[call.position]
-                        if heard is not None:
-                            heard(len(self.found), len(self.items))
+                        if on_progress is not None:
+                            on_progress(len(self.found), len(self.items))
                 if self.stopped():
                     raise Abandoned
                 if self.seam.now() - looked > POLL:

@@ -57,9 +57,9 @@ class DamagedCheckpoint(Exception):
 
 @dataclass(frozen=True)
 class Trace(State):
-    """The bound at every accepted evaluation."""
+    """The bound at every accepted sweep."""
 
-    iteration: IntArray  # [S] number of the evaluation
+    iteration: IntArray  # [S] number of the sweep
     elbo: FloatArray  # [S]
     seconds: FloatArray  # [S] since the start of the fit, without interruptions
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from flows.engine.executor import Executor, Heard, InProcess
+from flows.engine.executor import Executor, InProcess, OnProgress
 from flows.engine.fit import Job
 from flows.settings import ComputeSettings
 
@@ -33,9 +33,9 @@ class Compute(Protocol):
         self,
         function: Callable[..., R],
         items: Sequence[tuple[Any, ...]],
-        heard: Heard | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[R]:
-        """Run a function on every tuple of arguments; what a call or `heard` raises ends all."""
+        """Run a function on every tuple of arguments; what it or `on_progress` raises ends all."""
 
     def executor(self, job: Job) -> Executor:
         """Return what carries out a fit."""
@@ -59,14 +59,14 @@ class Here:
         self,
         function: Callable[..., R],
         items: Sequence[tuple[Any, ...]],
-        heard: Heard | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[R]:
         """Call it on one after the other."""
         results = []
         for item in items:
             results.append(function(*item))
-            if heard is not None:
-                heard(len(results), len(items))
+            if on_progress is not None:
+                on_progress(len(results), len(items))
         return results
 
     def executor(self, job: Job) -> Executor:
@@ -86,13 +86,13 @@ def computing(settings: ComputeSettings) -> Iterator[Compute]:
         yield found
 
 
-def each_of(compute: Compute, heard: Heard | None = None) -> Callable[..., list[Any]]:
+def each_of(compute: Compute, on_progress: OnProgress | None = None) -> Callable[..., list[Any]]:
     """Return a function that applies another one to items: on workers, several at once.
 
-    `heard` is called after every item; what it, or an item, raises ends the rest.
+    `on_progress` is called after every item; what it, or an item, raises ends the rest.
     """
 
     def each(function: Callable[..., R], items: Sequence[Any], *args: Any) -> list[R]:
-        return compute.each(function, [(item, *args) for item in items], heard)
+        return compute.each(function, [(item, *args) for item in items], on_progress)
 
     return each

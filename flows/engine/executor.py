@@ -16,13 +16,23 @@ from typing import Any
 
 from flows.data.storage import delete, join, write_bytes
 from flows.engine import block
-from flows.engine.block import COLD, Globals, Job, Observed, Order, Swept, globals_url, joined
+from flows.engine.block import (
+    COLD,
+    Globals,
+    Job,
+    Observed,
+    Order,
+    Swept,
+    globals_url,
+    joined,
+    one_thread,
+)
 from flows.engine.cache import Cache
 from vbmodels.core.state import to_bytes
 
 log = logging.getLogger(__name__)
 
-Heard = Callable[[int, int], None]  # hears how many of how many are done
+OnProgress = Callable[[int, int], None]  # hears how many of how many are done
 
 
 class Executor(ABC):
@@ -56,8 +66,10 @@ class Executor(ABC):
         """Return the blocks for work that is done once, not in every sweep; aligned likewise."""
 
     @abstractmethod
-    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
-        """Carry out the orders of one evaluation; results in their order."""
+    def run(
+        self, order: Order, blocks: Sequence[tuple[int, int]], on_progress: OnProgress | None = None
+    ) -> Any:
+        """Carry out an order on the blocks, and return their joined result."""
 
     @abstractmethod
     def prepare(self) -> None:
@@ -71,13 +83,14 @@ class Executor(ABC):
 
     def observe(self) -> Observed:
         """Return the summed statistics of the start, and the digest of every partition."""
-        observed: Observed = self._each(block.observe)
+        observed: Observed = self.run(self._order(block.observe), self.blocks())
         return observed
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
         where = self._place(q, number, warm)
-        swept: Swept = self._each(block.sweep, number=number, warm=warm, **where)
+        order = self._order(block.sweep, number=number, warm=warm, **where)
+        swept: Swept = self.run(order, self.blocks())
         self._carries = swept.carries
         return swept.stats
 
@@ -86,7 +99,7 @@ class Executor(ABC):
         function: Callable[..., Any],
         q: Any,
         number: int | None = None,
-        heard: Heard | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Any]:
         """Return ``function(model, q, batch, local, index)`` of each partition, in order.
 
@@ -98,24 +111,34 @@ class Executor(ABC):
         q
             The global parameters.
         number
-            The evaluation whose local states are meant; None for none.
-        heard
+            The sweep whose local states are meant; None for none.
+        on_progress
             Called with the pieces of work that are done and all there are, after each; what it
             raises ends the work.
         """
         where = self._place(q, None, None)
         order = self._order(block.apply, number=number, function=function, **where)
-        results: list[Any] = self._all(order, self.pieces(), heard)
+        results: list[Any] = self.run(order, self.pieces(), on_progress)
         return results
 
     def checkpoint_locals(self, number: int) -> dict[str, str]:
         """Write every partition's local state; return the digest of each file."""
-        return self._each(block.keep_locals, number=number) if self._carries else {}
+        if not self._carries:
+            return {}
+        written: dict[str, str] = self.run(
+            self._order(block.keep_locals, number=number), self.blocks()
+        )
+        return written
 
     def restore(self, number: int, carries: bool) -> dict[str, str]:
         """Take the local states of a checkpoint; return the digest of each file read."""
         self._carries = carries
-        return self._each(block.load_locals, number=number) if carries else {}
+        if not carries:
+            return {}
+        read: dict[str, str] = self.run(
+            self._order(block.load_locals, number=number), self.blocks()
+        )
+        return read
 
     def checkpointed(self, numbers: Sequence[int]) -> None:
         """Note which checkpoints are complete, newest first, and drop what they replace."""
@@ -124,9 +147,6 @@ class Executor(ABC):
             for old in [n for n in self._logged if n <= self.checkpoints[-1]]:
                 delete(globals_url(self._log, old))
                 self._logged.remove(old)
-
-    def _each(self, action: Callable[..., Any], **fields: Any) -> Any:
-        return self._all(self._order(action, **fields), self.blocks())
 
     def _order(self, action: Callable[..., Any], **fields: Any) -> Order:
         self.prepare()
@@ -140,11 +160,6 @@ class Executor(ABC):
             carries=self._carries,
             **fields,
         )
-
-    def _all(
-        self, order: Order, blocks: Sequence[tuple[int, int]], heard: Heard | None = None
-    ) -> Any:
-        return joined(self.run([replace(order, start=a, stop=b) for a, b in blocks], heard))
 
     def _place(self, q: Any, number: int | None, warm: int | None) -> dict[str, Any]:
         """Say where an order finds the global parameters: in itself, or stored by this."""
@@ -188,16 +203,20 @@ class InProcess(Executor):
         """Return every partition by itself."""
         return [(i, i + 1) for i in range(len(self.job.partitions))]
 
-    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
-        """Carry out the orders here, one after the other."""
+    def run(
+        self, order: Order, blocks: Sequence[tuple[int, int]], on_progress: OnProgress | None = None
+    ) -> Any:
+        """Carry out an order here, one block after the other."""
         results = []
-        for order in orders:
-            results.append(block.run_block(order, self.job, self.cache))
-            if heard is not None:
-                heard(len(results), len(orders))
+        for start, stop in blocks:
+            with one_thread():
+                of_block = replace(order, start=start, stop=stop)
+                results.append(order.action(of_block, self.job, self.cache))
+            if on_progress is not None:
+                on_progress(len(results), len(blocks))
         for line in self.cache.take_notes():
             log.info(line)
-        return results
+        return joined(results)
 
     def close(self) -> None:
         """Forget data and local states."""

@@ -19,7 +19,7 @@ from flows.engine.block import Job
 from flows.engine.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.engine.executor import Executor, InProcess
 from flows.faults import RunError
-from vbmodels.core.cavi import cavi, start
+from vbmodels.core.cavi import cavi, evaluated
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import tree_sum
@@ -40,7 +40,7 @@ class FitError(RunError):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a fit is after one accepted evaluation."""
+    """Where a fit is after one accepted sweep."""
 
     iteration: int
     max_iter: int
@@ -58,15 +58,15 @@ class FitResult:
     q
         The global parameters.
     trace
-        The bound at every accepted evaluation.
+        The bound at every accepted sweep.
     iterations
-        Evaluations done.
+        Sweeps done.
     seconds
         Seconds of the fit, over all of its attempts.
     converged
         Whether the bound converged before ``max_iter``.
     number
-        Number of the final evaluation: its local states are what scoring takes.
+        Number of the final sweep: its local states are what scoring takes.
     """
 
     q: Any
@@ -97,7 +97,7 @@ def run_fit(
     executor
         Where it runs.
     on_step
-        Called after every accepted evaluation.
+        Called after every accepted sweep.
     resume
         Whether to go on from the last checkpoint.
 
@@ -157,12 +157,12 @@ class _Fit:
         """Make the first parameters and evaluate them."""
         observed = self.executor.observe()
         self.data = observed.digests
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             q = self._near_earlier(observed.stats, np.random.default_rng(self.job.seed))
-        for warning in told:
+        for warning in caught:
             log.warning(str(warning.message))
-        return start(self.job.model, q, self.executor)
+        return evaluated(self.job.model, self.executor, q, 0, None)
 
     def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""
@@ -210,11 +210,11 @@ class _Fit:
         self.saved = saved.number
         self._before = self.seconds[-1]
         self._started = time.perf_counter()
-        log.info(f"resuming run {self.job.run_id} after evaluation {saved.number}")
+        log.info(f"resuming run {self.job.run_id} after sweep {saved.number}")
         return saved.cursor
 
     def accept(self, step: Step) -> None:
-        """Note an accepted evaluation."""
+        """Note an accepted sweep."""
         self.iteration.append(step.iteration)
         self.elbo.append(step.elbo)
         self.seconds.append(self._before + time.perf_counter() - self._started)
@@ -249,11 +249,11 @@ class _Fit:
             doing = model.unfinished(q) if isinstance(model, Staged) else None
             if doing:
                 raise FitError(
-                    f"the fit stopped after {number + 1} evaluations while {doing}, so "
+                    f"the fit stopped after {number + 1} sweeps while {doing}, so "
                     "there is no posterior; raise max_iter"
                 )
             log.warning(
-                f"the bound had not converged after {number + 1} evaluations; raise max_iter or tol"
+                f"the bound had not converged after {number + 1} sweeps; raise max_iter or tol"
             )
         return FitResult(
             q=q,

@@ -1,13 +1,13 @@
 """A job on a cluster: which block is asked of whom, when again, and when to give up.
 
-The cost of a sweep follows the number of tasks, so an evaluation is a few plain tasks,
+The cost of a sweep follows the number of tasks, so a sweep is a few plain tasks,
 one to four blocks of partitions a worker, with explicit keys. The job travels inside the
 first task that a worker gets and stays in its memory; a worker without it says so and is
 asked again. The global parameters are files in the run's store, as arrays with a checksum,
 and a task holds their URL: nothing that is read from storage is unpickled.
 Blocks prefer the worker that has their data, but any worker can do any block, and a late
 one is asked for again elsewhere: the first result wins. Tasks are never chained and are
-released after each evaluation, so the scheduler's memory stays flat.
+released after each sweep, so the scheduler's memory stays flat.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.data.storage import delete, join
 from flows.engine.block import Job, Order, PartitionMemoryError, joined
-from flows.engine.executor import Executor, Heard
+from flows.engine.executor import Executor, OnProgress
 from flows.engine.handshake import ClusterError, refuse_other_environment
 from flows.engine.placement import Placement
 from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Sent, Task
@@ -37,7 +37,7 @@ ASKS = 24  # times that it is asked for, for whatever reason, until a run gives 
 
 @dataclass
 class _Asked:
-    """One block of an evaluation: what was asked for, where, and when."""
+    """One block of a sweep: what was asked for, where, and when."""
 
     position: int
     order: Order
@@ -95,10 +95,15 @@ class OnCluster(Executor):
         """Return many small blocks a worker."""
         return self.placement.pieces(len(self.job.partitions))
 
-    def run(self, orders: Sequence[Order], heard: Heard | None = None) -> list[Any]:
-        """Submit the orders, ask again for what is late or lost, and collect the results."""
+    def run(
+        self, order: Order, blocks: Sequence[tuple[int, int]], on_progress: OnProgress | None = None
+    ) -> Any:
+        """Submit the order of each block, ask again for what is late or lost, and join."""
+        return joined(self._run([replace(order, start=a, stop=b) for a, b in blocks], on_progress))
+
+    def _run(self, orders: Sequence[Order], on_progress: OnProgress | None = None) -> list[Any]:
         self._serial += 1
-        # A mailbox of its own: what is still to come of an earlier evaluation is not heard.
+        # A mailbox of its own: what is still to come of an earlier sweep is not heard.
         self._mailbox = self.seam.mailbox()
         asked = [_Asked(i, order) for i, order in enumerate(orders)]
         results: dict[int, Any] = {}
@@ -108,19 +113,23 @@ class OnCluster(Executor):
         # After the new ones: what the client sends next waits for 10 ms.
         for block in spent:
             _release(block)
-        self._collect(asked, results, rounds, heard)
+        self._collect(asked, results, rounds, on_progress)
         return [results[i] for i in range(len(orders))]
 
     def _collect(
-        self, asked: list[_Asked], results: dict[int, Any], rounds: int, heard: Heard | None
+        self,
+        asked: list[_Asked],
+        results: dict[int, Any],
+        rounds: int,
+        on_progress: OnProgress | None,
     ) -> None:
         looked = self.seam.now()
         while len(results) < len(asked):
             for block, sent in self._mailbox.take(POLL):
                 if block.position not in results:
                     self._take(block, sent, results)
-                    if heard is not None and block.position in results:
-                        heard(len(results), len(asked))
+                    if on_progress is not None and block.position in results:
+                        on_progress(len(results), len(asked))
             if self.seam.now() - looked > POLL:
                 looked = self.seam.now()
                 self.cluster.await_workers()
@@ -173,11 +182,11 @@ class OnCluster(Executor):
         self._submit(others, [None] * len(others))
 
     def _alone(self, order: Order) -> list[Any]:
-        """Run one order while those of its evaluation wait."""
+        """Run one order while those of its sweep wait."""
         mailbox, spent = self._mailbox, self._spent
         self._spent, self._suspect = [], True
         try:
-            return self.run([order])
+            return self._run([order])
         finally:
             for block in self._spent:
                 _release(block)

@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 
 import vbmodels
-from flows.engine.block import Job, Order, run_block
+from flows.engine.block import Job, Order, one_thread
 from flows.engine.cache import Cache, available_memory
 
 R = TypeVar("R")
@@ -133,7 +133,8 @@ def work_on(
     _local.lines = []
     try:
         cache = holdings.cache(memory, folder)
-        value = run_block(order, known, cache)
+        with one_thread():
+            value = order.action(order, known, cache)
         lines = [*_local.lines, *((logging.INFO, note) for note in cache.take_notes())]
     finally:
         _local.lines = None

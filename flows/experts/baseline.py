@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts.design import work_url
 from flows.experts.settings import ExpertSettings
@@ -25,8 +25,8 @@ MOST_PASSES = 1000
 
 
 def compared(
-    summaries: Sequence[ExpertSummary], settings: ExpertSettings, place: RunPlace,
-    fitted: RunPlace | None, each: Each,
+    summaries: Sequence[ExpertSummary], settings: ExpertSettings, paths: RunPaths,
+    fitted: RunPaths | None, each: Each,
 ) -> list[ExpertSummary]:  # fmt: skip
     """Return the summaries with logistic regression judged on the same rows.
 
@@ -34,15 +34,15 @@ def compared(
     """
     indices = list(range(len(summaries)))
     if fitted is None:
-        rival = _fit(indices, settings, place, each)
-        storage.write_bytes(_url(place), to_bytes(rival))
+        baseline = _fit(indices, settings, paths, each)
+        storage.write_bytes(_url(paths), to_bytes(baseline))
     elif storage.exists(_url(fitted)):
-        rival = read_state(_url(fitted), Posterior)
+        baseline = read_state(_url(fitted), Posterior)
     else:
         return list(summaries)
-    judged = each(_judged, indices, rival, settings.predict, place)
+    judged = each(_judged, indices, baseline, settings.predict, paths)
     return [
-        replace(summary, judged=found, has_rival=True)
+        replace(summary, judged=found, has_baseline=True)
         for summary, found in zip(summaries, judged, strict=True)
     ]
 
@@ -51,24 +51,24 @@ class _Passes:
     """Sums over partitions that are read anew in every pass."""
 
     def __init__(
-        self, model: MarginalExperts, indices: list[int], place: RunPlace, each: Each
+        self, model: MarginalExperts, indices: list[int], paths: RunPaths, each: Each
     ) -> None:
-        self.model, self.indices, self.place, self.each = model, indices, place, each
+        self.model, self.indices, self.paths, self.each = model, indices, paths, each
 
     def observe(self) -> Any:
         """Return the counts of all rows."""
-        return tree_sum(self.each(_observed, self.indices, self.model, self.place))
+        return tree_sum(self.each(_observed, self.indices, self.model, self.paths))
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Return the sums of all rows at ``q``; the model has no local states."""
-        return tree_sum(self.each(_sums, self.indices, self.model, q, self.place))
+        return tree_sum(self.each(_sums, self.indices, self.model, q, self.paths))
 
 
-def _fit(indices: list[int], settings: ExpertSettings, place: RunPlace, each: Each) -> Posterior:
+def _fit(indices: list[int], settings: ExpertSettings, paths: RunPaths, each: Each) -> Posterior:
     model = MarginalExperts(1)
     done = drive(
         model,
-        _Passes(model, indices, place, each),
+        _Passes(model, indices, paths, each),
         seed=settings.seed,
         tol=settings.tol,
         max_iter=MOST_PASSES,
@@ -76,19 +76,19 @@ def _fit(indices: list[int], settings: ExpertSettings, place: RunPlace, each: Ea
     return model.posterior(done.q)
 
 
-def _observed(index: int, model: MarginalExperts, place: RunPlace) -> Any:
-    return model.observe(_batch(work_url(place, "partitions", index, "npz")))
+def _observed(index: int, model: MarginalExperts, paths: RunPaths) -> Any:
+    return model.observe(_batch(work_url(paths, "partitions", index, "npz")))
 
 
-def _sums(index: int, model: MarginalExperts, q: Any, place: RunPlace) -> Any:
-    return model.suff_stats(q, _batch(work_url(place, "partitions", index, "npz")), None)
+def _sums(index: int, model: MarginalExperts, q: Any, paths: RunPaths) -> Any:
+    return model.suff_stats(q, _batch(work_url(paths, "partitions", index, "npz")), None)
 
 
-def _judged(index: int, rival: Posterior, method: str, place: RunPlace) -> FloatArray:
-    batch = _batch(work_url(place, "partitions", index, "npz"))
-    table = storage.read_table(place.table("rows", index), ["probability"])
+def _judged(index: int, baseline: Posterior, method: str, paths: RunPaths) -> FloatArray:
+    batch = _batch(work_url(paths, "partitions", index, "npz"))
+    table = storage.read_table(paths.table("rows", index), ["probability"])
     own = table["probability"].to_numpy()
-    return judge(batch, own, rival.predict(batch, method).probability)
+    return judge(batch, own, baseline.predict(batch, method).probability)
 
 
 def _batch(url: str) -> Rows:
@@ -101,5 +101,5 @@ def _batch_of(url: str, version: str) -> Rows:
     return read_state(url, Rows)
 
 
-def _url(place: RunPlace) -> str:
-    return storage.join(place.root, "posterior", "rival.npz")
+def _url(paths: RunPaths) -> str:
+    return storage.join(paths.root, "posterior", "rival.npz")

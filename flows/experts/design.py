@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
 from flows.experts.settings import ExpertSettings
@@ -36,14 +36,14 @@ class Design(State):
     weights: FloatArray
 
 
-def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
     """Return the URL of one of a partition's own files."""
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
 
 
-def read_design(place: RunPlace, work: bool = False) -> Design:
+def read_design(paths: RunPaths, work: bool = False) -> Design:
     """Return the design of a finished run, or of one at work."""
-    url = storage.join(place.work if work else storage.join(place.root, "posterior"), "design.npz")
+    url = storage.join(paths.work if work else storage.join(paths.root, "posterior"), "design.npz")
     return read_state(url, Design)
 
 
@@ -60,9 +60,9 @@ def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarra
     return np.asarray((t != 0.0) & (hashed(groups, 3, 1)[0] >= test_share))
 
 
-def sums_of(index: int, settings: ExpertSettings, place: RunPlace) -> ColumnSums:
+def sums_of(index: int, settings: ExpertSettings, paths: RunPaths) -> ColumnSums:
     """Sum up a partition's columns."""
-    table = storage.read_table(work_url(place, "rows", index))
+    table = storage.read_table(work_url(paths, "rows", index))
     columns = [n for n in table.column_names if n.startswith("c.")]
     x, t = _arrays(table, columns)
     return ColumnSums.of(x, t * fitted_rows(groups_of(x, columns), t, settings.test_share))
@@ -111,10 +111,10 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def build(index: int, settings: ExpertSettings, place: RunPlace, new: bool) -> str:
+def build(index: int, settings: ExpertSettings, paths: RunPaths, new: bool) -> str:
     """Make one partition's arrays; rows of new data are scored only, so all weigh the same."""
-    design = read_design(place, work=True)
-    table = storage.read_table(work_url(place, "rows", index))
+    design = read_design(paths, work=True)
+    table = storage.read_table(work_url(paths, "rows", index))
     missing = [str(n) for n in design.columns if f"c.{n}" not in table.column_names]
     if missing:
         raise InputError(
@@ -150,6 +150,6 @@ def build(index: int, settings: ExpertSettings, place: RunPlace, new: bool) -> s
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
     weight = fitted * design.weights[(t > 0).astype(np.int64)]
     batch = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
-    url = work_url(place, "partitions", index, "npz")
+    url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url

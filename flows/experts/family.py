@@ -15,7 +15,7 @@ from flows.data import partition, storage
 from flows.data.checks import Checker, other_columns, shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.experts import ingest as tables_of
@@ -55,12 +55,12 @@ class Experts:
     """The experts family; see `flows.family.Family`."""
 
     name = "experts"
-    suffixes = (".parquet",)
+    suffixes = storage.SUFFIXES
     settings = ExpertSettings
 
     def check(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
         """List the faults of one file."""
-        checker = Checker(ROWS_IN, file.url)
+        checker = Checker(ROWS_IN.of(settings), file.url)
         columns: tuple[str, ...] = ()
         positive = negative = 0
         for table in checker.slabs(slabs(file.url)):
@@ -100,14 +100,14 @@ class Experts:
         rows = [c.rows for c in checked]
         return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
 
-    def ingest(self, part: Part, settings: ExpertSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and sum its columns up."""
-        given = partition.read(part, ROWS_IN)
+        given = partition.read(part, ROWS_IN.of(settings))
         names, columns = given[tables_of.ID].to_pylist(), tables_of.columns_of(given)
         x, t = tables_of.numbers_of(given, columns)
         arrays = {f"c.{name}": column for name, column in zip(columns, x.T, strict=True)}
         table = pa.table({tables_of.ID: names, tables_of.LABEL: t, **arrays})
-        storage.write_table(work_url(place, "rows", part.index), table)
+        storage.write_table(work_url(paths, "rows", part.index), table)
         fit = fitted_rows(groups_of(x, columns), t, settings.test_share)
         return Ingested(
             rows_read=part.rows,
@@ -123,16 +123,16 @@ class Experts:
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: ExpertSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Settle the scale of every column, then make the arrays of every partition."""
         indices = [part.index for part in parts]
         warnings: tuple[str, ...] = ()
         if fitted is None:
-            table = storage.read_table(work_url(place, "rows", 0))
+            table = storage.read_table(work_url(paths, "rows", 0))
             columns = [n.removeprefix("c.") for n in table.column_names if n.startswith("c.")]
-            sums = reduce(add, each(sums_of, indices, settings, place))
+            sums = reduce(add, each(sums_of, indices, settings, paths))
             if not (sums.positive and sums.negative):
                 raise InputError(
                     [
@@ -148,8 +148,8 @@ class Experts:
             design, warnings = settle(columns, sums, settings)
         else:
             design = read_design(fitted)
-        storage.write_bytes(storage.join(place.work, "design.npz"), to_bytes(design))
-        urls = each(build, indices, settings, place, fitted is not None)
+        storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
+        urls = each(build, indices, settings, paths, fitted is not None)
         return Prepared(tuple(urls), Rows, warnings)
 
     def model(self, settings: ExpertSettings) -> Any:
@@ -158,41 +158,41 @@ class Experts:
 
     def score(
         self, model: Any, q: Any, batch: Rows, local: Any, index: int, *,
-        settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> ExpertSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch, settings.predict)
-        names = storage.read_table(work_url(place, "rows", index), [tables_of.ID])[tables_of.ID]
+        names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
         schema = expert_rows(len(found.responsibility)).arrow
         arrays = [names, pa.array(found.probability), *map(pa.array, found.responsibility)]
-        storage.write_table(place.table("rows", index), pa.table(arrays, schema=schema))
-        columns = read_design(place, work=True).columns
+        storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
+        columns = read_design(paths, work=True).columns
         if index == 0:
             table = pa.table(_weights(posterior, columns), schema=EXPERTS.arrow)
-            storage.write_table(place.table("experts", 0), table)
-        rival = model.rival(q) if isinstance(model, MarginalExperts) else None
-        plain = None if rival is None else rival.predict(batch, settings.predict).probability
+            storage.write_table(paths.table("experts", 0), table)
+        baseline = model.baseline(q) if isinstance(model, MarginalExperts) else None
+        plain = None if baseline is None else baseline.predict(batch, settings.predict).probability
         return summarise(batch, found, plain, tuple(columns) if index == 0 else ())
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[ExpertSummary], *,
-        settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None, each: Each,
+        settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[ExpertSummary], Any]:  # fmt: skip
         """Compare with logistic regression where the model has none beside it."""
         held_out = any(summary.judged[0] > 0.0 for summary in summaries)
         if isinstance(model, MarginalExperts) or settings.n_experts == 1 or not held_out:
             return summaries, q
-        return compared(summaries, settings, place, fitted, each), q
+        return compared(summaries, settings, paths, fitted, each), q
 
     def keep(
-        self, q: Any, settings: ExpertSettings, place: RunPlace, fitted: RunPlace | None
+        self, q: Any, settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the scale of every column: new rows are brought to it."""
-        url = storage.join(place.root, "posterior", "design.npz")
-        storage.write_bytes(url, to_bytes(read_design(place, work=True)))
+        url = storage.join(paths.root, "posterior", "design.npz")
+        storage.write_bytes(url, to_bytes(read_design(paths, work=True)))
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every weight of the first component."""
         one = model.posterior(q).components[0]
         return [

@@ -102,7 +102,7 @@ def _quality(
     rows: list[tuple[Any, ...]] = [("experts", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
     names = ["model", "accuracy", "log-loss"]
     beside = "The model is logistic regression itself."
-    if any(s.has_rival for s in summaries):
+    if any(s.has_baseline for s in summaries):
         names.append("difference")
         beside = (
             "The difference is that of the experts' log-loss to logistic regression's, by row, "

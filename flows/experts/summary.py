@@ -39,11 +39,11 @@ class ExpertSummary:
     calibration: FloatArray
     judged: FloatArray
     columns: tuple[str, ...]
-    has_rival: bool
+    has_baseline: bool
 
 
 def summarise(
-    batch: Rows, found: Predicted, rival: FloatArray | None, columns: tuple[str, ...]
+    batch: Rows, found: Predicted, baseline: FloatArray | None, columns: tuple[str, ...]
 ) -> ExpertSummary:
     """Summarise one partition."""
     best = np.argmax(found.responsibility, axis=0)
@@ -51,7 +51,7 @@ def summarise(
     y, p = batch.t[kept] > 0, found.probability[kept]
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     calibration = np.array([np.bincount(bins, w, BINS) for w in (np.ones(len(p)), p, y)])
-    judged = judge(batch, found.probability, rival)
+    judged = judge(batch, found.probability, baseline)
     return ExpertSummary(
         rows=batch.size,
         responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
@@ -59,21 +59,21 @@ def summarise(
         calibration=calibration,
         judged=judged,
         columns=tuple(str(c) for c in columns),
-        has_rival=rival is not None,
+        has_baseline=baseline is not None,
     )
 
 
-def judge(batch: Rows, probability: FloatArray, rival: FloatArray | None) -> FloatArray:
+def judge(batch: Rows, probability: FloatArray, baseline: FloatArray | None) -> FloatArray:
     """Return `ExpertSummary.judged` of the rows kept from the fit; [7]."""
     kept = (batch.t != 0.0) & (batch.weight == 0.0)
     y, p = batch.t[kept] > 0, probability[kept]
     loss = _loss(y, p)
     judged = np.zeros(7)
     judged[:3] = len(p), np.sum((p > 0.5) == y), loss.sum()
-    if rival is not None:
-        other = _loss(y, rival[kept])
+    if baseline is not None:
+        other = _loss(y, baseline[kept])
         gap = loss - other
-        judged[3:] = np.sum((rival[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
+        judged[3:] = np.sum((baseline[kept] > 0.5) == y), other.sum(), gap.sum(), gap @ gap
     return judged
 
 

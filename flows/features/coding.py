@@ -11,13 +11,13 @@ from pydantic import Field, model_validator
 
 from flows.data import json_files, storage
 from flows.data.partition import Part
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested
 from flows.faults import Fault, InputError
 from flows.features import ingest as tables_of
 from flows.features.ingest import Column, Levels
 from flows.features.models import RowFindings
-from flows.features.schema import IMPUTED
+from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import feature_batch
@@ -44,20 +44,20 @@ class Dictionary(json_files.Form):
         return {"columns": found} if isinstance(found, list) else found
 
 
-def store_cells(part: Part, settings: FeatureSettings, place: RunPlace) -> Ingested:
+def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
     """Turn a partition's cells to text, leave empty rows out, count categories."""
     ids, columns = tables_of.read_pieces(
-        [(s.url, s.start, s.stop) for s in part.slices], settings.form
+        [(s.url, s.start, s.stop) for s in part.slices], settings.form, CATEGORIES_IN.of(settings)
     )
     columns = {n: tables_of.without(c, settings.missing) for n, c in columns.items()}
     given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)
     table = pa.table({tables_of.ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
     empty = table.filter(pa.array(~given))[tables_of.ID].to_pylist()
     table = table.filter(pa.array(given))
-    storage.write_table(work_url(place, "cells", part.index), table)
+    storage.write_table(work_url(paths, "cells", part.index), table)
     levels = {n: tables_of.count_levels(_cells(table, n)) for n in columns}
     about = AboutCells(rows=table.num_rows, levels=levels)
-    json_files.write(work_url(place, "about", part.index, "json"), about)
+    json_files.write(work_url(paths, "about", part.index, "json"), about)
     return Ingested(
         rows_read=part.rows,
         rows_kept=table.num_rows,
@@ -67,7 +67,7 @@ def store_cells(part: Part, settings: FeatureSettings, place: RunPlace) -> Inges
 
 
 def code_parts(
-    parts: Sequence[Part], settings: FeatureSettings, place: RunPlace, fitted: RunPlace | None,
+    parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
     each: Each,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
     """Settle the categories of every column and code every partition.
@@ -77,7 +77,7 @@ def code_parts(
     urls, warnings
         Where each partition's arrays are, and what the user should know.
     """
-    urls = [work_url(place, "about", part.index, "json") for part in parts]
+    urls = [work_url(paths, "about", part.index, "json") for part in parts]
     about = [json_files.read(url, AboutCells) for url in urls]
     found = tables_of.merge_levels([one.levels for one in about])
     if fitted is None:
@@ -85,32 +85,32 @@ def code_parts(
         _refuse_few_rows(sum(one.rows for one in about), settings)
     else:
         kept, warnings = _known(fitted, found), []
-    json_files.write(dictionary_url(place), Dictionary(columns=kept))
+    json_files.write(dictionary_url(paths), Dictionary(columns=kept))
     firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
     numbered = list(zip([part.index for part in parts], firsts[:-1], strict=True))
-    built = each(_build, numbered, settings, place)
+    built = each(_build, numbered, settings, paths)
     warnings += _unseen([strange for _, strange in built])
     return [url for url, _ in built], warnings
 
 
-def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
     """Return where one partition's intermediate file is."""
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
 
 
-def dictionary_url(place: RunPlace) -> str:
+def dictionary_url(paths: RunPaths) -> str:
     """Return where a run keeps its columns while it works."""
-    return storage.join(place.work, "columns.json")
+    return storage.join(paths.work, "columns.json")
 
 
-def kept_url(place: RunPlace) -> str:
+def kept_url(paths: RunPaths) -> str:
     """Return where a finished run keeps its columns."""
-    return storage.join(place.root, "posterior", "columns.json")
+    return storage.join(paths.root, "posterior", "columns.json")
 
 
-def read_dictionary(place: RunPlace) -> list[Column]:
+def read_dictionary(paths: RunPaths) -> list[Column]:
     """Return the columns as they are modelled."""
-    return json_files.read(dictionary_url(place), Dictionary).columns
+    return json_files.read(dictionary_url(paths), Dictionary).columns
 
 
 def _cells(table: pa.Table, name: str) -> pa.Array:
@@ -148,7 +148,7 @@ def _refuse_few_rows(rows: int, settings: FeatureSettings) -> None:
     )
 
 
-def _known(fitted: RunPlace, found: Mapping[str, Levels]) -> list[Column]:
+def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
     """Return the fit's columns, which new data must have."""
     kept = json_files.read(kept_url(fitted), Dictionary).columns
     absent = [c.name for c in kept if c.name not in found]
@@ -181,11 +181,11 @@ def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
 
 
 def _build(
-    numbered: tuple[int, int], settings: FeatureSettings, place: RunPlace
+    numbered: tuple[int, int], settings: FeatureSettings, paths: RunPaths
 ) -> tuple[str, dict[str, dict[str, int]]]:
     index, first = numbered
-    columns = read_dictionary(place)
-    table = storage.read_table(work_url(place, "cells", index))
+    columns = read_dictionary(paths)
+    table = storage.read_table(work_url(paths, "cells", index))
     codes, unknown = tables_of.encode({c.name: _cells(table, c.name) for c in columns}, columns)
     levels = np.array([len(c.levels) for c in columns])
     batch = feature_batch(
@@ -194,7 +194,7 @@ def _build(
         np.arange(first, first + len(codes)),
         grouped=settings.group and settings.inference == "variational",
     )
-    url = work_url(place, "partitions", index, "npz")
+    url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, unknown
 

@@ -13,7 +13,7 @@ from flows.data import partition, storage
 from flows.data.checks import Checker, other_columns, shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
@@ -43,12 +43,12 @@ class FeaturesFamily:
     """The features family; see `flows.family.Family`."""
 
     name = "features"
-    suffixes = tables_of.SUFFIXES
+    suffixes = storage.SUFFIXES
     settings = FeatureSettings
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""
-        checker = Checker(CATEGORIES_IN, file.url)
+        checker = Checker(CATEGORIES_IN.of(settings), file.url)
         levels: list[dict[str, Levels]] = []
         try:
             for table in checker.slabs(tables_of.read_slabs(file.url, settings.form)):
@@ -68,7 +68,6 @@ class FeaturesFamily:
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
         faults = shared_names(CATEGORIES_IN, [f.url for f in files], [c.keys for c in checked])
-        faults += _equal_names(files, checked)
         return faults + other_columns([f.url for f in files], [_columns(c) for c in checked])
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -104,16 +103,16 @@ class FeaturesFamily:
         _refuse_many_rows(sum(rows))
         return partition.cut(files, rows, sum(rows), 1)
 
-    def ingest(self, part: Part, settings: FeatureSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
         """Store a partition's cells as text."""
-        return feature_coding.store_cells(part, settings, place)
+        return feature_coding.store_cells(part, settings, paths)
 
     def prepare(
-        self, parts: Sequence[Part], settings: FeatureSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: FeatureSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Settle the categories of every column, then code the cells of every partition."""
-        urls, warnings = feature_coding.code_parts(parts, settings, place, fitted, each)
+        urls, warnings = feature_coding.code_parts(parts, settings, paths, fitted, each)
         return Prepared(tuple(urls), FeatureBatch, tuple(warnings))
 
     def model(self, settings: FeatureSettings) -> Any:
@@ -122,26 +121,26 @@ class FeaturesFamily:
 
     def score(
         self, model: Any, q: Any, batch: FeatureBatch, local: Any, index: int, *,
-        settings: FeatureSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> FeatureSummary:  # fmt: skip
         """Write the probability of every feature in every row, and of missing cells."""
-        columns = feature_coding.read_dictionary(place)
+        columns = feature_coding.read_dictionary(paths)
         found = feature_models.apply(model, q, batch, local, settings)
-        ids = storage.read_table(feature_coding.work_url(place, "cells", index), [tables_of.ID])[
+        ids = storage.read_table(feature_coding.work_url(paths, "cells", index), [tables_of.ID])[
             tables_of.ID
         ]
         arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
         rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
-        storage.write_table(place.table("rows", index), rows)
+        storage.write_table(paths.table("rows", index), rows)
         storage.write_table(
-            place.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
+            paths.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
         )
         weights = None
         if index == 0:
             fit = feature_models.read(model, q, settings)
             weights = weight_table(fit, columns)
             storage.write_table(
-                place.table("weights", 0), pa.table(weights, schema=FEATURE_WEIGHTS.arrow)
+                paths.table("weights", 0), pa.table(weights, schema=FEATURE_WEIGHTS.arrow)
             )
         return FeatureSummary(
             rows=batch.n_rows,
@@ -153,13 +152,13 @@ class FeaturesFamily:
         )
 
     def keep(
-        self, q: Any, settings: FeatureSettings, place: RunPlace, fitted: RunPlace | None
+        self, q: Any, settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the column dictionary: new rows are coded by it."""
-        data = storage.read_bytes(feature_coding.dictionary_url(place))
-        storage.write_bytes(feature_coding.kept_url(place), data)
+        data = storage.read_bytes(feature_coding.dictionary_url(paths))
+        storage.write_bytes(feature_coding.kept_url(paths), data)
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
         found = feature_models.hyperparameters(model, q)
         return [row for at in found for row in _global_rows(at)]
@@ -177,23 +176,6 @@ class FeaturesFamily:
         from flows.features.simulate import write_table
 
         return write_table(target, rows, seed)
-
-
-def _equal_names(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-    """List files of equal names whose rows would be named alike, after their file."""
-    first: dict[str, str] = {}
-    return [
-        Fault(
-            file=file.url,
-            column=tables_of.ID,
-            expected="names of rows, or a file name that no other file has",
-            found=f"none, and the file name of {before}",
-            remedy="add a column id, or give the files different names",
-        )
-        for file, found in zip(files, checked, strict=True)
-        if found.rows and not found.keys
-        and (before := first.setdefault(tables_of.file_name(file.url), file.url)) != file.url
-    ]  # fmt: skip
 
 
 def _columns(checked: Checked) -> Mapping[str, Levels]:

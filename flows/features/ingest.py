@@ -1,4 +1,4 @@
-"""Tables of categories: read from Parquet or CSV, turned to text, checked and coded."""
+"""Tables of categories: read, turned to text, checked and coded."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import storage
-from flows.data.slabs import joined, slabs
+from flows.data.names import row_names
+from flows.data.slabs import slabs
+from flows.data.table import Table
 from flows.faults import Fault
 from flows.features.nesarc import Form, read_nesarc
-from flows.features.schema import CATEGORIES_IN
 from vbmodels.core.state import IntArray
 
 ID = "id"
-SUFFIXES = (".parquet", ".csv")
-_NULLS = ["", "NA", "NaN", "nan", "null", "NULL"]
 
 
 @dataclass(frozen=True)
@@ -42,34 +41,26 @@ class Column:
 
 
 def read_file(url: str, start: int = 0, stop: int | None = None, form: Form = "table") -> pa.Table:
-    """Read rows of one file; a CSV file as text, with its usual marks of missing cells."""
-    table = _read_rows(url, start, stop)
+    """Read rows of one file."""
+    table = storage.read_table(url) if stop is None else storage.read_rows(url, start, stop)
+    table = table.combine_chunks()
     return table if form == "table" else read_nesarc(table, form, url).combine_chunks()
 
 
 def read_slabs(url: str, form: Form = "table") -> Iterator[tuple[int, pa.Table]]:
     """Yield (first row, rows) of a file piece by piece."""
-    csv = url.endswith(".csv")
-    found = joined(storage.csv_batches(url, _NULLS)) if csv else slabs(url)
-    for first, table in found:
+    for first, table in slabs(url):
         yield first, table if form == "table" else read_nesarc(table, form, url)
 
 
-def _read_rows(url: str, start: int, stop: int | None) -> pa.Table:
-    if not url.endswith(".csv"):
-        table = storage.read_table(url) if stop is None else storage.read_rows(url, start, stop)
-        return table.combine_chunks()
-    return pa.Table.from_batches(storage.csv_batches(url, _NULLS, start, stop)).combine_chunks()
-
-
 def read_pieces(
-    pieces: Sequence[tuple[str, int, int]], form: Form
+    pieces: Sequence[tuple[str, int, int]], form: Form, table: Table
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
     """Return the names of rows and their columns, from (URL, first row, end) of some files."""
     ids, columns = [], []
     for url, start, stop in pieces:
-        given = read_file(url, start, stop, form)
-        cells = in_columns(CATEGORIES_IN.read(given))
+        given = table.given(read_file(url, start, stop, form))
+        cells = in_columns(table.read(given))
         names = cells.pop(ID)
         ids.append(names if ID in given.column_names else row_names(len(given), url, start))
         columns.append(cells)
@@ -81,17 +72,6 @@ def read_pieces(
 def in_columns(table: pa.Table) -> dict[str, pa.Array]:
     """Return a table's columns, each in one piece."""
     return {name: table[name].combine_chunks() for name in table.column_names}
-
-
-def row_names(rows: int, url: str, start: int) -> pa.Array:
-    """Name rows without an id by their file and number."""
-    name = file_name(url)
-    return pa.array([f"{name}:{start + i + 1}" for i in range(rows)], pa.string())
-
-
-def file_name(url: str) -> str:
-    """Return the last part of a URL, after which rows without a name are named."""
-    return url.rstrip("/").rsplit("/", 1)[-1]
 
 
 def without(text: pa.Array, missing: Sequence[str]) -> pa.Array:

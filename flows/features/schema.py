@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 
 from flows.data.table import ROW_ID, TEXT, Column, Table
@@ -11,13 +9,7 @@ from flows.data.table import ROW_ID, TEXT, Column, Table
 CATEGORIES_IN = Table(
     "table",
     "Rows of categories; a missing cell is null, or what the setting `missing` names.",
-    (
-        replace(
-            ROW_ID,
-            meaning=f"{ROW_ID.meaning}; the file's name and the row's number when absent",
-            required=False,
-        ),
-    ),
+    (ROW_ID,),
     others=Column(
         "column of categories",
         TEXT,

@@ -7,10 +7,11 @@ Three plain steps, each on one partition (a table of documents) unless said othe
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from flows.keywords.counts import CorpusCounts, count_terms, fold_of
 from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions, pos_code, tokenise
+from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import POS_GROUPS, build_batch
 from vbmodels.keywords.graph import DAMPING, WINDOW
@@ -119,10 +121,12 @@ class _Document:
     stems: list[str]
     surfaces: list[str]
     observed: list[bool]
-    complete: bool
     n_tokens: int
     words: list[int]  # [t] numbers in stems
     occurrences: list[tuple[int, int, bool, int, int, bool, bool]]  # [t] see _COLUMNS
+    complete: bool = False
+    unlabelled: bool = False
+    scores: list[float] | None = None  # [n] the user's own, NaN where there is none
 
 
 _COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
@@ -207,7 +211,14 @@ def _read(
         shortened = Told(1, (f"{row['doc_id']} ({len(places)})",))
         places = _most_frequent(places, counted, known, options.max_words)
     numbers = {stem: i for i, stem in enumerate(places)}
-    document = _occurrences(tagged, stems, numbers, known, bool(row.get("complete")))
+    complete = bool(row.get("complete"))
+    document = _occurrences(tagged, stems, numbers, known)
+    document = replace(
+        document,
+        complete=complete,
+        unlabelled=row.get("keywords") is None and not complete,
+        scores=_scores(row, normalise, numbers),
+    )
     return document, Report(
         documents=1,
         tokens=len(stems),
@@ -246,6 +257,19 @@ def _observed(
     return known, Told(len(absent), tuple(absent[:MAX_NAMED]))
 
 
+def _scores(
+    row: dict[str, Any], normalise: Normaliser, numbers: dict[str, int]
+) -> list[float] | None:
+    """Return the user's score of every candidate: the largest of what has its stem."""
+    if row.get("scored") is None or row.get("scores") is None:
+        return None
+    found: dict[str, float] = {}
+    for term, score in zip(row["scored"], row["scores"], strict=True):
+        for word in normalise.keyword(term, numbers)[0]:
+            found[word] = max(score, found.get(word, -math.inf))
+    return [found.get(stem, math.nan) for stem in numbers]
+
+
 def _most_frequent(
     places: dict[str, int], counted: Counter[str | None], known: set[str], most: int
 ) -> dict[str, int]:
@@ -260,7 +284,6 @@ def _occurrences(
     stems: list[str | None],
     numbers: dict[str, int],
     known: set[str],
-    complete: bool,
 ) -> _Document:
     """Gather where and how every candidate word occurs."""
     sentence = tagged.sentence
@@ -286,7 +309,6 @@ def _occurrences(
         stems=list(numbers),
         surfaces=[form.most_common(1)[0][0] for form in forms],
         observed=[stem in known for stem in numbers],
-        complete=complete,
         n_tokens=len(stems),
         words=words,
         occurrences=occurrences,
@@ -313,6 +335,17 @@ def _sentences(tagged: Tagged) -> Iterable[tuple[int, int]]:
         return [(0, n)]
     cuts = [i for i in range(1, n) if sentence[i] != sentence[i - 1]]
     return pairwise([0, *cuts, n])
+
+
+def _all_scores(documents: list[_Document]) -> FloatArray | None:
+    """Return the words' scores [W]; None where no document has any."""
+    if all(document.scores is None for document in documents):
+        return None
+    parts = [
+        np.full(len(document.stems), np.nan) if document.scores is None else document.scores
+        for document in documents
+    ]
+    return np.concatenate(parts).astype(np.float64)
 
 
 def _pack(kept: list[tuple[str, _Document]], report: Report) -> Prepared:
@@ -361,6 +394,8 @@ def _pack(kept: list[tuple[str, _Document]], report: Report) -> Prepared:
         phrase=columns["phrase"].copy(),
         capital=columns["capital"].astype(bool),
         upper=columns["upper"].astype(bool),
+        unlabelled=np.array([document.unlabelled for document in documents], bool),
+        score=_all_scores(documents),
     )
     counts = count_terms(words["stem"], np.repeat(folds, sizes), words["observed"])
     return Prepared(tokens, pa.array(vocabulary, pa.string()), words, counts, report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,31 +15,36 @@ from flows.data import json_files, partition, storage
 from flows.data.checks import shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
+from flows.keywords.asked import Nodes
 from flows.keywords.check import check_documents
 from flows.keywords.counts import CorpusCounts, reduce_counts
 from flows.keywords.gold import gold_labels
-from flows.keywords.models import corpus_model, document_model, sample
-from flows.keywords.report import KeywordSummary, report, summarise
-from flows.keywords.schema import DOCUMENTS, KEYWORDS
+from flows.keywords.models import document_model, sample
+from flows.keywords.publish import SCORES, Scored, Scores, keep_scores, publish
+from flows.keywords.rate_report import rate_results, rate_section
+from flows.keywords.report import KeywordSummary, report
+from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
+from flows.keywords.work import work_url
+from flows.report.page import Section
 from vbmodels.core.fit import fit
-from vbmodels.core.state import BoolArray, FloatArray, to_bytes
+from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.corpus import CorpusProbit, average, doubts
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.options import model_of
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
-from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, select_share, word_ranks
 
-SCORES = ("ss", "textrank")
-DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
+CORPUS_WIDE = ("corpus", "pooled")
 
 
 class AboutCounts(json_files.Form):
@@ -51,11 +57,18 @@ class AboutCounts(json_files.Form):
     terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
 
 
+@dataclass(frozen=True)
+class CheckedDocuments(Checked):
+    """What the check of one file found, and in how many documents a keyword is known."""
+
+    listed: int = 0
+
+
 class Keywords:
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
-    suffixes = (".parquet",)
+    suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
@@ -66,12 +79,30 @@ class Keywords:
             wrong = error.faults
         else:
             wrong = ()
-        checker = check_documents(slabs(file.url), file.url)
-        return Checked(checker.rows, (*wrong, *checker.found.faults()), checker.names)
+        table = DOCUMENTS.of(settings)
+        checker, listed = check_documents(slabs(file.url), file.url, table)
+        # The rankings learn nothing from known keywords.
+        listed = checker.rows if settings.model in SCORES else listed
+        faults = (*wrong, *checker.found.faults())
+        return CheckedDocuments(checker.rows, faults, checker.names, listed)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List document names that two files share."""
         return shared_names(DOCUMENTS, [f.url for f in files], [c.keys for c in checked])
+
+    def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+        """List what a fit lacks beyond what scoring needs: a known keyword."""
+        if any(one.listed for one in checked if isinstance(one, CheckedDocuments)):
+            return []
+        return [
+            Fault(
+                file=files[0].url if len(files) == 1 else f"{len(files)} files",
+                column="keywords",
+                expected="known keywords of some documents",
+                found="none",
+                remedy="give some, or rank words without any by model=textrank",
+            )
+        ]
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: KeywordSettings
@@ -82,18 +113,18 @@ class Keywords:
         partitions = 1 if settings.sampled and settings.model == "pooled" else settings.partitions
         return partition.cut(files, rows, settings.rows_per_partition, partitions)
 
-    def ingest(self, part: Part, settings: KeywordSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        documents = partition.read(part, DOCUMENTS)
+        documents = partition.read(part, DOCUMENTS.of(settings))
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options)
         gold = gold_labels(documents, prepared.words, options)
         words = prepared.words.append_column("gold", gold)
         vocabulary = pa.table({"stem": prepared.vocabulary})
-        storage.write_bytes(_work(place, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
-        storage.write_table(_work(place, "words", part.index), words)
-        storage.write_table(_work(place, "vocabulary", part.index), vocabulary)
-        storage.write_table(_work(place, "counts", part.index), prepared.counts)
+        storage.write_bytes(work_url(paths, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
+        storage.write_table(work_url(paths, "words", part.index), words)
+        storage.write_table(work_url(paths, "vocabulary", part.index), vocabulary)
+        storage.write_table(work_url(paths, "counts", part.index), prepared.counts)
         told = prepared.report
         return Ingested(
             rows_read=told.documents,
@@ -113,8 +144,8 @@ class Keywords:
         )
 
     def prepare(
-        self, parts: Sequence[Part], settings: KeywordSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: KeywordSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Add the corpus counts, then make graphs and features of every partition."""
         if fitted is not None and settings.sampled and settings.model == "pooled":
@@ -124,12 +155,12 @@ class Keywords:
             )
         if fitted is None:
             counts = reduce_counts(
-                [storage.read_table(_work(place, "counts", part.index)) for part in parts]
+                [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
-            n_documents = sum(_tokens(place, part.index).offsets.size - 1 for part in parts)
-            _write_counts(_corpus(place, None), counts, n_documents)
-        corpus = _corpus(place, fitted)
-        urls = each(_build, [part.index for part in parts], settings, place, corpus)
+            n_documents = sum(_tokens(paths, part.index).offsets.size - 1 for part in parts)
+            _write_counts(_corpus(paths, None), counts, n_documents)
+        corpus = _corpus(paths, fitted)
+        urls = each(_build, [part.index for part in parts], settings, paths, corpus)
         warning = _read_counts(corpus)[0].warning
         warnings = (warning,) if warning else ()
         return Prepared(tuple(urls), KeywordBatch, warnings, of_parts=True)
@@ -138,52 +169,55 @@ class Keywords:
         """Return the corpus model, the per-document model, or nothing for plain scores."""
         if settings.model in SCORES or settings.sampled:
             return None
-        return corpus_model(settings) if settings.model == "pooled" else document_model(settings)
+        return model_of(settings) if settings.model in CORPUS_WIDE else document_model(settings)
 
     def score(
         self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
-        settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None,
-    ) -> KeywordSummary:  # fmt: skip
-        """Write the probability, selection and rank of every candidate word."""
-        r_hat = None
+        settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
+    ) -> Scored:  # fmt: skip
+        """Score every candidate word; its selection is decided by `conclude`."""
+        about = {"offsets": batch.offsets, "complete": batch.complete}
         if settings.sampled:
             r, r_hat = sample(settings, batch, index)
+            scores = Scores(r, **about, r_hat=r_hat)
+        elif isinstance(model, CorpusProbit):
+            nodes = model.by_node(q, _as_fitted(batch, q), fitted=fitted is None)
+            scores = Scores(average(q, batch, nodes), **about, by_node=nodes, weights=q.weights)
         else:
             r = _probabilities(model, q, batch, local, settings, fitted is not None)
-        if settings.model in SCORES:
-            share = settings.keyword_rate or DEFAULT_SHARE
-            selected = select_share(r, batch.y, batch.offsets, share)
-            ranked = np.where(batch.y, np.inf, r)
-        else:
-            selected = _select(r, batch, settings)
-            ranked = r
-        words = storage.read_table(_work(place, "words", index))
-        table = pa.table(
-            [
-                words["doc_id"],
-                words["term"],
-                pa.array(r),
-                pa.array(batch.y),
-                pa.array(selected),
-                pa.array(word_ranks(ranked, batch.offsets), pa.int32()),
-            ],
-            schema=KEYWORDS.arrow,
-        )
-        storage.write_table(place.table("keywords", index), table)
-        return summarise(table, words["gold"], batch.offsets, r_hat)
+            scores = Scores(r, **about)
+        return keep_scores(scores, batch, index, settings, paths)
+
+    def conclude(
+        self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
+        paths: RunPaths, fitted: RunPaths | None, each: Each,
+    ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
+        """Decide the selection over all partitions and write the tables."""
+        nodes = None
+        if isinstance(model, CorpusProbit):
+            nodes = Nodes(q.weights, q.sources.combined()[1], q.law.complete_dispersion)
+        return publish(summaries, nodes, settings, paths, each), q
 
     def keep(
-        self, q: Any, settings: KeywordSettings, place: RunPlace, fitted: RunPlace | None
+        self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the corpus counts: new documents take their features from them."""
-        counts, n_documents = _read_counts(_corpus(place, fitted))
-        _write_counts(storage.join(place.root, "posterior", "corpus"), counts, n_documents)
+        counts, n_documents = _read_counts(_corpus(paths, fitted))
+        _write_counts(storage.join(paths.root, "posterior", "corpus"), counts, n_documents)
 
-    def posterior(self, model: Any, q: Any, place: RunPlace) -> list[Parameter]:
-        """Return the coefficients of the corpus model; the others have no global parameters."""
-        if not isinstance(model, PooledVBSS):
+    def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
+        """Return the parameters of a corpus's model; the others have no global ones."""
+        if not isinstance(model, CorpusProbit | PooledVBSS):
             return []
-        return [Parameter("coefficient", *row) for row in coefficient_table(q, FEATURE_NAMES)]
+        rows = coefficient_table(q, FEATURE_NAMES[: len(q.location)], model)
+        found = [Parameter("coefficient", *row) for row in rows]
+        if isinstance(model, CorpusProbit):
+            log_sd = q.sources.combined()[1]
+            found += [
+                Parameter("keyword_rate", None, q.rate, q.rate * log_sd),
+                Parameter("length_exponent", None, q.exponent, model.exponent_sd(q)),
+            ]
+        return found
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
@@ -193,15 +227,21 @@ class Keywords:
         warnings: tuple[str, ...] = ()
         results: dict[str, Any] = {}
         coefficients: list[tuple[str, float, float]] = []
-        if isinstance(model, PooledVBSS):
-            reasons = reliability(q, settings.keyword_rate is not None).reasons
+        sections: list[Section] = []
+        if isinstance(model, CorpusProbit | PooledVBSS):
+            if isinstance(model, CorpusProbit):
+                reasons = doubts(q)
+                results.update(rate_results(q, model))
+                sections.append(rate_section(q, model))
+            else:
+                reasons = reliability(q, settings.keyword_rate is not None).reasons
+                results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
             warnings = tuple(
                 f"The false discovery rate is not reliable: {reason}." for reason in reasons
             )
-            rows = coefficient_table(q, FEATURE_NAMES)
+            rows = coefficient_table(q, FEATURE_NAMES[: len(q.location)], model)
             coefficients = [row for row in rows if row[0] != "intercept"]
-            results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
-        return report(summaries, coefficients, settings, results, warnings)
+        return report(summaries, coefficients, settings, results, warnings, sections)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""
@@ -221,19 +261,15 @@ def _text_options(settings: KeywordSettings) -> TextOptions:
     )
 
 
-def _corpus(place: RunPlace, fitted: RunPlace | None) -> str:
+def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
     """Where the corpus counts are: with the fitted run, or with this one as it goes."""
     if fitted is None:
-        return storage.join(place.work, "corpus")
+        return storage.join(paths.work, "corpus")
     return storage.join(fitted.root, "posterior", "corpus")
 
 
-def _work(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
-
-
-def _tokens(place: RunPlace, index: int) -> DocumentTokens:
-    url = _work(place, "tokens", index, "npz")
+def _tokens(paths: RunPaths, index: int) -> DocumentTokens:
+    url = work_url(paths, "tokens", index, "npz")
     return read_state(url, DocumentTokens)
 
 
@@ -241,11 +277,11 @@ def _dropped(reason: str, told: documents_of.Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
 
 
-def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) -> str:
+def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) -> str:
     counts, n_documents = _read_counts(corpus)
-    vocabulary = storage.read_table(_work(place, "vocabulary", index))["stem"].combine_chunks()
+    vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     batch = documents_of.build(
-        _tokens(place, index),
+        _tokens(paths, index),
         vocabulary,
         counts,
         n_documents,
@@ -253,7 +289,7 @@ def _build(index: int, settings: KeywordSettings, place: RunPlace, corpus: str) 
         damping=settings.damping,
         self_loops=settings.self_loops,
     )
-    url = _work(place, "partitions", index, "npz")
+    url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
 
@@ -301,9 +337,9 @@ def _counts_of(
     return counts, about.n_documents
 
 
-def _select(r: FloatArray, batch: KeywordBatch, settings: KeywordSettings) -> BoolArray:
-    select = select_by_fdr if settings.fdr_scope == "all" else select_new_by_fdr
-    return select(r, batch.y, batch.offsets, settings.fdr)
+def _as_fitted(batch: KeywordBatch, q: Any) -> KeywordBatch:
+    """Return the words with the features of the fit: later ones were added at the end."""
+    return replace(batch, x=np.ascontiguousarray(batch.x[:, : len(q.location)]))
 
 
 def _probabilities(
@@ -317,7 +353,7 @@ def _probabilities(
         ]
         return np.concatenate(values) if values else np.zeros(0)
     if new and isinstance(model, PooledVBSS):
-        return model.predict(q, batch)
+        return model.predict(q, _as_fitted(batch, q))
     if new:
         fitted = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter)
         (local,) = fitted.reduce.local_states(fitted.iterations - 1)

@@ -47,8 +47,9 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
     Returns
     -------
     documents
-        ``doc_id`` (the package's name), ``text``, ``keywords`` (empty for most), sorted by
-        name; of a package that is found twice the first is taken, as import does.
+        ``doc_id`` (the package's name), ``text``, ``keywords`` (null for most: their authors
+        gave none), sorted by name; of a package that is found twice the first is taken, as
+        import does.
     """
     documents: dict[str, PackageMetadata] = {}
     for package in distributions() if found is None else found:
@@ -60,13 +61,18 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
         {
             "doc_id": about.get("Name"),
             "text": _text(about),
-            "keywords": split_keywords(about.get("Keywords")),
+            "keywords": _keywords(about.get("Keywords")),
         }
         for _, about in sorted(documents.items())
     ]
     schema = DOCUMENTS.arrow
     columns = [schema.field(name) for name in ("doc_id", "text", "keywords")]
     return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+
+def _keywords(header: str | None) -> list[str] | None:
+    """Return the keywords of a header; None where the authors gave none."""
+    return split_keywords(header) or None
 
 
 def split_keywords(header: str | None) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from flows.keywords.settings import KeywordSettings
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.options import model_of
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.published.bss import BSS
@@ -17,13 +18,6 @@ from vbmodels.keywords.published.bss_gibbs import bss
 from vbmodels.keywords.published.documents_gibbs import Sampler, sample_documents
 from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS, Form
-
-
-def corpus_model(settings: KeywordSettings) -> PooledVBSS:
-    """Return the pooled model."""
-    return PooledVBSS(
-        keyword_rate=settings.keyword_rate, document_precision=settings.document_precision
-    )
 
 
 def document_model(settings: KeywordSettings) -> VBSS:
@@ -44,7 +38,7 @@ def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[
     rng = np.random.default_rng([settings.seed, index])
     size = {"chains": settings.chains, "draws": settings.draws, "warmup": settings.warmup}
     if settings.model == "pooled":
-        found = pooled_gibbs(corpus_model(settings), batch, rng, **size)
+        found = pooled_gibbs(cast(PooledVBSS, model_of(settings)), batch, rng, **size)
         return found.keyword, found.diagnose().largest_r_hat
     sampler: Sampler
     if settings.model == "bss":

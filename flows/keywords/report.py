@@ -32,6 +32,18 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A document worth labelling: a row of the table ask/."""
+
+    place: int
+    doc_id: str
+    words: int
+    known: int
+    expected: float
+    settles: float
+
+
+@dataclass(frozen=True)
 class KeywordSummary:
     """What one partition adds to the report.
 
@@ -44,6 +56,8 @@ class KeywordSummary:
         selected, neither.
     expected_false
         Of the new selected words, how many the model expects to be no keywords.
+    asked
+        Documents worth labelling, of all partitions: the first one has them.
     """
 
     documents: int
@@ -56,6 +70,7 @@ class KeywordSummary:
     confusion: IntArray
     examples: tuple[Example, ...]
     r_hat: float | None
+    asked: tuple[Asked, ...] = ()
 
 
 def summarise(
@@ -117,6 +132,7 @@ def report(
     settings: KeywordSettings,
     results: dict[str, Any],
     warnings: tuple[str, ...],
+    more: Sequence[Section] = (),
 ) -> Findings:
     """Say what was found in all partitions."""
     documents = sum(s.documents for s in summaries)
@@ -141,6 +157,9 @@ def report(
     sections.append(_frequent(terms))
     if not scores:
         sections.append(_histogram(summaries))
+    sections += more
+    if asked := [one for s in summaries for one in s.asked]:
+        sections.append(_asked(asked))
     if coefficients:
         sections.append(_coefficients(coefficients))
     results.update(documents=documents, words=words, selected=sum(s.selected for s in summaries),
@@ -218,6 +237,18 @@ def _histogram(summaries: Sequence[KeywordSummary]) -> Section:
     centres = np.repeat((np.arange(BINS) + 0.5) / BINS, np.minimum(counts, 10**6))
     plot = plots.histogram(centres, "probability", "words", "Probabilities", BINS)
     return Section("Probabilities of the words that were not known", "", (plot,))
+
+
+def _asked(asked: Sequence[Asked]) -> Section:
+    rows = [(a.doc_id, a.words, a.known, round(a.expected, 1), f"{a.settles:.1%}") for a in asked]
+    return Section(
+        "Documents worth labelling next",
+        "Whoever lists all keywords of these, and marks them complete, settles most of the doubt "
+        "about how many selections are false: of their own words, and of the rate. Each share is "
+        "what is settled after the documents above. They stand in the table ask/.",
+        (),
+        (Grid(("document", "words", "known", "expected keywords", "settles"), rows),),
+    )
 
 
 def _coefficients(coefficients: Sequence[tuple[str, float, float]]) -> Section:

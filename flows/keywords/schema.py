@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flows.data.table import TEXT, WORDS, Column, Either, Table
+from flows.data.table import NUMBERS, TEXT, WORDS, Column, Either, Table
 
 DOCUMENTS = Table(
     "documents",
     "Documents with some of their keywords; either `text` or `tokens` must be there.",
     (
-        Column("doc_id", TEXT, "name of the document", names="document", unique=True),
+        Column(
+            "doc_id",
+            TEXT,
+            "name of the document; the file's name and the row's number when absent",
+            required=False,
+            accepts=(pa.int64(),),
+            names="document",
+            unique=True,
+        ),
         Column("text", TEXT, "the document as running text", nullable=True, required=False),
         Column("tokens", WORDS, "its words in order", nullable=True, required=False),
         Column(
@@ -29,7 +37,31 @@ DOCUMENTS = Table(
             required=False,
             as_long_as="tokens",
         ),
-        Column("keywords", WORDS, "known keywords, may be empty", nullable=True),
+        Column(
+            "keywords",
+            WORDS,
+            "known keywords; empty where somebody looked and listed none, null where nobody has "
+            "looked",
+            nullable=True,
+            required=False,
+        ),
+        Column(
+            "scored",
+            WORDS,
+            "words that have a score of your own: of an embedding, a language model, another tool",
+            nullable=True,
+            required=False,
+        ),
+        Column(
+            "scores",
+            NUMBERS,
+            "these scores, on any scale",
+            nullable=True,
+            required=False,
+            finite=True,
+            largest=1e12,
+            as_long_as="scored",
+        ),
         Column(
             "complete",
             pa.bool_(),
@@ -50,6 +82,25 @@ DOCUMENTS = Table(
         ("text", "tokens"),
         remedy="give the documents as running text or as lists of words",
         fill="give the document its text, or leave it out",
+    ),
+)
+
+
+ASK = Table(
+    "ask",
+    "The documents whose labelling would tell most, in the order in which to take them.",
+    (
+        Column("place", pa.int32(), "1 is the first to label"),
+        Column("doc_id", TEXT, "name of the document"),
+        Column("words", pa.int32(), "its candidate words"),
+        Column("known", pa.int32(), "known keywords among them"),
+        Column("expected", pa.float64(), "how many keywords the model expects, known ones too"),
+        Column(
+            "settles",
+            pa.float64(),
+            "share of the variance of the number of false selections that it settles, after "
+            "those before it",
+        ),
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.keywords.options import KeywordOptions
+from vbmodels.keywords.options import KeywordOptions, conflict
 
 
 class KeywordSettings(declared(KeywordOptions)):
@@ -17,10 +17,14 @@ class KeywordSettings(declared(KeywordOptions)):
     family = "flows.keywords.family"
     flow = "flows.pipelines.keywords.keywords"
 
-    model: Literal["pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"] = Field(
-        "pooled",
-        description="pooled: one regression over the corpus; full, mean_field, as_printed: VBSS "
-        "per document; bss: BSS, by sampling; ss, textrank: scores without a posterior.",
+    model: Literal[
+        "corpus", "pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"
+    ] = Field(
+        "corpus",
+        description="corpus: one regression over the corpus, with the number of keywords that a "
+        "document of its length has; pooled: one regression, with a share of listed keywords of "
+        "each document's own; full, mean_field, as_printed: VBSS per document; bss: BSS, by "
+        "sampling; ss, textrank: scores without a posterior.",
     )
     inference: Literal["vi", "gibbs"] = Field(
         "vi",
@@ -52,6 +56,12 @@ class KeywordSettings(declared(KeywordOptions)):
     max_words: int = Field(
         2000, ge=10, description="Most candidate words of a document; the most frequent stay."
     )
+    ask: int = Field(
+        20,
+        ge=0,
+        le=1000,
+        description="Documents that the table ask/ names as worth labelling next. corpus alone.",
+    )
     per_word: bool = Field(
         False,
         description="VBSS per document: a detection probability for each word, not one for all.",
@@ -79,4 +89,6 @@ class KeywordSettings(declared(KeywordOptions)):
                 "inference gibbs goes with model pooled, full or bss; "
                 f"model {self.model} has no sampler"
             )
+        if sentence := conflict(self):
+            raise ValueError(sentence)
         return self

@@ -59,12 +59,12 @@ def count(
     names = [file_name(mark, part.index, len(parts)) for part in parts]
     events.tell(Stage("count"))
 
-    def heard(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         events.tell(PartDone("count", done, total))
 
     try:
         with computing(compute) as found:
-            written = each_of(found, heard)(write_part_counts, parts, settings, target, names)
+            written = each_of(found, on_progress)(write_part_counts, parts, settings, target, names)
     except BaseException:
         for name in set(names) & set(_counts(target)):
             storage.delete(storage.join(target, name))

@@ -13,7 +13,7 @@ from flows.data import storage
 from flows.data.runs import (
     Dropped,
     InputRecord,
-    RunPlace,
+    RunPaths,
     RunRecord,
     finish,
     fit_in_words,
@@ -30,7 +30,7 @@ from flows.report import plots
 from flows.run.events import Published
 from flows.run.running import Run
 from flows.run.since import section as what_is_new
-from vbmodels.core.protocol import objective_of
+from vbmodels.core.protocol import CLIMBED, objective_of
 from vbmodels.core.state import State
 
 
@@ -50,18 +50,20 @@ def publish(
             q,
             summaries,
             settings=run.settings,
-            place=run.place,
+            paths=run.paths,
             fitted=run.fitted,
-            each=each_of(run.compute, run.heard("publish")),
+            each=each_of(run.compute, run.on_progress("publish")),
         )
     findings = run.family.report(model, q, summaries, ingested, run.settings)
     warnings = [*prepared.warnings, *findings.warnings]
     warnings += [] if run.since is None else run.since.notes
     if fitted is not None and not fitted.converged:
-        what = "The bound had not converged" if objective_of(model) == "bound" else "It was stopped"
+        objective = objective_of(model)
+        climbed = objective in CLIMBED
+        what = f"The {objective} had not converged" if climbed else "It was stopped"
         warnings.append(f"{what} after {fitted.iterations} sweeps; raise max_iter or tol.")
     record = RunRecord(
-        run_id=run.place.run_id,
+        run_id=run.paths.run_id,
         pipeline=run.family.name,
         source=run.source,
         settings=run.settings.model_dump(),
@@ -89,54 +91,54 @@ def publish(
     news = what_is_new(run)
     sections = [*([news] if news else []), *findings.sections]
     if model is not None:
-        write_posterior(run.place, q, run.family.posterior(model, q, run.place))
-    run.family.keep(q, run.settings, run.place, run.fitted)
+        write_posterior(run.paths, q, run.family.posterior(model, q, run.paths))
+    run.family.keep(q, run.settings, run.paths, run.fitted)
     if fitted is not None:
         trace = fitted.trace
-        write_trace(run.place, trace.iteration, trace.elbo, trace.seconds)
+        write_trace(run.paths, trace.iteration, trace.elbo, trace.seconds)
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
-    storage.write_bytes(run.place.file("report.html"), html.encode())
+    storage.write_bytes(run.paths.file("report.html"), html.encode())
     run.confirm()
-    finish(run.place, record)
+    finish(run.paths, record)
     run.events.tell(
         Published(
             record,
             findings.headline,
-            run.place.file("report.html"),
+            run.paths.file("report.html"),
             findings.top,
             None if fitted is None else fitted.trace,
         )
     )
-    return outcome(run.place, record, findings.headline)
+    return outcome(run.paths, record, findings.headline)
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     trace = fitted.trace
     plot = plots.trace(trace.iteration.tolist(), trace.elbo.tolist(), objective)
     took = f"after {fitted.iterations} sweeps in {fitted.seconds:.1f} s."
-    if objective != "bound":
+    if objective not in CLIMBED:
         state = "The draws ended" if fitted.converged else "The draws were stopped"
         text = f"{state} {took} The {objective} of the draws wanders once it has arrived."
         return report.Section(f"The {objective}'s trace", text, [plot])
-    state = "The bound converged" if fitted.converged else "The bound had not converged"
+    state = f"The {objective} {'converged' if fitted.converged else 'had not converged'}"
     text = f"{state} {took} Sweeps of accelerated steps that were not taken are left out."
     if np.any(np.diff(trace.elbo) < -1e-6 * np.abs(trace.elbo[:-1])):
         text += " Where it falls, the fit went on to its next stage, which has a bound of its own."
-    return report.Section("The bound's trace", text, [plot])
+    return report.Section(f"The {objective}'s trace", text, [plot])
 
 
-def outcome(place: RunPlace, record: RunRecord, headline: str) -> dict[str, Any]:
+def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]:
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
         lines.append(fit_in_words(record))
     lines += [f"warning: {warning}" for warning in record.warnings]
-    lines.append(f"report {place.file('report.html')}")
+    lines.append(f"report {paths.file('report.html')}")
     return {
         "run_id": record.run_id,
-        "target": place.target,
-        "report": place.file("report.html"),
+        "target": paths.target,
+        "report": paths.file("report.html"),
         "converged": record.converged,
         "elbo": record.elbo,
         "iterations": record.iterations,

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.lock import claim
-from flows.data.runs import PublishError, RunPlace, RunRecord, is_latest, new_run_id, open_run
+from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.states import read_state
 from flows.data.storage import InputFile, StorageError
 from flows.engine.block import Job
@@ -86,13 +86,13 @@ def run_pipeline(
         If storage cannot be read or written.
     """
     with reached(compute.s3):
-        place = RunPlace(storage.absolute(target), resume or new_run_id())
+        paths = RunPaths(storage.absolute(target), resume or new_run_id())
         if resume is not None:
-            if is_complete(place):
-                return publish_again(family, place)
-            refuse_nothing(place)
+            if is_complete(paths):
+                return publish_again(family, paths)
+            refuse_nothing(paths)
         again = resume is not None
-        run = Run(family, source, place, settings, events, resumes=again, resumable=again)
+        run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
         return _carry_out(run, compute, since)
 
 
@@ -104,29 +104,29 @@ def score_pipeline(
         fitted, record = open_run(fitted_run)
         family = pipeline_named(record.pipeline)
         settings = _settings_of(family, fitted, record)
-        place = RunPlace(storage.absolute(target), new_run_id())
-        return _carry_out(Run(family, source, place, settings, events, fitted=fitted), compute)
+        paths = RunPaths(storage.absolute(target), new_run_id())
+        return _carry_out(Run(family, source, paths, settings, events, fitted=fitted), compute)
 
 
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
     """Check, claim, ingest, partition, fit, score, publish: the one order of every run."""
-    family, settings, place, events = run.family, run.settings, run.place, run.events
+    family, settings, paths, events = run.family, run.settings, run.paths, run.events
     events.tell(Stage("check"))
     to_fit = run.fitted is None
     run.files, run.checked = check_files(family, events, run.source, settings, to_fit)
     with _nothing_left_of_what_is_refused(run):
-        storage.check_writable(place.target, *place.below, "work")
+        storage.check_writable(paths.target, *paths.below, "work")
         run.since = _earlier(run, since)
-        events.tell(Begun(place.run_id))
+        events.tell(Begun(paths.run_id))
         with computing(compute) as run.compute, _stopped_with_a_word(run), _claimed(run):
             events.tell(Stage("ingest"))
             parts, ingested = incremental.ingest(run)
-            each = each_of(run.compute, run.heard("partition"))
+            each = each_of(run.compute, run.on_progress("partition"))
             prepared = run.stage(
-                "partition", family.prepare, parts, settings, place, run.fitted, each
+                "partition", family.prepare, parts, settings, paths, run.fitted, each
             )
             if run.resumes:
-                remove_results(place)
+                remove_results(paths)
             model = family.model(settings)
             job = _job(run, model, prepared)
             with closing(run.compute.executor(job)) as executor:
@@ -153,10 +153,10 @@ def _posterior(run: Run, job: Job, executor: Executor) -> tuple[State, FitResult
 @contextmanager
 def _claimed(run: Run) -> Iterator[None]:
     """Be the run's one publisher until the end, not only while the model is fitted."""
-    with claim(run.place.work, run.place.run_id) as run.held:
+    with claim(run.paths.work, run.paths.run_id) as run.held:
         if run.fitted is None:
             ours = asked_for(run.family.name, run.settings, since_whom(run.since), run.files)
-            settle(run.place, ours, run.resumes)
+            settle(run.paths, ours, run.resumes, run.settings.old_names)
             run.resumable = True
         yield
 
@@ -169,9 +169,9 @@ def _nothing_left_of_what_is_refused(run: Run) -> Iterator[None]:
     except BaseException as error:
         if not run.resumes and (not run.resumable or isinstance(error, InputError)):
             with storage.impatient():
-                published = is_latest(run.place)
+                published = is_latest(run.paths)
             if not published:
-                forget(run.place, run.events)
+                forget(run.paths, run.events)
         raise
 
 
@@ -182,11 +182,12 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         with storage.impatient():
-            published = is_latest(run.place)
-        became = f"run {run.place.run_id} is published" if published else _as_it_was(run)
+            published = is_latest(run.paths)
+        became = f"run {run.paths.run_id} is published" if published else _as_it_was(run)
         raise Interrupted(became) from error
     except (ComputeError, StorageError) as error:
-        damaged = error.url if isinstance(error, storage.DamagedError) else ""
+        lost = isinstance(error, storage.DamagedError | storage.MissingError)
+        damaged = error.url if lost else ""
         if run.fitted is not None and damaged.startswith(run.fitted.root):
             fault = Fault(
                 run.fitted.root,
@@ -195,13 +196,13 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
                 remedy="restore it from a copy, or fit again",
             )
             raise InputError([fault]) from error
-        if damaged.startswith(run.place.work):
-            forget_kept(run.place, run.events)
+        if damaged.startswith(run.paths.work):
+            forget_kept(run.paths, run.events)
         raise RunError(f"{error}; {_as_it_was(run)}") from error
 
 
 def _as_it_was(run: Run) -> str:
-    again = f"go on with the same command and --resume {run.place.run_id}"
+    again = f"go on with the same command and --resume {run.paths.run_id}"
     return f"latest.json is as it was; {again if run.resumable else 'run it again'}"
 
 
@@ -211,15 +212,15 @@ def _earlier(run: Run, since: str | None) -> incremental.Since | None:
     if run.family.model(run.settings) is None:
         run.events.tell(Line("since has no effect: these settings fit no model, all is read"))
         return None
-    found = earlier_of(run.family, run.place, run.settings, since, run.resumes)
+    found = earlier_of(run.family, run.paths, run.settings, since, run.resumes)
     if found.earlier is None:
         run.events.tell(
-            Line(f"since {since}: {run.place.target} has no earlier run, so all is read")
+            Line(f"since {since}: {run.paths.target} has no earlier run, so all is read")
         )
     return found
 
 
-def _settings_of(family: Family, fitted: RunPlace, record: RunRecord) -> RunSettings:
+def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSettings:
     try:
         return family.settings(**record.settings)
     except ValidationError as error:
@@ -288,8 +289,8 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         model=model,
         batch=prepared.batch,
         partitions=prepared.partitions,
-        store=run.place.work,
-        run_id=run.place.run_id,
+        store=run.paths.work,
+        run_id=run.paths.run_id,
         seed=run.settings.seed,
         tol=run.settings.tol,
         max_iter=run.settings.max_iter,
@@ -303,8 +304,8 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
 
 
 def _score(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:
-    function = partial(run.family.score, settings=run.settings, place=run.place, fitted=run.fitted)
-    return list(executor.map(function, q, number, run.heard("score")))
+    function = partial(run.family.score, settings=run.settings, paths=run.paths, fitted=run.fitted)
+    return list(executor.map(function, q, number, run.on_progress("score")))
 
 
 def _teller(run: Run) -> Callable[[Progress], None]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.data import json_files, storage
 from flows.data.lock import claim
 from flows.data.runs import (
     PublishError,
-    RunPlace,
+    RunPaths,
     later_than,
     name_latest,
     read_record,
@@ -48,12 +48,12 @@ def asked_for(
     return Asked(pipeline=pipeline, settings=that_matter(settings), since=since, inputs=inputs)
 
 
-def read_asked(place: RunPlace) -> Asked | None:
+def read_asked(paths: RunPaths) -> Asked | None:
     """Return what a run was asked for; None where it does not say.
 
     What it left is then not mixed with anything: finished work is found by its own key.
     """
-    url = _url(place)
+    url = _url(paths)
     if not storage.exists(url):
         return None
     try:
@@ -65,19 +65,22 @@ def read_asked(place: RunPlace) -> Asked | None:
         return None
 
 
-def settle(place: RunPlace, ours: Asked, resume: bool) -> None:
+def settle(paths: RunPaths, ours: Asked, resume: bool, old_names: Mapping[str, str]) -> None:
     """Write what a run is asked for, or compare it with what it began with.
+
+    Settings that an earlier version called by their ``old_names`` are the same settings.
 
     Raises
     ------
     InputError
         If a resumed run is asked for something else: every difference.
     """
-    theirs = read_asked(place) if resume else None
+    theirs = read_asked(paths) if resume else None
     if theirs is None:
-        json_files.write(_url(place), ours)
+        json_files.write(_url(paths), ours)
         return
-    faults = _differences(place.run_id, theirs, ours)
+    theirs.settings = {old_names.get(name, name): v for name, v in theirs.settings.items()}
+    faults = _differences(paths.run_id, theirs, ours)
     if faults:
         raise InputError(faults)
 
@@ -101,7 +104,7 @@ def _differences(run_id: str, theirs: Asked, ours: Asked) -> list[Fault]:
     if theirs.since != ours.since:
         faults.append(fault(f"a run {_since(theirs)}, as it began", _since(ours), "since"))
     before, now = theirs.inputs, ours.inputs
-    told = [
+    of_files = [
         *(fault(f"the file {url}, which the run began with", "none") for url in before
           if url not in now),
         *(fault("the files that the run began with", f"{url} as well") for url in now
@@ -109,10 +112,10 @@ def _differences(run_id: str, theirs: Asked, ours: Asked) -> list[Fault]:
         *(fault(f"{url} as it was when the run began", "another version of it") for url in now
           if url in before and before[url] != now[url]),
     ]  # fmt: skip
-    if len(told) > _MOST:
-        more = len(told) - _MOST
-        told = [*told[:_MOST], fault("the files that the run began with", f"{more} others more")]
-    return faults + told
+    if len(of_files) > _MOST:
+        more = fault("the files that the run began with", f"{len(of_files) - _MOST} others more")
+        of_files = [*of_files[:_MOST], more]
+    return faults + of_files
 
 
 def _value(settings: dict[str, Any], name: str) -> str:
@@ -125,92 +128,92 @@ def _since(asked: Asked) -> str:
     return f"since {asked.since}" if asked.since else "since latest, when there was none"
 
 
-def _url(place: RunPlace) -> str:
-    return storage.join(place.work, "asked.json")
+def _url(paths: RunPaths) -> str:
+    return storage.join(paths.work, "asked.json")
 
 
-def is_complete(place: RunPlace) -> bool:
+def is_complete(paths: RunPaths) -> bool:
     """Whether a run has all it leaves and was stopped before it became the latest."""
-    if not storage.exists(place.file("run.json")):
+    if not storage.exists(paths.file("run.json")):
         return False
-    return storage.exists(place.work) or not storage.exists(
-        storage.join(place.target, "latest.json")
+    return storage.exists(paths.work) or not storage.exists(
+        storage.join(paths.target, "latest.json")
     )
 
 
-def publish_again(family: Family, place: RunPlace) -> dict[str, Any]:
+def publish_again(family: Family, paths: RunPaths) -> dict[str, Any]:
     """Do what is left of a complete run: name it the latest, unless a later one is.
 
     It may have been published before that one, and only its working files were left.
     """
-    record = read_record(place)
+    record = read_record(paths)
     if record.pipeline != family.name:
         raise InputError(
             [
                 Fault(
-                    f"resume {place.run_id}",
+                    f"resume {paths.run_id}",
                     f"the pipeline {record.pipeline} that the run began with",
                     family.name,
                 )
             ]
         )
-    storage.remove_debris(place.root)
-    with claim(place.work, place.run_id):
-        later = later_than(place)
+    storage.remove_debris(paths.root)
+    with claim(paths.work, paths.run_id):
+        later = later_than(paths)
         if later is None:
-            name_latest(place, record)
+            name_latest(paths, record)
         else:
-            remove_work(place)
+            remove_work(paths)
     became = (
         "it is published now" if later is None else f"run {later}, which is later, stays latest"
     )
-    return outcome(place, record, f"The run was complete when it was stopped; {became}.")
+    return outcome(paths, record, f"The run was complete when it was stopped; {became}.")
 
 
-def refuse_nothing(place: RunPlace) -> None:
+def refuse_nothing(paths: RunPaths) -> None:
     """Raise `PublishError` where there is no unfinished run of that name."""
-    if storage.exists(place.work):
+    if storage.exists(paths.work):
         return
-    where = f"resume {place.run_id}"
-    if storage.exists(place.file("run.json")):
+    where = f"resume {paths.run_id}"
+    if storage.exists(paths.file("run.json")):
         raise PublishError(
-            where, "a run that was stopped", f"{place.root}, which is published: there is nothing "
+            where, "a run that was stopped", f"{paths.root}, which is published: there is nothing "
             "to resume"
         )  # fmt: skip
     raise PublishError(
-        where, f"a run that was stopped, below {place.target}", "none: there is nothing to resume",
+        where, f"a run that was stopped, below {paths.target}", "none: there is nothing to resume",
         "give the target that it began with, or run the command without resume",
     )  # fmt: skip
 
 
-def forget(place: RunPlace, events: Events) -> None:
+def forget(paths: RunPaths, events: Events) -> None:
     """Remove a run that cannot be gone on with."""
     try:
         with storage.impatient():
-            storage.delete(place.root)
-            storage.remove_empty(storage.join(place.target, "runs"))
+            storage.delete(paths.root)
+            storage.remove_empty(storage.join(paths.target, "runs"))
     except StorageError as error:
-        events.tell(Line(f"what is left of run {place.run_id} stays: {error}"))
+        events.tell(Line(f"what is left of run {paths.run_id} stays: {error}"))
 
 
-def forget_kept(place: RunPlace, events: Events) -> None:
+def forget_kept(paths: RunPaths, events: Events) -> None:
     """Have a resumed run do all stages again: a file that one of them has left is damaged."""
     try:
-        storage.delete(storage.join(place.work, "kept"))
+        storage.delete(storage.join(paths.work, "kept"))
     except StorageError as error:
-        events.tell(Line(f"what run {place.run_id} has kept stays: {error}"))
+        events.tell(Line(f"what run {paths.run_id} has kept stays: {error}"))
 
 
 def earlier_of(
-    family: Family, place: RunPlace, settings: RunSettings, since: str, resume: bool
+    family: Family, paths: RunPaths, settings: RunSettings, since: str, resume: bool
 ) -> incremental.Since:
     """Find the earlier run; for a resumed one the one that was the latest when it began."""
-    began = read_asked(place) if resume and since == incremental.LATEST else None
+    began = read_asked(paths) if resume and since == incremental.LATEST else None
     if began is None or began.since is None:
-        return incremental.look_up(family, place.target, since, settings)
+        return incremental.look_up(family, paths.target, since, settings)
     if not began.since:
         return incremental.Since()
-    return incremental.look_up(family, place.target, began.since, settings)
+    return incremental.look_up(family, paths.target, began.since, settings)
 
 
 def since_whom(earlier: incremental.Since | None) -> str | None:
@@ -220,9 +223,9 @@ def since_whom(earlier: incremental.Since | None) -> str | None:
     return earlier.earlier.run_id if earlier.earlier is not None else ""
 
 
-def remove_results(place: RunPlace) -> None:
+def remove_results(paths: RunPaths) -> None:
     """Remove what an earlier attempt published in part: this one may write fewer files."""
-    storage.remove_debris(place.root)
-    for name in storage.names(place.root):
+    storage.remove_debris(paths.root)
+    for name in storage.names(paths.root):
         if name not in ("work", "kept"):
-            storage.delete(storage.join(place.root, name))
+            storage.delete(storage.join(paths.root, name))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from flows.data import storage
 from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
 from flows.engine.compute import Compute, Here
 from flows.family import Checked, Family, Ingested
@@ -33,11 +33,11 @@ class Run:
 
     family: Family
     source: str
-    place: RunPlace
+    paths: RunPaths
     settings: RunSettings
     events: Events
     compute: Compute = field(default_factory=Here)
-    fitted: RunPlace | None = None  # the finished run that is applied to new data
+    fitted: RunPaths | None = None  # the finished run that is applied to new data
     resumes: bool = False  # whether it goes on with an earlier attempt
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
@@ -47,7 +47,7 @@ class Run:
     held: Claim | None = None
     resumable: bool = False  # whether another attempt can go on with it
 
-    def heard(self, stage: str) -> Callable[[int, int], None]:
+    def on_progress(self, stage: str) -> Callable[[int, int], None]:
         """Return what tells how much of a stage is done.
 
         It raises where a listener stops the run, or another process has taken it over.
@@ -69,9 +69,9 @@ class Run:
         """Raise `RunBusy` where another process has taken this run over, or published it."""
         if self.held is not None:
             self.held.confirm()
-        if storage.exists(self.place.file("run.json")):
+        if storage.exists(self.paths.file("run.json")):
             raise RunBusy(
-                f"run {self.place.run_id} was published by another process while this one did not "
+                f"run {self.paths.run_id} was published by another process while this one did not "
                 "answer; nothing is left to do"
             )
 
@@ -91,7 +91,7 @@ class Run:
             of = (f"{part.index}:{part.fingerprint}" for part in group)
             return key_of(name, self.family.name, settings, *of)
 
-        memo = Memo(storage.join(self.place.work, "kept"), one)
+        memo = Memo(storage.join(self.paths.work, "kept"), one)
         found = tasks.each(
             self.events, name, one, groups, memo=memo, key=key, on_stop=calls.abandon
         )

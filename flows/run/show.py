@@ -8,13 +8,13 @@ from rich.text import Text
 
 from flows.data import storage
 from flows.data.run_tables import POSTERIOR
-from flows.data.runs import RunPlace, RunRecord, fit_in_words
+from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.faults import InputError
 
 _ROWS = 30
 
 
-def show_run(console: Console, place: RunPlace, record: RunRecord) -> None:
+def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     """Print a run's record and the beginning of its posterior."""
     facts = Table(box=None, show_header=False)
     for name, value in (
@@ -24,13 +24,13 @@ def show_run(console: Console, place: RunPlace, record: RunRecord) -> None:
         ("rows", f"{record.rows_kept:,} of {record.rows_read:,} used"),
         ("fit", fit_in_words(record)),
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
-        ("report", place.file("report.html")),
+        ("report", paths.file("report.html")),
     ):
         facts.add_row(name, Text(value, overflow="fold"))
     console.print(facts)
     for warning in record.warnings:
         console.print(f"warning: {warning}", markup=False, highlight=False)
-    url = storage.join(place.root, "posterior", "parameters.parquet")
+    url = storage.join(paths.root, "posterior", "parameters.parquet")
     if not storage.exists(url):
         return
     found = storage.read_table(url)

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from flows.data import json_files, storage
 from flows.data.partition import Part
-from flows.data.runs import PublishError, RunPlace, RunRecord, open_run
+from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.states import read_state
 from flows.data.storage import InputFile, StorageError
 from flows.engine.block import digest_of
@@ -98,29 +98,29 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
     if since == LATEST and not storage.exists(storage.join(target, "latest.json")):
         return Since()
     try:
-        where = target if since == LATEST else RunPlace(target, since).root
-        place, record = open_run(where)
+        where = target if since == LATEST else RunPaths(target, since).root
+        paths, record = open_run(where)
     except PublishError as error:
         raise InputError([_fault("an earlier run that finished", str(error))]) from error
     if record.pipeline != family.name:
         raise InputError(
-            [_fault(f"an earlier run of {family.name}", f"{place.run_id}, of {record.pipeline}")]
+            [_fault(f"an earlier run of {family.name}", f"{paths.run_id}, of {record.pipeline}")]
         )
     different = _differences(family, record, settings)
     if different:
         return Since(
             record,
-            notes=[f"Nothing of run {place.run_id} could be used: it had {different}."],
+            notes=[f"Nothing of run {paths.run_id} could be used: it had {different}."],
         )
-    found = Since(record, storage.join(place.root, "posterior", "q.npz"))
+    found = Since(record, storage.join(paths.root, "posterior", "q.npz"))
     try:
-        manifest = json_files.read(_manifest(place), Manifest)
+        manifest = json_files.read(_manifest(paths), Manifest)
         found.known = {part.fingerprint: part for part in manifest.parts}
     except storage.TransientStorageError:
         raise
     except StorageError:
         found.notes.append(
-            f"Run {place.run_id} kept no partitions that this one can take up (it ran without "
+            f"Run {paths.run_id} kept no partitions that this one can take up (it ran without "
             "since, or with an earlier version), so all were read again."
         )
     if not storage.exists(found.start or ""):
@@ -147,7 +147,7 @@ def ingest(run: Run) -> tuple[list[Part], list[Ingested]]:
     """Cut the input and ingest the partitions; with since, only those that are new."""
     if run.since is None:
         parts = run.family.plan(run.files, run.checked, run.settings)
-        return parts, run.map("ingest", run.family.ingest, parts, run.settings, run.place)
+        return parts, run.map("ingest", run.family.ingest, parts, run.settings, run.paths)
     parts = plan(run.family, run.files, run.checked, run.settings)
     return parts, _take_up_and_ingest(run, run.since, parts)
 
@@ -155,13 +155,13 @@ def ingest(run: Run) -> tuple[list[Part], list[Ingested]]:
 def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:
     """Take up what is known, ingest the rest, and keep it for the next run."""
     items = [(since.known[p.fingerprint], p.index) for p in parts if p.fingerprint in since.known]
-    copied = tasks.each(run.events, "take up", _take_up, items, run.place.work)
+    copied = tasks.each(run.events, "take up", _take_up, items, run.paths.work)
     taken = {index: kept for (kept, index), whole in zip(items, copied, strict=True) if whole}
     rest = [part for part in parts if part.index not in taken]
-    made = run.map("ingest", run.family.ingest, rest, run.settings, run.place) if rest else []
+    made = run.map("ingest", run.family.ingest, rest, run.settings, run.paths) if rest else []
     fresh = dict(zip((part.index for part in rest), made, strict=True))
-    outputs = _outputs(run.place.work)
-    folder = _folder(run.place)
+    outputs = _outputs(run.paths.work)
+    folder = _folder(run.paths)
     new = [
         KeptPart(
             fingerprint=part.fingerprint,
@@ -175,7 +175,7 @@ def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[I
         (kept, part.index, outputs.get(part.index, []))
         for kept, part in zip(new, rest, strict=True)
     ]
-    digests = tasks.each(run.events, "keep", _keep, to_keep, run.place.work)
+    digests = tasks.each(run.events, "keep", _keep, to_keep, run.paths.work)
     for kept, files in zip(new, digests, strict=True):
         kept.files = files
     by_index = {**taken, **{part.index: kept for part, kept in zip(rest, new, strict=True)}}
@@ -209,10 +209,10 @@ def keep(run: Run, executor: Any, q: Any, number: int | None, prepared: Prepared
     for kept in since.kept:
         kept.local = kept.stats = None
     if number is not None and prepared.of_parts:
-        found = executor.map(partial(_keep_state, folder=_folder(run.place)), q, number)
+        found = executor.map(partial(_keep_state, folder=_folder(run.paths)), q, number)
         for kept, (local, stats) in zip(since.kept, found, strict=True):
             kept.local, kept.stats = local, stats
-    json_files.write(_manifest(run.place), Manifest(parts=since.kept))
+    json_files.write(_manifest(run.paths), Manifest(parts=since.kept))
 
 
 def section(run: Run) -> Section | None:
@@ -224,7 +224,7 @@ def section(run: Run) -> Section | None:
         return Section("What is new", "All of it: the target had no run to go on from.", [])
     before = {record.url: record.fingerprint for record in since.earlier.inputs}
     now = {file.url: file.fingerprint for file in run.files}
-    told = {
+    files = {
         "new": [url for url in now if url not in before],
         "changed": [url for url in now if before.get(url, now[url]) != now[url]],
         "gone": [url for url in before if url not in now],
@@ -233,7 +233,7 @@ def section(run: Run) -> Section | None:
         f"{len(urls)} {'file is' if len(urls) == 1 else 'files are'} {how}"
         + (f" ({', '.join(url.rsplit('/', 1)[-1] for url in sorted(urls)[:5])}"
            f"{', ...' if len(urls) > 5 else ''})" if urls else "")
-        for how, urls in told.items()
+        for how, urls in files.items()
     ]  # fmt: skip
     start = "started from its posterior" if since.start else "started anew"
     text = (
@@ -263,12 +263,12 @@ def _fault(expected: str, found: str) -> Fault:
     )
 
 
-def _folder(place: RunPlace) -> str:
-    return storage.join(place.root, "kept")
+def _folder(paths: RunPaths) -> str:
+    return storage.join(paths.root, "kept")
 
 
-def _manifest(place: RunPlace) -> str:
-    return storage.join(_folder(place), "manifest.json")
+def _manifest(paths: RunPaths) -> str:
+    return storage.join(_folder(paths), "manifest.json")
 
 
 def _outputs(work: str) -> dict[int, list[str]]:

@@ -10,12 +10,13 @@ from warnings import warn
 
 from flows.settings.access import S3Access
 from flows.settings.base import ComputeSettings, RunSettings
-from flows.settings.load import compute_settings, describe, in_order, load
+from flows.settings.load import columns, compute_settings, describe, in_order, load
 
 __all__ = [
     "ComputeSettings",
     "RunSettings",
     "S3Access",
+    "columns",
     "compute_settings",
     "describe",
     "in_order",

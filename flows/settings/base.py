@@ -6,7 +6,7 @@ import logging
 import re
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from flows.settings.access import S3Access
 
@@ -18,6 +18,13 @@ _SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORE
 _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class _Names(dict[str, str]):
+    """Names that are not changed, so that settings can be a key."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(sorted(self.items())))
 
 
 class RunSettings(BaseModel):
@@ -70,6 +77,15 @@ class RunSettings(BaseModel):
     )
     rows_per_partition: int = Field(
         1000, ge=1, description="Rows (documents, locations, bags) in a partition."
+    )
+    columns: Annotated[dict[str, str], AfterValidator(_Names)] = Field(
+        {},
+        validate_default=True,
+        description="What the input calls columns that vbflows calls otherwise, such as "
+        "text: Abstract; features: f* makes one list of all columns that begin with f.",
+    )
+    list_separator: str = Field(
+        ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
 

@@ -62,6 +62,34 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         raise InputError([_fault(settings, problem) for problem in error.errors()]) from error
 
 
+def columns(assignments: list[str] | None) -> dict[str, str] | None:
+    """Read what the input calls columns from ``ours=yours`` assignments; None for none.
+
+    Raises
+    ------
+    InputError
+        If one of them is no assignment.
+    """
+    if not assignments:
+        return None
+    found = {}
+    for assignment in assignments:
+        ours, equals, yours = (part.strip() for part in assignment.partition("="))
+        if not (ours and equals and yours):
+            raise InputError(
+                [
+                    Fault(
+                        file="--column",
+                        expected="ours=yours",
+                        found=shown(assignment),
+                        remedy="write --column text=Abstract",
+                    )
+                ]
+            )
+        found[ours] = yours
+    return found
+
+
 def _value(assignment: str, text: str) -> Any:
     try:
         return plain_values(text)

@@ -12,7 +12,7 @@ import pysam
 
 from flows.data.checks import Found
 from flows.faults import Fault
-from flows.variants.alignments import local_fasta, quiet, told
+from flows.variants.alignments import described, local_fasta, quiet
 from flows.variants.reads import base_codes
 from flows.variants.regions import in_file, other_names
 from flows.variants.settings import VariantSettings
@@ -60,7 +60,7 @@ class Against:
             found.tell(
                 Fault(
                     file=self.path, expected="a whole FASTA, as its index (.fai) has it",
-                    found=told(error), remedy=f"run: samtools faidx {self.path}",
+                    found=described(error), remedy=f"run: samtools faidx {self.path}",
                 )
             )  # fmt: skip
 

@@ -55,7 +55,7 @@ def _opened(path: str, reference: str | None) -> pysam.AlignmentFile:
         try:
             return pysam.AlignmentFile(path, reference_filename=reference)
         except (OSError, ValueError) as error:
-            failed = OSError(told(error))
+            failed = OSError(described(error))
         finally:
             sys.excepthook, sys.unraisablehook = before
     raise failed
@@ -143,6 +143,6 @@ def is_out_of_order(path: str, settings: VariantSettings) -> bool:
     return False
 
 
-def told(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """Return the first line of an error's message."""
     return (str(error) or type(error).__name__).splitlines()[0]

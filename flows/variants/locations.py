@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from flows.data import json_files, partition, storage
 from flows.data.partition import Part
-from flows.data.runs import Dropped, RunPlace
+from flows.data.runs import Dropped, RunPaths
 from flows.data.states import read_state
 from flows.family import Each, Ingested
 from flows.variants import counts as variant_counts
-from flows.variants.alignments import told
+from flows.variants.alignments import described
 from flows.variants.counts import Column, Key, Loci
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Marks, Region, contigs_of, locate, named_regions, regions_of
@@ -32,20 +32,20 @@ OUTSIDE = "row outside of the region and the BED's intervals"
 Range = tuple[int, Key | None, Key | None, list[int]]  # partition, its bounds, slices there
 
 
-def work_url(place: RunPlace, name: str, index: int, suffix: str = "parquet") -> str:
+def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
     """Return where a run keeps one of its parts while it works."""
-    return storage.join(place.work, name, f"part-{index:05d}.{suffix}")
+    return storage.join(paths.work, name, f"part-{index:05d}.{suffix}")
 
 
-def read_loci(place: RunPlace, index: int) -> Loci:
+def read_loci(paths: RunPaths, index: int) -> Loci:
     """Read where a partition's locations are."""
-    url = work_url(place, "loci", index, "npz")
+    url = work_url(paths, "loci", index, "npz")
     return read_state(url, Loci)
 
 
-def read_counts(place: RunPlace, index: int, folder: str = "partitions") -> Counts:
+def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Counts:
     """Read the counts of a partition, or of a slice of it."""
-    url = work_url(place, folder, index, "npz")
+    url = work_url(paths, folder, index, "npz")
     return read_state(url, Counts)
 
 
@@ -116,8 +116,8 @@ def count_positions(
     except (OSError, ValueError) as error:
         _refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
-            f"the reads of {part.slices[0].url} cannot be counted: {told(error)}; check the files "
-            "that it names with samtools quickcheck"
+            f"the reads of {part.slices[0].url} cannot be counted: {described(error)}; check the "
+            "files that it names with samtools quickcheck"
         ) from error
     _refuse_changed(part)
     return found
@@ -157,7 +157,7 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
     return int(table.num_rows)
 
 
-def count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Count the reads of a partition and keep them, without the locations that have none."""
     found = count_positions(part, settings)
     by_strand = np.concatenate([counts for _, counts, _, _ in found])
@@ -170,26 +170,26 @@ def count_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingest
         np.concatenate([np.arange(r.start + 1, r.stop + 1) for r, *_ in found]),
         by_strand[:, :, 0],
     )
-    _write_locations(place, part.index, counts, loci)
-    url = work_url(place, "sizes", part.index, "json")
+    _write_locations(paths, part.index, counts, loci)
+    url = work_url(paths, "sizes", part.index, "json")
     json_files.write(url, Size(locations=len(counts)))
     dropped = (Dropped(reason=NO_READS, count=no_reads),
                Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
     return Ingested(part.rows, len(counts), dropped)
 
 
-def _write_locations(place: RunPlace, index: int, counts: Counts, loci: Loci) -> None:
-    storage.write_bytes(work_url(place, "counts", index, "npz"), to_bytes(counts))
-    storage.write_bytes(work_url(place, "loci", index, "npz"), to_bytes(loci))
+def _write_locations(paths: RunPaths, index: int, counts: Counts, loci: Loci) -> None:
+    storage.write_bytes(work_url(paths, "counts", index, "npz"), to_bytes(counts))
+    storage.write_bytes(work_url(paths, "loci", index, "npz"), to_bytes(loci))
 
 
-def counted(index: int, place: RunPlace) -> Assembled:
+def counted(index: int, paths: RunPaths) -> Assembled:
     """Return how many locations `count_part` kept; what it left out stands in its answer."""
-    about = json_files.read(work_url(place, "sizes", index, "json"), Size)
+    about = json_files.read(work_url(paths, "sizes", index, "json"), Size)
     return Assembled(index, about.locations, ())
 
 
-def sort_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingested:
+def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Sort a slice of rows of counts and keep it, without the rows that are not asked for."""
     marks = marks_in(part, settings)
     rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
@@ -198,23 +198,23 @@ def sort_part(part: Part, settings: VariantSettings, place: RunPlace) -> Ingeste
         partition.read(rows, COUNTS), names, named_regions(settings, marks),
         _order(settings, marks), settings.chr_names,
     )  # fmt: skip
-    storage.write_table(work_url(place, "slices", part.index), found.table)
+    storage.write_table(work_url(paths, "slices", part.index), found.table)
     about = SortedSlice(keys=found.keys, columns=sorted(found.columns))
-    json_files.write(work_url(place, "slices", part.index, "json"), about)
+    json_files.write(work_url(paths, "slices", part.index, "json"), about)
     dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
                Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
     return Ingested(part.rows, len(found.table), dropped)
 
 
 def shuffle(
-    parts: Sequence[Part], settings: VariantSettings, place: RunPlace, each: Each
+    parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
 ) -> tuple[list[Assembled], bool]:
     """Turn sorted slices into partitions of locations; say whether each is of its own slice."""
-    urls = [work_url(place, "slices", part.index, "json") for part in parts]
+    urls = [work_url(paths, "slices", part.index, "json") for part in parts]
     about = [json_files.read(url, SortedSlice) for url in urls]
     keys = [one.keys for one in about]
     columns = replicate_columns([c for one in about for c in one.columns], settings)
-    shared = (columns, settings, place, parts[0].slices[0].url, marks_in(parts[0], settings))
+    shared = (columns, settings, paths, parts[0].slices[0].url, marks_in(parts[0], settings))
     ranges: list[Range]
     if variant_counts.in_order(keys):
         ranges = [(part.index, None, None, [part.index]) for part in parts]
@@ -232,20 +232,20 @@ def shuffle(
 
 
 def _assemble(
-    where: Range, columns: list[Column], settings: VariantSettings, place: RunPlace, source: str,
+    where: Range, columns: list[Column], settings: VariantSettings, paths: RunPaths, source: str,
     marks: Marks,
 ) -> Assembled:  # fmt: skip
     index, low, high, reaching = where
     order = _order(settings, marks)
     tables = [
-        variant_counts.between(storage.read_table(work_url(place, "slices", i)), low, high, order)
+        variant_counts.between(storage.read_table(work_url(paths, "slices", i)), low, high, order)
         for i in reaching
     ]
-    first = storage.read_table(work_url(place, "slices", reaching[0] if reaching else 0))
+    first = storage.read_table(work_url(paths, "slices", reaching[0] if reaching else 0))
     counts, loci, no_reads, no_reference = variant_counts.assemble(
         tables or [first.slice(0, 0)], columns, settings.case, source, order
     )
-    _write_locations(place, index, counts, loci)
+    _write_locations(paths, index, counts, loci)
     dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
                Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
     return Assembled(index, len(counts), dropped)
@@ -267,10 +267,10 @@ def drawn(loci: Loci, seed: int, share: float) -> np.ndarray:
     return np.asarray((x >> np.uint64(11)).astype(float) < share * 2.0**53)
 
 
-def finish_partition(index: int, settings: VariantSettings, place: RunPlace, share: float) -> str:
+def finish_partition(index: int, settings: VariantSettings, paths: RunPaths, share: float) -> str:
     """Mark the locations that hyperparameters are fitted on, at random where there are many."""
-    counts = read_counts(place, index, "counts")
-    marks = drawn(read_loci(place, index), settings.seed, share) if share < 1.0 else None
-    url = work_url(place, "partitions", index, "npz")
+    counts = read_counts(paths, index, "counts")
+    marks = drawn(read_loci(paths, index), settings.seed, share) if share < 1.0 else None
+    url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(Counts(counts.counts, counts.ref, counts.case, marks)))
     return url

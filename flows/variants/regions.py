@@ -14,7 +14,7 @@ import pysam
 
 from flows.data import storage
 from flows.faults import Fault, InputError
-from flows.variants.alignments import is_bgzf, is_gzip, local_fasta, quiet, told
+from flows.variants.alignments import described, is_bgzf, is_gzip, local_fasta, quiet
 from flows.variants.bed import Wanted, read_bed, read_region
 from flows.variants.schema import MOST_POS
 from flows.variants.settings import VariantSettings
@@ -81,7 +81,7 @@ def _no_fasta(path: str, error: Exception) -> Fault:
             "gzip", remedy=f"run: gunzip {path} && bgzip {plain}, or give the unpacked file",
         )  # fmt: skip
     return Fault(
-        file=path, expected=expected, found=told(error),
+        file=path, expected=expected, found=described(error),
         remedy=f"see what this says of it: samtools faidx {path}",
     )  # fmt: skip
 

@@ -16,13 +16,13 @@ from flows.data.checks import Found
 from flows.faults import Fault, InputError
 from flows.variants.alignment_index import damage_of
 from flows.variants.alignments import (
+    described,
     indexed_alignment,
     is_out_of_order,
     local_alignment,
     open_alignment,
     own_index,
     quiet,
-    told,
 )
 from flows.variants.mismatches import mismatch_faults
 from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_names, regions_of
@@ -227,7 +227,7 @@ def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
 
 
 def _read_fault(line: Alignment, error: Exception) -> str:
-    return f"{line.path}, which cannot be read ({told(error)})"
+    return f"{line.path}, which cannot be read ({described(error)})"
 
 
 def _damaged_index(path: str, references: int) -> Fault | None:

@@ -51,7 +51,7 @@ def held_out(
             break
     keys = np.arange(len(t))
     seen, new = slice(FITTED), slice(FITTED, None)
-    model = make(settings, rival_beside=False)
+    model = make(settings, baseline_beside=False)
     done = fit(
         model, [Rows.of(x[seen], t[seen], keys[seen])], seed=int(rng.integers(2**31)),
         tol=settings.tol, max_iter=settings.max_iter,

@@ -1,4 +1,4 @@
-"""The rows of the IBP by Polya-Gamma: plain, and with a ramp, learning and several starts."""
+"""The rows of the IBP by Polya-Gamma: plain, and with annealing, learning and several starts."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def raced() -> Restarts:
     """One annealed start, and one by the text's bound that is polished."""
     single = PolyaGammaIBP(3, bias_variance=BIAS, anneal=6, learn=True)
     text = Polished(TextIBP(3), replace(single, anneal=0), text_sweeps=5, held=2)
-    return Restarts((single, text), race=12, draws=8)
+    return Restarts((single, text), trial_sweeps=12, draws=8)
 
 
 def best_bound(q: Any, batches: Sequence[FeatureBatch]) -> float:

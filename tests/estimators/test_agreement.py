@@ -20,6 +20,7 @@ from vbmodels.estimators import (
     MILGPClassifier,
     MixtureOfExperts,
     MultimodalMIC,
+    StackedBagClassifier,
     VariantTester,
 )
 from vbmodels.features.forms import read
@@ -82,6 +83,7 @@ def test_features(tmp_path):
     [
         (MultimodalMIC, ("model=vmmic",)),
         (MILGPClassifier, ("model=gp_probit", "n_inducing=10")),
+        (StackedBagClassifier, ("model=auto", "n_inducing=10")),
     ],
 )
 def test_bags(kind, settings, tmp_path):
@@ -91,7 +93,7 @@ def test_bags(kind, settings, tmp_path):
     names = ("bag_id", "instance_id", "label", "features")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     run = piped("bags", columns, tmp_path, *settings)
-    options = {"n_inducing": 10} if kind is MILGPClassifier else {}
+    options = {} if kind is MultimodalMIC else {"n_inducing": 10}
     found = kind(n_partitions=2, random_state=0, **options).fit(x, y)
     told = dict(zip(*(table(run, "bags")[n].to_pylist() for n in ("bag_id", "probability")),
                     strict=True))  # fmt: skip

@@ -9,9 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from tests.estimators import data
-from vbmodels.estimators import MILGPClassifier, MultimodalMIC
+from vbmodels.estimators import MILGPClassifier, MultimodalMIC, StackedBagClassifier
 
-BAGS = [MultimodalMIC(random_state=0), MILGPClassifier(n_inducing=10, random_state=0)]
+BAGS = [
+    MultimodalMIC(random_state=0),
+    MILGPClassifier(n_inducing=10, random_state=0),
+    StackedBagClassifier(n_inducing=10, kernel_params="heuristic", random_state=0),
+]
 
 
 @pytest.mark.parametrize("estimator", BAGS, ids=lambda e: type(e).__name__)
@@ -68,3 +72,22 @@ def test_features_too_large_to_be_squared_are_refused(estimator):
         clone(estimator).fit([bag * 1e149 for bag in x], y).score([bag * 1e149 for bag in x], y)
         > 0.8
     )
+
+
+@pytest.mark.parametrize("model", ["auto", "embedding"])
+def test_the_stack_says_why(model):
+    x, y = data.bags()
+    found = StackedBagClassifier(
+        model=model, n_inducing=10, kernel_params="heuristic", random_state=0
+    ).fit(x, y)
+    reasons = found.reasons(x)
+    assert reasons.shape == (len(x), len(found.blocks_))
+    assert_allclose(reasons.sum(axis=1), found.decision_function(x), atol=1e-9)
+    told = found.contributions(x)
+    assert [len(bag) for bag in told] == [len(bag) for bag in x]
+    assert set(found.weights_) == (
+        {"embedding", "witness", "base rate"} if model == "auto" else set()
+    )
+    if model == "embedding":
+        with pytest.raises(ValueError, match="no probabilities of instances"):
+            found.predict_instance_proba(x)

@@ -14,6 +14,7 @@ from vbmodels.estimators import (
     MILGPClassifier,
     MixtureOfExperts,
     MultimodalMIC,
+    StackedBagClassifier,
     VariantTester,
 )
 
@@ -22,7 +23,13 @@ QUICK = [
     LatentFeatures(2, anneal=0, starts=1, tol=1e-3),
 ]
 DEFAULTS = [MixtureOfExperts(), LatentFeatures()]
-OTHERS = [MultimodalMIC(), MILGPClassifier(), VariantTester(), KeywordExtractor()]
+OTHERS = [
+    MultimodalMIC(),
+    MILGPClassifier(),
+    StackedBagClassifier(),
+    VariantTester(),
+    KeywordExtractor(),
+]
 # What asks nothing of a table of numbers.
 APPLY = (
     "check_estimator_cloneable",

@@ -32,7 +32,8 @@ def fitted(given):
 @pytest.mark.parametrize("precision", [None, 2.0])
 def test_fit_transform_keeps_the_known_keywords(given, partitions, precision):
     texts, known = given
-    asked = extractor(n_partitions=partitions, document_precision=precision)
+    model = "corpus" if precision is None else "pooled"
+    asked = extractor(n_partitions=partitions, document_precision=precision, model=model)
     chosen = asked.fit_transform(texts, known)
     assert [set(k) <= set(c) for k, c in zip(known, chosen, strict=True)] == [True] * len(texts)
     table = pa.table({"tokens": texts, "keywords": known, "doc_id": list(map(str, range(40)))})
@@ -55,6 +56,54 @@ def test_a_fitted_documents_own_labels_do_not_raise_its_words():
         y = [w in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
         auc.append(roc_auc_score(y, told["probability"]))
     assert abs(np.mean(auc) - 0.5) < 0.06
+
+
+def test_scores_of_the_users_own_are_heard():
+    """Nothing in the texts tells a keyword, a noisy score of another tool does."""
+    rng = np.random.default_rng(2)
+    words = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(600)]
+    texts = [[words[i] for i in rng.choice(600, 30, replace=False)] for _ in range(80)]
+    truth = [text[:10] for text in texts]
+    texts = [list(rng.permutation(text)) for text in texts]
+    known = [list(rng.choice(true, 4, replace=False)) for true in truth]
+    own = [
+        {w: 100.0 + 5.0 * (w in true) + 3.0 * rng.standard_normal() for w in text}
+        for text, true in zip(texts, truth, strict=True)
+    ]
+    own[7] = None
+    auc = []
+    for scores in (None, own):
+        found = extractor().fit(texts, known, scores=scores)
+        told = found.score_words(texts, known, scores=scores)
+        new = [w not in known[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
+        y = [w in truth[d] for d, w in zip(told["doc_id"], told["term"], strict=True)]
+        auc.append(roc_auc_score(np.array(y)[new], told["probability"][new]))
+    assert auc[0] < 0.6
+    assert auc[1] > 0.75
+    table = pd.DataFrame({"tokens": texts, "keywords": known})
+    table["scored"] = [None if one is None else list(one) for one in own]
+    table["scores"] = [None if one is None else list(one.values()) for one in own]
+    assert_allclose(extractor().fit(table).coef_means_, found.coef_means_)
+    with pytest.raises(ValueError, match="expected finite scores, got inf for"):
+        extractor().fit(texts, known, scores=[{texts[0][0]: np.inf}] + [None] * 79)
+
+
+def test_options_must_go_together(given):
+    with pytest.raises(ValueError, match="document_precision goes with model pooled"):
+        extractor(document_precision=2.0).fit(*given)
+    with pytest.raises(ValueError, match="keyword_rate_range both say the rate"):
+        extractor(keyword_rate_range=(0.1, 0.3)).fit(*given)
+    with pytest.raises(ValueError, match="two shares between 0 and 1, the lower one first"):
+        KeywordExtractor(keyword_rate_range=(0.3, 0.1)).fit(*given)
+    with pytest.raises(ValueError, match="keyword_rate_sd says how unsure keyword_rate is"):
+        KeywordExtractor(keyword_rate_sd=0.3).fit(*given)
+
+
+def test_a_rate_that_is_not_given_is_read_off_the_labels(given):
+    found = KeywordExtractor(stop_words=None).fit(*given)
+    assert 0.02 < found.keyword_rate_ < 0.9
+    sure = KeywordExtractor(stop_words=None, keyword_rate_range=(0.19, 0.21)).fit(*given)
+    assert abs(sure.keyword_rate_ - 0.2) < 0.005
 
 
 def test_names_that_the_fit_did_not_see_are_those_of_new_documents(given, fitted):
@@ -99,10 +148,14 @@ def test_a_bare_text_is_no_list_of_documents(given, fitted):
 
 
 @pytest.mark.parametrize("hole", [None, float("nan"), pd.NA])
-def test_missing_keywords_and_marks_are_none(given, hole):
+def test_missing_keywords_are_those_that_nobody_looked_for(given, hole):
     texts, known = given
-    none = extractor().fit(texts, [*known[:-1], []], complete=[True] * 39 + [False])
+    none = extractor().fit(texts, [*known[:-1], None], complete=[True] * 39 + [False])
     found = extractor().fit(texts, [*known[:-1], hole], complete=[True] * 39 + [hole])
     assert_array_equal(found.coef_means_, none.coef_means_)
+    looked = extractor().fit(texts, [*known[:-1], []])
+    assert not np.array_equal(
+        looked.coef_means_, extractor().fit(texts, [*known[:-1], hole]).coef_means_
+    )
     one = extractor().fit(texts, [" ".join(words) for words in known])
     assert_array_equal(one.coef_means_, extractor().fit(texts, known).coef_means_)

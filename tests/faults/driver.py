@@ -52,7 +52,7 @@ def main() -> int:
             result = run_fit(
                 task,
                 executor,
-                on_step=lambda step: print(f"evaluation {step.iteration}", flush=True),
+                on_step=lambda step: print(f"sweep {step.iteration}", flush=True),
                 resume=given.resume,
             )
             scored = executor.map(probabilities, result.q, result.number)

@@ -14,7 +14,7 @@ import pytest
 
 from flows.catalogue import pipeline_named
 from flows.data import lock, storage
-from flows.data.runs import RunPlace, open_run
+from flows.data.runs import RunPaths, open_run
 from flows.data.storage.access import filesystem
 from flows.faults import InputError
 from flows.report import plots
@@ -90,31 +90,31 @@ class Journey:
         run_id = self.stopped or next(iter(self.runs() - begun), None)
         if self.kind == "score" or run_id is None:
             return self.go()
-        place = RunPlace(self.target, run_id)
-        if storage.exists(place.work) or is_complete(place):
+        paths = RunPaths(self.target, run_id)
+        if storage.exists(paths.work) or is_complete(paths):
             return self.go(run_id)
         with pytest.raises(InputError, match="nothing to resume"):
             self.go(run_id)
         if self.latest() == run_id:
             return {"target": self.target, "run_id": run_id}
-        assert not storage.exists(place.file("run.json"))
+        assert not storage.exists(paths.file("run.json"))
         return self.go()
 
     def latest(self) -> str | None:
         """Return the run that the target names, once it is proved to be whole."""
         if not storage.exists(storage.join(self.target, "latest.json")):
             return None
-        place, record = open_run(self.target)
-        found = pipelines.published({"target": self.target, "run_id": place.run_id})
+        paths, record = open_run(self.target)
+        found = pipelines.published({"target": self.target, "run_id": paths.run_id})
         assert found == self.known.get(record.run_id, self.expected)
-        return place.run_id
+        return paths.run_id
 
     def check(self, outcome: dict[str, Any]) -> None:
         """Assert that the run is published whole, and that nothing else is left of it."""
         assert pipelines.published(outcome) == self.expected
         assert self.latest() == outcome["run_id"]
         assert storage.names(self.target) == ["latest.json", "runs"]
-        root = RunPlace(self.target, outcome["run_id"]).root
+        root = RunPaths(self.target, outcome["run_id"]).root
         assert "work" not in storage.names(root)
         assert [n for n in _files(root) if n.rpartition("/")[2].startswith(".")] == []
 

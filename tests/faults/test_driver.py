@@ -40,7 +40,7 @@ def started(request):
 def test_the_scheduler_killed(corpus, tmp_path, deployment, expected, started):
     target = tmp_path / "out"
     driver = started(drive(corpus, target, "--scheduler", deployment.address))
-    driver.await_line("evaluation 9", 60)
+    driver.await_line("sweep 9", 60)
     deployment.scheduler.send(signal.SIGKILL)
     began = time.monotonic()
     assert driver.wait(30) == 1
@@ -58,7 +58,7 @@ def test_the_scheduler_killed(corpus, tmp_path, deployment, expected, started):
         assert again.wait(120) == 0, again.output
     finally:
         fresh.end()
-    assert "resuming run run after evaluation 8" in again.output
+    assert "resuming run run after sweep 8" in again.output
     assert outcome(target) == expected
     assert (target / "latest.json").read_text() == "run"
 
@@ -71,7 +71,7 @@ def kill_at_random(corpus, target, address, times, expected, started, seed):
         options = ["--resume"] if turn else []
         driver = started(drive(corpus, target, "--scheduler", address, *options))
         # The first time beyond a checkpoint, so that there is one to go on from.
-        driver.await_count("evaluation", 7 if turn == 0 else rng.randint(1, 6))
+        driver.await_count("sweep", 7 if turn == 0 else rng.randint(1, 6))
         time.sleep(rng.uniform(0.0, 0.3))
         driver.send(signal.SIGKILL)
         driver.wait(10)
@@ -98,7 +98,7 @@ def test_the_driver_killed_twenty_times(corpus, tmp_path, shared, expected, star
 def test_a_second_driver_of_the_same_run_is_refused(corpus, tmp_path, started):
     target = tmp_path / "out"
     first = started(drive(corpus, target))
-    first.await_line("evaluation 1", 60)
+    first.await_line("sweep 1", 60)
     second = started(drive(corpus, target, "--resume"))
     assert second.wait(60) != 0
     assert f"run run is being worked on by process {first.pid}" in second.output

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from flows.data import storage
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.storage import retry
 from flows.faults import InputError, RunError
 from tests.faults import journeys, pipelines, stores
@@ -59,7 +59,7 @@ def survive(made, begun, give, heal):
         outcome = made.go(said.rpartition("--resume ")[2])
     elif said:
         outcome = made.go()
-    work = RunPlace(made.target, outcome["run_id"]).work
+    work = RunPaths(made.target, outcome["run_id"]).work
     if not said and storage.exists(work):
         # The last call failed, after the run was published, and the log says so.
         assert storage.names(work) in ([], ["lock.json"])

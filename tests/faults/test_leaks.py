@@ -127,7 +127,7 @@ def test_local_workers_end_with_a_driver_that_is_killed(corpus, tmp_path):
     command = ("-m", "tests.faults.driver", str(corpus), str(tmp_path / "out"), "run")
     driver = Process(*command, "--workers", "2", "--pause", "0.02")
     try:
-        driver.await_line("evaluation 2", 120)
+        driver.await_line("sweep 2", 120)
         below = psutil.Process(driver.pid).children(recursive=True)
         working = [p for p in below if "spawn_main" in " ".join(p.cmdline())]
         assert len(working) >= 2

@@ -20,7 +20,7 @@ import yaml
 
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
-from flows.data.runs import RunPlace, RunRecord, finish, open_run
+from flows.data.runs import RunPaths, RunRecord, finish, open_run
 from flows.engine.certs import SIDES, make_certificates
 from flows.engine.checkpoint import Checkpoints
 from flows.engine.dask import ClusterError, connect
@@ -134,20 +134,20 @@ def test_two_publishers_at_once_leave_no_mix(bucket):
 
     def publish(name):
         for i in range(6):
-            place = RunPlace(target, f"{name}-{i}")
+            paths = RunPaths(target, f"{name}-{i}")
             value = float(i) + (0.5 if name == "b" else 0.0)
             for part in range(3):
-                table = pa.table({"run": [place.run_id], "value": [value]})
-                storage.write_table(place.table("keywords", part), table)
-            storage.write_bytes(storage.join(place.work, "globals"), b"1")
-            finish(place, run_record(place.run_id, value))
+                table = pa.table({"run": [paths.run_id], "value": [value]})
+                storage.write_table(paths.table("keywords", part), table)
+            storage.write_bytes(storage.join(paths.work, "globals"), b"1")
+            finish(paths, run_record(paths.run_id, value))
 
     def read():
         while not stop.is_set():
             if not storage.exists(f"{target}/latest.json"):
                 continue
-            place, record = open_run(target)
-            found = [storage.read_table(place.table("keywords", i)) for i in range(3)]
+            paths, record = open_run(target)
+            found = [storage.read_table(paths.table("keywords", i)) for i in range(3)]
             if {t["run"][0].as_py() for t in found} != {record.run_id} or {
                 t["value"][0].as_py() for t in found
             } != {record.elbo}:

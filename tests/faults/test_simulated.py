@@ -70,7 +70,7 @@ class OneMailbox(World):
 
 
 def test_it_finds_stale_results(made, monkeypatch):
-    """Results of an earlier evaluation, heard late, count for the one that runs."""
+    """Results of an earlier sweep, heard late, count for the one that runs."""
     take = OnCluster._take
 
     def credulous(self, asked, sent, results):

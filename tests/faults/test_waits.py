@@ -13,7 +13,7 @@ from distributed.comm import CommClosedError
 
 from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.storage import fingerprint_of
 from flows.engine import calls
 from flows.engine import dask as cluster
@@ -129,8 +129,8 @@ def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
 
     def body(events):
         family, settings = pipeline_named("keywords"), KeywordSettings()
-        place = RunPlace(str(tmp_path / "target"), "run")
-        run = Run(family, str(source), place, settings, events, local)
+        paths = RunPaths(str(tmp_path / "target"), "run")
+        run = Run(family, str(source), paths, settings, events, local)
         return run.map("ingest", fail_beside_another, parts, str(tmp_path))
 
     try:

@@ -21,7 +21,7 @@ def soon(action, seconds=0.08):
 
 
 def at(iteration, action, timers):
-    """Return an ``on_step`` that acts in the middle of the sweep after an evaluation."""
+    """Return an ``on_step`` that acts in the middle of the sweep after a sweep."""
 
     def step(progress):
         if progress.iteration == iteration:

@@ -69,7 +69,7 @@ def fitted(simulated, tmp_path_factory):
 def test_a_run_leaves_what_it_promises(fitted):
     place, record = open_run(str(fitted))
     assert sorted(os.listdir(place.root)) == [
-        "keywords", "posterior", "report.html", "run.json", "trace.parquet",
+        "ask", "keywords", "posterior", "report.html", "run.json", "trace.parquet",
     ]  # fmt: skip
     assert (record.rows_read, record.rows_kept, record.partitions) == (150, 150, 4)
     assert record.converged
@@ -122,6 +122,17 @@ def test_settings_must_go_together(tmp_path, capsys):
     code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
     assert code == 2
     assert "model ss has no sampler" in err
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", "--set", "keyword_rate_sd=.3")
+    assert code == 2
+    assert "keyword_rate_sd says how unsure keyword_rate is: give that too" in err
+    options = ("--set", "keyword_rate_range=[0.4,0.2]")
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
+    assert code == 2
+    assert "two shares between 0 and 1, the lower one first, found 0.4 and 0.2" in err
+    options = ("--set", "document_precision=2")
+    code, _, err = run(capsys, "keywords", tmp_path, tmp_path / "t", *options)
+    assert code == 2
+    assert "document_precision goes with model pooled, found model corpus" in err
 
 
 def test_json_is_one_object_and_nothing_else(simulated, tmp_path, capsys):
@@ -175,6 +186,15 @@ def test_help_lists_every_setting(capsys):
 def test_an_unknown_rate_is_said(simulated, tmp_path, capsys):
     code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", "--no-record")
     assert code == 0
+    assert "false discovery rate is not reliable: rate read off the labels (" in out
+    report = next((tmp_path / "t" / "runs").glob("*/report.html")).read_text()
+    assert "How many words are keywords" in report
+
+
+def test_the_pooled_model_cannot_tell_the_rate(simulated, tmp_path, capsys):
+    options = ("--set", "model=pooled", "--no-record")
+    code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", *options)
+    assert code == 0
     assert "false discovery rate is not reliable: the share of the words that are keywords" in out
 
 
@@ -182,14 +202,13 @@ def test_an_unknown_rate_is_said(simulated, tmp_path, capsys):
     ("table", "sentence"),
     [
         (documents(0), "expected at least one document, found 0 rows"),
-        (documents().drop_columns(["doc_id"]), "column doc_id: expected a column of type string"),
         (documents().drop_columns(["tokens"]), "expected a column text or a column tokens"),
-        (documents(doc_id=[1, 2, 3]), "column doc_id: expected type string, found type int64"),
+        (documents(doc_id=[0.5, 1.0, 2.0]), "doc_id: expected type string, found type double"),
         (documents(doc_id=["a", "b", "a"]), "row 3: expected a name used once, found 'a'"),
         (documents(doc_id=["a", None, "b"]), "row 2: expected the name of a document, found null"),
         (documents(pos=[["NN"]] * 3), "pos"),
     ],
-    ids=["empty", "no id", "no text", "wrong type", "duplicate", "null id", "lengths"],
+    ids=["empty", "no text", "wrong type", "duplicate", "null id", "lengths"],
 )  # fmt: skip
 def test_bad_tables_exit_2_with_a_sentence(table, sentence, tmp_path, capsys):
     source = written(tmp_path, table)
@@ -315,6 +334,8 @@ def test_an_interrupted_run_leaves_the_target_and_goes_on(simulated, tmp_path, c
     options = [
         "--set",
         "keyword_rate=0.3",
+        "--set",
+        "model=pooled",  # of more sweeps
         "--no-record",
         "--set",
         "tol=1e-14",
@@ -393,7 +414,7 @@ def test_what_is_not_there_or_cannot_be_is_wrong_input(
 def test_faults_are_one_json_object_where_json_is_asked_for(simulated, tmp_path, capsys):
     table = pq.read_table(simulated)
     wrong = tmp_path / "wrong.parquet"
-    pq.write_table(table.drop_columns(["doc_id"]), wrong)
+    pq.write_table(table.drop_columns(["tokens"]), wrong)
     for command in (
         ("check", "keywords", wrong, "--json"),
         ("keywords", wrong, tmp_path / "out", "--json", *RATE),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import gzip
 import io
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -134,6 +137,7 @@ def _family(name: str, folder: Path) -> list[Kind]:
     shutil.rmtree(simulated)
     run = (name, "@/in.parquet", "@/out", *options(name))
     kinds = [Kind(f"{name}-table", folder, folder, "in.parquet", run)]
+    kinds += _other_formats(name, folder, pq.read_table(folder / "in.parquet"))
     quietly(name, folder / "in.parquet", folder / "fitted", *options(name))
     score = ("score", "@/fitted", "@/in.parquet", "@/out", "--no-record")
     kept = _files(folder / "fitted", ("posterior", "run.json", "latest.json"))
@@ -142,6 +146,25 @@ def _family(name: str, folder: Path) -> list[Kind]:
     since = (*run[:2], "@/fitted", *run[3:], "--since", "latest")
     notes = _files(folder / "fitted", ("/kept/",))
     return kinds + [Kind(f"{name}-since", folder, folder, file, since) for file in notes]
+
+
+def _other_formats(name: str, folder: Path, table: pa.Table) -> list[Kind]:
+    """The same table as text and as Arrow, which the command turns into Parquet first."""
+    if name == "variants":
+        return []
+    rows = table.slice(0, 40).to_pylist()
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with open(folder / "rows.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, table.column_names)
+        writer.writeheader()
+        writer.writerows(rows)
+    (folder / "rows.tsv.gz").write_bytes(gzip.compress((folder / "rows.csv").read_bytes()))
+    with pa.ipc.new_file(folder / "rows.arrow", table.schema) as arrow:
+        arrow.write_table(table.slice(0, 40))
+    return [
+        Kind(f"{name}-{file}", folder, folder, file, ("check", name, f"@/{file}"))
+        for file in ("rows.jsonl", "rows.csv", "rows.tsv.gz", "rows.arrow")
+    ]
 
 
 def _stopped(name: str, folder: Path) -> list[Kind]:

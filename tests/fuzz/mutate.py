@@ -37,7 +37,7 @@ def damaged(name: str, seed: bytes, rng: Rng) -> bytes:
         return _bytes(seed, rng)
     by_kind = {
         "parquet": _parquet, "json": _json, "npz": _npz, "yaml": _text, "csv": _text, "bed": _text,
-        "fa": _text, "fai": _text,
+        "jsonl": _text, "fa": _text, "fai": _text,
     }.get(kind, _bytes)  # fmt: skip
     how = by_kind if rng.random() < 0.7 else _bytes
     try:

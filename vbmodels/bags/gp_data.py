@@ -154,16 +154,21 @@ FOLDS = 5
 """Folds of bags in which the baseline is fitted."""
 
 
-def folds_of(rows: FloatArray, offsets: IntArray) -> IntArray:
-    """Return the fold of each row [n, D]: that of its bag, by a hash of the bag's rows.
+def fold_of_bags(rows: FloatArray, offsets: IntArray, folds: int = FOLDS) -> IntArray:
+    """Return the fold of each bag, [B], by a hash of its rows [n, D].
 
     Equal bags are in one fold, whatever their names and however the data are cut; so a bag that
     was fitted is scored out of its fold later too.
     """
     total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
     own = (total[offsets[1:]] - total[offsets[:-1]]) >> np.uint64(11)
-    result: IntArray = np.repeat((own % np.uint64(FOLDS)).astype(np.int64), np.diff(offsets))
-    return result
+    fold: IntArray = (own % np.uint64(folds)).astype(np.int64)
+    return fold
+
+
+def folds_of(rows: FloatArray, offsets: IntArray) -> IntArray:
+    """Return the fold of each row [n, D]: that of its bag; see `fold_of_bags`."""
+    return np.repeat(fold_of_bags(rows, offsets), np.diff(offsets))
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class DirectGP(CollapsedGP):
         q, shape, size = at.q, asked.points.shape, asked.points.shape[-1]
         value = self.bounds(asked, found).ravel()
         gradient = lower(q.factor, self.slope(asked, found))
-        ascent = at.ascent.told(value, gradient.reshape(-1, size), self.tolerance)
+        ascent = at.ascent.updated(value, gradient.reshape(-1, size), self.tolerance)
         taken = (ascent.at != at.ascent.at).any(axis=1).reshape(shape[:2])
         q = replace(q, points=np.where(taken[..., None], asked.points, q.points))
         stats = replace(
@@ -217,7 +217,7 @@ class DirectGP(CollapsedGP):
     def _nearer(self, at: GaussianCursor, stats: GaussianSums) -> GaussianCursor:
         """Judge one step towards the nearest Gaussian."""
         gaussian, mean, factor = at.gaussian.trial()
-        gaussian = gaussian.told(mean, factor, stats, self.rise)
+        gaussian = gaussian.updated(mean, factor, stats, self.rise)
         taken = (gaussian.mean != at.gaussian.mean).any(axis=1)[:, None, None]
         q = _placed(at.q, gaussian.mean, np.where(taken, factor, at.q.precision))
         elbo = float(gaussian.value.sum())

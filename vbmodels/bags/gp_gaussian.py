@@ -156,7 +156,7 @@ class Gaussian(State):
                 factor[c] = np.linalg.cholesky(self.precision[c])
         return replace(self, stride=stride, done=done), mean, factor
 
-    def told(
+    def updated(
         self, mean: FloatArray, factor: FloatArray, sums: GaussianSums, tolerance: float
     ) -> Gaussian:
         """Take the trial where the objective rose; end where it rose by less than ``tolerance``."""

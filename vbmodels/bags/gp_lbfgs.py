@@ -79,7 +79,7 @@ class Ascent(State):
         step = np.where(self.done, 0.0, self.stride)
         return self.at + step[:, None] * self.direction
 
-    def told(self, value: FloatArray, gradient: FloatArray, tolerance: float) -> Ascent:
+    def updated(self, value: FloatArray, gradient: FloatArray, tolerance: float) -> Ascent:
         """Take in the objective at `trial`, and choose the next trial.
 
         A search ends when its direction promises less than ``tolerance`` (the half of

@@ -35,7 +35,7 @@ class VMMICOptions(BagOptions):
         "slope_variance. The other forms take slope_variance.",
     )
     slope_length: float = option(
-        8.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
+        24.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
     )
     slope_lengths: tuple[float, ...] = option(
         LENGTHS,

@@ -41,7 +41,7 @@ class Priors:
     slope_variance: float = 4.0
     learn: bool = True
     shape: float = 2.0
-    rate: float = 8.0
+    rate: float = 24.0
     length: float | None = None
 
     def __post_init__(self) -> None:

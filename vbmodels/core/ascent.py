@@ -13,7 +13,7 @@ class Searching(Protocol):
     """A model that asks for points and takes in what is found there.
 
     What it remembers of the way (a line search, draws that are kept) stands in a cursor of its
-    own class. Partitions keep nothing: every evaluation is a cold one.
+    own class. Partitions keep nothing: every sweep is a cold one.
     """
 
     def begin(self, cursor: Cursor) -> Cursor:

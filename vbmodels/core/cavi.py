@@ -15,7 +15,7 @@ def start(model: Model, q: Any, reduce: Reduce) -> Cursor:
 
 
 def evaluated(model: Model, reduce: Reduce, q: Any, number: int, warm: int | None) -> Cursor:
-    """Evaluate parameters from the local states of evaluation ``warm``; None for a cold start.
+    """Evaluate parameters from the local states of sweep ``warm``; None for a cold start.
 
     All is aligned, so that a cursor gives the same bits before and after it has been stored.
     """

@@ -13,7 +13,7 @@ SHORTEST = 6  # values: then both looks at them have windows
 
 
 class UntilConverged:
-    """Pass steps on until the bound has converged or ``max_iter`` evaluations are done.
+    """Pass steps on until the bound has converged or ``max_iter`` sweeps are done.
 
     The rise that is still to come is estimated from the last rises (`remaining_rise`), so a
     slow creep does not pass for convergence. The steps end when that is at most
@@ -27,7 +27,7 @@ class UntilConverged:
     tol
         Relative tolerance on the bound.
     max_iter
-        Most evaluations.
+        Most sweeps.
     trace
         Bounds of earlier steps, when the loop goes on from a checkpoint.
 

@@ -62,7 +62,7 @@ def fit(
     tol
         Relative tolerance on the bound; see `UntilConverged`.
     max_iter
-        Most evaluations; `NotConverged` is warned of when they do not suffice.
+        Most sweeps; `NotConverged` is warned of when they do not suffice.
     threads
         Partitions that are worked on at once.
     loop
@@ -73,8 +73,7 @@ def fit(
     )
     if not done.converged:
         warnings.warn(
-            f"the bound had not converged after {done.iterations} evaluations; "
-            "raise max_iter or tol",
+            f"the bound had not converged after {done.iterations} sweeps; raise max_iter or tol",
             NotConverged,
             stacklevel=2,
         )

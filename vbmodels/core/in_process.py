@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from vbmodels.core.protocol import Model
 from vbmodels.core.state import Stats, aligned
@@ -13,25 +13,40 @@ S = TypeVar("S", bound=Stats)
 R = TypeVar("R")
 
 
-def tree_sum(parts: Iterable[S]) -> S:
-    """Add statistics over the fixed binary tree of their positions.
+class TreeSum(Generic[S]):
+    """A sum of statistics over the fixed binary tree of their positions.
 
     The tree splits n parts at the largest power of two below n, so the sum over complete
-    subtrees can be made elsewhere and finished here with the same bits. Parts may arrive
-    one at a time: at most log2(n) + 1 partial sums are held.
+    subtrees can be made elsewhere and finished here with the same bits. Parts arrive one at a
+    time: at most log2(n) + 1 partial sums are held.
     """
-    pending: list[tuple[int, S]] = []
-    for part in parts:
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[int, S]] = []
+
+    def add(self, part: S) -> None:
+        """Add the next part."""
         size, total = 1, part
-        while pending and pending[-1][0] == size:
-            size, total = 2 * size, pending.pop()[1] + total
-        pending.append((size, total))
-    if not pending:
-        raise ValueError("there is nothing to add: expected at least one partition")
-    total = pending.pop()[1]
-    while pending:
-        total = pending.pop()[1] + total
-    return total
+        while self._pending and self._pending[-1][0] == size:
+            size, total = 2 * size, self._pending.pop()[1] + total
+        self._pending.append((size, total))
+
+    def value(self) -> S:
+        """Return the sum; nothing can be added after it."""
+        if not self._pending:
+            raise ValueError("there is nothing to add: expected at least one partition")
+        total = self._pending.pop()[1]
+        while self._pending:
+            total = self._pending.pop()[1] + total
+        return total
+
+
+def tree_sum(parts: Iterable[S]) -> S:
+    """Return the `TreeSum` of parts."""
+    total = TreeSum[S]()
+    for part in parts:
+        total.add(part)
+    return total.value()
 
 
 class InProcess:
@@ -85,15 +100,15 @@ class InProcess:
         return total
 
     def local_states(self, number: int) -> list[Any]:
-        """Return the partitions' local states after evaluation ``number``."""
+        """Return the partitions' local states after sweep ``number``."""
         if number not in self._locals:
             raise LookupError(
-                f"the local states of evaluation {number} are gone; kept: {sorted(self._locals)}"
+                f"the local states of sweep {number} are gone; kept: {sorted(self._locals)}"
             )
         return self._locals[number]
 
     def restore(self, number: int, states: Sequence[Any]) -> None:
-        """Take local states that were stored after evaluation ``number``."""
+        """Take local states that were stored after sweep ``number``."""
         if len(states) != len(self.batches):
             raise ValueError(
                 f"expected {len(self.batches)} local states, one a partition, got {len(states)}"

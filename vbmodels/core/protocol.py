@@ -133,11 +133,11 @@ class Reduce(Protocol):
         q
             The global parameters.
         number
-            Number of this evaluation, counted from 0. The local states that it leaves
+            Number of this sweep, counted from 0. The local states that it leaves
             are known by this number.
         warm
-            Number of the evaluation whose local states are the start; None for a cold
-            start. It is one of the last two evaluations.
+            Number of the sweep whose local states are the start; None for a cold
+            start. It is one of the last two sweeps.
         """
 
 
@@ -195,7 +195,7 @@ class Step:
     def __post_init__(self) -> None:
         if not math.isfinite(self.elbo):
             raise NonFiniteBound(
-                f"the bound became {self.elbo} at evaluation {self.iteration}"
+                f"the bound became {self.elbo} at sweep {self.iteration}"
                 f"{_first_not_finite(self.cursor)}; look for extreme values in the data, "
                 "standardise numeric columns, or narrow the prior"
             )
@@ -212,7 +212,11 @@ def _first_not_finite(cursor: Cursor) -> str:
 Loop = Callable[[Any, Reduce, Cursor], Iterator[Step]]
 
 
+CLIMBED = ("bound", "log posterior")
+"""Objectives that a fit climbs; any other is that of draws, which wander."""
+
+
 def objective_of(model: Any) -> str:
-    """Return what the model's ``elbo`` is: a bound, unless it says otherwise (a sampler)."""
+    """Return what the model's ``elbo`` is: a bound, unless it says otherwise."""
     name: str = getattr(model, "objective", "bound")
     return name

@@ -32,7 +32,7 @@ def squarem(model: Any, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
     v = (theta2 - theta1) - r, try theta0 - 2 a r + a^2 v at a = -|r|/|v|, no longer than
     the present stride. The trial stands if its bound is finite and not below the bound at
     theta1, else theta2 does: the bound never falls. Only accepted points are yielded, so
-    iteration numbers (evaluations) may skip.
+    iteration numbers (sweeps) may skip.
 
     The model must be `Accelerable`.
     """

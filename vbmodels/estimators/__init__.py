@@ -4,6 +4,7 @@ from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC
 from vbmodels.estimators.experts import MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
 from vbmodels.estimators.keywords import KeywordExtractor
+from vbmodels.estimators.stacked_bags import StackedBagClassifier
 from vbmodels.estimators.variants import VariantTester
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "MILGPClassifier",
     "MixtureOfExperts",
     "MultimodalMIC",
+    "StackedBagClassifier",
     "VariantTester",
 ]

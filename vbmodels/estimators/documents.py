@@ -6,6 +6,7 @@ is a token in lower case with a letter in it, and a stemmer is whatever function
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -134,6 +135,7 @@ def read_documents(
     complete: Sequence[bool],
     ids: Sequence[str | None],
     rules: WordRules,
+    scores: Sequence[Any] | None = None,
 ) -> ReadDocuments:
     """Turn documents into candidate words.
 
@@ -142,13 +144,15 @@ def read_documents(
     documents
         Texts, or lists of tokens.
     keywords
-        Known keywords of each, in words.
+        Known keywords of each, in words; None where nobody has looked for any.
     complete
         Whether they are all known.
     ids
         Names, from which folds follow; None of a document outside of the counts.
     rules
         How text becomes words.
+    scores
+        Of each a mapping from words to the user's own scores, or None.
     """
     read = [
         _read(rules.tokens(document), known, rules)
@@ -184,8 +188,34 @@ def read_documents(
         phrase=np.zeros(len(word), np.int64),
         capital=np.array([flag for part in parts for flag in part.capital], bool),
         upper=np.array([flag for part in parts for flag in part.upper], bool),
+        unlabelled=np.array([keywords[d] is None and not complete[d] for d in kept], bool),
+        score=None if scores is None else _scores(parts, [scores[d] for d in kept], rules),
     )
     return ReadDocuments(stems, surfaces, tokens, np.array(kept, np.int64))
+
+
+def _scores(
+    parts: Sequence[_Document], scores: Sequence[Any], rules: WordRules
+) -> FloatArray | None:
+    """Return the words' scores [W], the largest of what has their stem; NaN where there is none.
+
+    Raises
+    ------
+    ValueError
+        If a score is not finite.
+    """
+    if all(own is None for own in scores):
+        return None
+    found = []
+    for part, own in zip(parts, scores, strict=True):
+        best: dict[str, float] = {}
+        for term, score in ({} if own is None else own).items():
+            if not math.isfinite(score):
+                raise ValueError(f"expected finite scores, got {score} for {term!r}")
+            for stem in filter(None, map(rules.stem, str(term).split())):
+                best[stem] = max(float(score), best.get(stem, -math.inf))
+        found += [best.get(stem, math.nan) for stem in part.stems]
+    return np.array(found, np.float64)
 
 
 @dataclass(frozen=True)

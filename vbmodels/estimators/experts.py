@@ -150,7 +150,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             self._rows(X[part], t[part], key[part], weight[part])
             for part in np.array_split(key, min(self.n_partitions, len(y)))
         ]
-        model = make(self, rival_beside=False)
+        model = make(self, baseline_beside=False)
         self.posterior_ = model.posterior(self._run(model, batches))
         one = self.posterior_.components[0]
         self.gate_means_, self.expert_means_ = one.mean

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -22,19 +24,28 @@ from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.corpus_selection import Histogram
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.options import KeywordOptions
-from vbmodels.keywords.pooled import PooledVBSS
-from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
+from vbmodels.keywords.options import (
+    KeywordOptions,
+    conflict,
+    least_bin,
+    model_of,
+    over_corpus,
+    selected,
+)
+from vbmodels.keywords.selection import word_ranks
 
 
 @dataclass(eq=False, repr=False)
 class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
-    """Keywords of documents by one regression over the corpus (pooled VBSS of ``keywords``).
+    """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus`).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
-    and ``keywords`` (lists), ``complete`` and ``doc_id`` where there are any. A missing document
-    has no words; tokens go before the text of the same row.
+    and ``keywords`` (lists), ``complete``, ``doc_id``, ``scored`` and ``scores`` where there are
+    any. A missing document has no words; tokens go before the text of the same row. A missing
+    list of keywords is one that nobody has made, an empty one says that somebody looked and
+    listed none.
 
     Parameters
     ----------
@@ -43,10 +54,29 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     fdr_scope
         What it is counted over: "new" (the words that were not given) or "all" selected words,
         where known keywords count as true (the papers' rule).
+    threshold
+        Where it holds: over the documents together ("corpus"; "auto" is the same here) or in
+        each of them ("document").
+    select
+        "fdr", or "best_f": the words of the largest expected F, whatever the level.
+    per_document
+        Most new words that are selected in a document; None: no limit.
+    model
+        "corpus": with the number of keywords that a document of its length has; "pooled": with
+        a share of listed keywords of each document's own.
     keyword_rate
-        Share of candidate words that are keywords; None: from documents marked complete.
+        Share of candidate words that are keywords; None: from documents marked complete and,
+        roughly, from the labels ("pooled": from complete documents alone).
+    keyword_rate_sd
+        How unsure that share is: standard deviation of its logarithm; 0 takes it for a fact.
+    keyword_rate_range
+        In place of ``keyword_rate``: two shares that it lies between, nine times in ten. "corpus"
+        alone.
+    length_exponent
+        How the number of keywords grows with a document's number of words; None: as the labels
+        say. "corpus" alone.
     document_precision
-        Precision of an intercept of each document; None: there is none.
+        Precision of an intercept of each document; None: there is none. "pooled" alone.
     window
         Largest distance, in words, that counts as co-occurrence.
     damping
@@ -71,7 +101,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     feature_names_
         Names of the features of a word.
     keyword_rate_
-        Share of words that are keywords, NaN where it is not known.
+        Share of words that are keywords; NaN where "pooled" does not know it.
 
     Examples
     --------
@@ -94,7 +124,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         tags.no_validation = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None, scores: Any = None
+    ) -> Self:
         """Fit the regression.
 
         Parameters
@@ -102,22 +134,29 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         X
             Documents: texts, lists of tokens, or a table.
         y
-            Lists of known keywords, one a document; a table may have them itself.
+            Lists of known keywords, one a document; a table may have them itself. None in the
+            place of a list: nobody has looked for that document's.
         complete
             Whether a document's keywords are all known, [documents]; by default no.
         ids
             The documents' names; their folds follow from these. By default their numbers.
+        scores
+            Scores of your own: of each document a mapping from words to numbers on any scale, or
+            None. In a table the columns ``scored`` (lists of words) and ``scores``.
 
         Raises
         ------
         ValueError
-            If a parameter is out of its range, no word is known, or lengths differ.
+            If a parameter is out of its range, parameters do not go together, no word is
+            known, or lengths differ.
         """
         self._validate_params()
-        self._fit(*self._columns(X, y, complete, ids))
+        self._fit(self._columns(X, y, complete, ids, scores))
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None, scores: Any = None
+    ) -> Any:
         """Fit the regression and return the selected words of the same documents.
 
         They are selected by the fit's own posterior, with all that is known of the documents;
@@ -126,20 +165,20 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         """
         self._validate_params()
         found = []
-        for read, batch in self._fit(*self._columns(X, y, complete, ids)):
+        for read, batch in self._fit(self._columns(X, y, complete, ids, scores)):
             local = self.model_.local_step(self.q_, batch, None)
             found.append((read, batch, self.model_.probabilities(self.q_, batch, local)))
         return self._selected(X, self._words(X, ids, found))
 
-    def _fit(
-        self, documents: list[Any], known: list[Any], whole: list[Any], names: list[str]
-    ) -> list[tuple[ReadDocuments, KeywordBatch]]:
+    def _fit(self, given: _Given) -> list[tuple[ReadDocuments, KeywordBatch]]:
         """Fit, and return each partition's documents as they were read and as arrays."""
-        parts = self._parts(documents, known, whole, names)
+        parts = self._parts(given)
         if not any(part.tokens.y.any() for part in parts):
             raise ValueError("expected a known keyword among the documents' words, found none")
-        self._corpus, self._names = count_terms(parts), frozenset(names)
-        model = PooledVBSS(self.keyword_rate, document_precision=self.document_precision)
+        if sentence := conflict(self):
+            raise ValueError(sentence)
+        self._corpus, self._names = count_terms(parts), frozenset(given.names)
+        model = model_of(self)
         batches = [part.batch(self._corpus, self.window, self.damping) for part in parts]
         q = self._run(model, batches)
         self.feature_names_ = FEATURE_NAMES
@@ -149,7 +188,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         self.keyword_rate_ = q.rate
         return list(zip(parts, batches, strict=True))
 
-    def transform(self, X: Any, keywords: Any = None, *, ids: Any = None) -> Any:
+    def transform(
+        self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
+    ) -> Any:
         """Return the selected words of each document, most probable first.
 
         Parameters
@@ -162,6 +203,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             The documents' names. One that the fit saw stands for its document: what the fit
             learned from the labels of that document's fold is then left out of the feature
             that counts how often a word is a keyword. Without names all documents are new.
+        scores
+            As for `fit`.
 
         Returns
         -------
@@ -169,15 +212,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             A list of words for each document; for a table one of the same kind: doc_id and
             keywords.
         """
-        return self._selected(X, self._scored(X, keywords, ids))
+        return self._selected(X, self._scored(X, keywords, ids, scores))
 
-    def score_words(self, X: Any, keywords: Any = None, *, ids: Any = None) -> Any:
+    def score_words(
+        self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
+    ) -> Any:
         """Return every candidate word: doc_id, term, probability, selected and rank.
 
         In the kind of table of ``X``; for a list of documents a structured array. Parameters
         are those of `transform`.
         """
-        words = self._scored(X, keywords, ids)
+        words = self._scored(X, keywords, ids, scores)
         columns = {
             "doc_id": [words["ids"][d] for d in words["document"]],
             "term": words["term"],
@@ -187,12 +232,14 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         }
         return like(X if is_frame(X) else None, columns, rows=False)
 
-    def _scored(self, X: Any, keywords: Any, ids: Any) -> dict[str, Any]:
+    def _scored(self, X: Any, keywords: Any, ids: Any, scores: Any) -> dict[str, Any]:
         check_is_fitted(self)
-        documents, known, whole, names = self._columns(X, keywords, None, ids)
+        given = self._columns(X, keywords, None, ids, scores)
         named = ids is not None or _column(X, "doc_id") is not None
-        seen = [name if named and name in self._names else None for name in names]
-        read = read_documents(documents, known, whole, seen, self._rules())
+        seen = [name if named and name in self._names else None for name in given.names]
+        read = read_documents(
+            given.documents, given.known, given.whole, seen, self._rules(), given.scores
+        )
         batch = read.batch(self._corpus, self.window, self.damping)
         return self._words(X, ids, [(read, batch, self.model_.predict(self.q_, batch))])
 
@@ -201,14 +248,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     ) -> dict[str, Any]:
         """Return all words of the partitions with their probabilities."""
         names = _column(X, "doc_id") if ids is None else list(ids)
-        select = select_by_fdr if self.fdr_scope == "all" else select_new_by_fdr
-        selected = [select(p, batch.y, batch.offsets, self.fdr) for _, batch, p in found]
+        least = None
+        if over_corpus(self):
+            parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
+            least = least_bin(self, reduce(add, parts))
+        chosen = [selected(self, p, batch.y, batch.offsets, least) for _, batch, p in found]
         return {
             "ids": names or list(range(_length(X))),
             "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),
             "term": [term for read, _, _ in found for term in read.surfaces],
             "probability": np.concatenate([p for _, _, p in found]),
-            "selected": np.concatenate(selected),
+            "selected": np.concatenate(chosen),
             "rank": np.concatenate([word_ranks(p, batch.offsets) for _, batch, p in found]),
         }
 
@@ -221,34 +271,35 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             return chosen
         return like(X, {"doc_id": words["ids"], "keywords": chosen})
 
-    def _parts(
-        self, documents: list[Any], known: list[Any], whole: list[Any], names: list[str]
-    ) -> list[ReadDocuments]:
+    def _parts(self, given: _Given) -> list[ReadDocuments]:
         """Read the documents of each partition; they keep their numbers among all."""
-        size = len(documents)
+        size = len(given.documents)
         parts = np.array_split(np.arange(size), min(self.n_partitions, size))
         read = []
         for part in parts:
             cut = slice(part[0], part[-1] + 1)
-            some = read_documents(documents[cut], known[cut], whole[cut], names[cut], self._rules())
+            some = read_documents(
+                given.documents[cut], given.known[cut], given.whole[cut], given.names[cut],
+                self._rules(), given.scores[cut],
+            )  # fmt: skip
             read.append(replace(some, kept=some.kept + part[0]))
         return read
 
-    def _columns(
-        self, X: Any, y: Any, complete: Any, ids: Any
-    ) -> tuple[list[Any], list[Any], list[bool], list[str]]:
-        """Return documents, their known keywords, whether these are all, and names."""
+    def _columns(self, X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> _Given:
+        """Return what is given, from arguments or a table."""
         documents = _documents(X)
         if not documents:
             raise ValueError("expected documents in a list or in a column text or tokens")
         size = len(documents)
-        known = _given(y, _column(X, "keywords"), [()] * size, "a list of keywords")
-        known = [() if is_missing(words) else words for words in known]
+        known = _given(y, _column(X, "keywords"), [None] * size, "a list of keywords")
+        known = [None if is_missing(words) else words for words in known]
         known = [[words] if isinstance(words, str) else words for words in known]
         whole = _given(complete, _column(X, "complete"), [False] * size, "a mark")
         marks = [not is_missing(mark) and bool(mark) for mark in whole]
         names = _given(ids, _column(X, "doc_id"), list(range(size)), "a name")
-        return documents, known, marks, [str(name) for name in names]
+        own = _given(scores, _scores_of(X), [None] * size, "a mapping of scores")
+        own = [None if is_missing(one) else one for one in own]
+        return _Given(documents, known, marks, [str(name) for name in names], own)
 
     def _rules(self) -> WordRules:
         stop: Any = self.stop_words
@@ -259,6 +310,28 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         factor = np.linalg.cholesky(self._covariance)
         noise = rng.standard_normal((count, len(self.coef_means_)))
         return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["word_feature"]}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Documents, known keywords, whether these are all, names, scores of the user's own."""
+
+    documents: list[Any]
+    known: list[Any]
+    whole: list[bool]
+    names: list[str]
+    scores: list[Any]
+
+
+def _scores_of(X: Any) -> list[Any] | None:
+    """Return a table's scores as mappings, None where a row has none."""
+    words, values = _column(X, "scored"), _column(X, "scores")
+    if words is None or values is None:
+        return None
+    return [
+        None if is_missing(w) or is_missing(v) else dict(zip(w, v, strict=True))
+        for w, v in zip(words, values, strict=True)
+    ]
 
 
 def _documents(X: Any) -> list[Any]:

@@ -15,14 +15,14 @@ COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 AnyExperts = MarginalExperts | BoundedExperts | SampledExperts
 
 
-def make(options: ExpertOptions, rival_beside: bool = True) -> AnyExperts:
+def make(options: ExpertOptions, baseline_beside: bool = True) -> AnyExperts:
     """Return the model to fit.
 
     Parameters
     ----------
     options
         What was asked for.
-    rival_beside
+    baseline_beside
         Whether "marginal" fits a logistic regression beside the mixture.
     """
     if options.inference == "mh":
@@ -57,5 +57,5 @@ def make(options: ExpertOptions, rival_beside: bool = True) -> AnyExperts:
         omegas=(0.0, options.omega) if options.omega else (0.0,),
         n_restarts=options.restarts,
         tolerance=options.tol,
-        rival_beside=rival_beside,
+        baseline_beside=baseline_beside,
     )

@@ -114,7 +114,7 @@ class MarginalExperts:
         Rise of the objective, in nats a row, that ends a search.
     choice_tolerance
         The same while candidates are compared.
-    rival_beside
+    baseline_beside
         Whether a logistic regression is fitted beside the mixture, to compare predictions.
     """
 
@@ -130,7 +130,7 @@ class MarginalExperts:
     draws: int | None = None
     tolerance: float = 3e-6
     choice_tolerance: float = 1e-5
-    rival_beside: bool = False
+    baseline_beside: bool = False
 
     def observe(self, batch: Rows) -> Observed:
         """Count the rows and the columns' squares."""
@@ -200,7 +200,7 @@ class MarginalExperts:
             raise ValueError("the prior is still being chosen: there is no posterior yet")
         return _posterior(q.own)
 
-    def rival(self, q: Search) -> Posterior | None:
+    def baseline(self, q: Search) -> Posterior | None:
         """Return the logistic regression fitted beside the mixture, where there is one."""
         rest = tuple(p for p in q.points if p.candidate.n_experts == 1)
         return _posterior(rest) if rest and len(rest) < len(q.points) else None
@@ -275,7 +275,7 @@ class MarginalExperts:
             else:
                 rng = np.random.default_rng([seed, 1, i])
                 points.append(Point.random(kept[at], columns, rng).narrowed(observed))
-        if self.rival_beside and kept[0].n_experts > 1:
+        if self.baseline_beside and kept[0].n_experts > 1:
             tau = choice.logistic_tau if found else self.taus[0]
             plain = Candidate(1, tau, False)
             points.append(Point.random(plain, columns, np.random.default_rng(seed)))

@@ -26,7 +26,7 @@ from vbmodels.features.published.laplace_chain import LaplaceIBP
 from vbmodels.features.published.text_bound import TextIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal, leader, leading
 
-RACE = 30  # sweeps after the ramp in which the starts compete
+TRIAL_SWEEPS = 30  # sweeps after the annealing in which the starts compete
 TEXT_SWEEPS = 90  # of the text's bound and of the held weights after it
 HELD = 8
 HOLD = 60  # sweeps of a plain start before each feature's variance moves
@@ -146,8 +146,8 @@ def make(settings: FeatureOptions) -> Any:
     own = [single if i % 2 == 0 else plain for i in range(settings.starts)]
     kinds: dict[str, list[Any]] = {"polya_gamma": [*own], "text": [text] * settings.starts}
     kinds["both"] = kinds["polya_gamma"] + kinds["text"]
-    race = max(single.held, 0 if settings.bound == "polya_gamma" else TEXT_SWEEPS) + RACE
-    return Restarts(tuple(kinds[settings.bound]), race)
+    held = max(single.held, 0 if settings.bound == "polya_gamma" else TEXT_SWEEPS)
+    return Restarts(tuple(kinds[settings.bound]), held + TRIAL_SWEEPS)
 
 
 def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:

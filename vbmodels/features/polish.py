@@ -79,7 +79,7 @@ class Polished:
     Parameters
     ----------
     text, polya
-        The models; ``polya`` has no ramp.
+        The models; ``polya`` has no annealing.
     text_sweeps
         Sweeps of the text's bound.
     held

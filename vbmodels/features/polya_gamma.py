@@ -43,7 +43,7 @@ LARGEST_LOGIT = 35.0
 START_SHARE = 0.5
 """Share of rows that has each feature where the sticks start."""
 SETTLE = 4
-"""Sweeps after the ramp before the trace of bounds decides on convergence."""
+"""Sweeps after the annealing before the trace of bounds decides on convergence."""
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,15 @@ class PolyaGammaIBP:
         Prior variance of the biases (v at first, as in the text); never learned, as a feature that
         is always on can take a bias's place.
     learn
-        Whether alpha and 1 / weight variance, under Gamma(1, 1) priors, move after the ramp.
+        Whether alpha and 1 / weight variance, under Gamma(1, 1) priors, move after the annealing.
     each
         Whether every feature's weights have a variance of their own; see `weights`.
     anneal
-        Sweeps of the ramp; 0 starts plainly.
+        Sweeps of the annealing; 0 starts plainly.
     hold
-        Sweeps before alpha and the variances move, where the ramp is shorter.
+        Sweeps before alpha and the variances move, where the annealing is shorter.
     coldest
-        beta at the first sweep of the ramp.
+        beta at the first sweep of the annealing.
     """
 
     n_features: int
@@ -188,7 +188,7 @@ class PolyaGammaIBP:
         return max(self.anneal, self.hold if self.learn else 0)
 
     def warming(self, q: FeatureGlobal) -> bool:
-        """Whether the ramp is not over, or hardly: no bound says anything about convergence."""
+        """Whether the annealing is not over, or hardly: the bound says nothing yet."""
         return self.held > 0 and q.sweep < self.held + SETTLE
 
     def local_step(
@@ -235,7 +235,7 @@ class PolyaGammaIBP:
         )
 
     def global_step(self, q: FeatureGlobal, stats: FeatureStats) -> FeatureGlobal:
-        """Set the weights, the sticks and, after the ramp, the hyperparameters."""
+        """Set the weights, the sticks and, after the annealing, the hyperparameters."""
         learn = self.learn and q.sweep >= self.held
         bias = self.bias_variance
         weights, variance = fit_weights(
@@ -273,7 +273,7 @@ class PolyaGammaIBP:
         return stats.bound + sticks + spread - kl
 
     def shown(self, at: Cursor) -> Step:
-        """Let the trace decide, but not on the ramp, however flat it is."""
+        """Let the trace decide, but not while annealing: the bound rises slowly there."""
         return Step.at(at, False if self.warming(at.q) else None)
 
 

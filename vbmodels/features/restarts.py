@@ -60,21 +60,21 @@ class StartsStats(Stats):
 
 @dataclass(frozen=True)
 class Restarts:
-    """Runs several starts; after ``race`` sweeps the best one by the yardstick goes on.
+    """Runs several starts; after ``trial_sweeps`` sweeps the best one by the yardstick goes on.
 
     Parameters
     ----------
     models
         One a start: `PolyaGammaIBP` or `Polished`; ``warming(q)`` says whether it has yet to
         settle.
-    race
+    trial_sweeps
         Sweeps that all starts make; every start must have reached Polya-Gamma by then.
     draws
         Monte-Carlo draws of the yardstick.
     """
 
     models: tuple[Any, ...]
-    race: int
+    trial_sweeps: int
     draws: int = 32
 
     def observe(self, batch: Any) -> Stats:
@@ -93,8 +93,8 @@ class Restarts:
         return list(range(len(self.models))) if q.chosen < 0 else [q.chosen]
 
     def chooses(self, q: StartsGlobal) -> bool:
-        """Whether the race ends with this sweep."""
-        return q.chosen < 0 and q.sweep + 1 >= self.race
+        """Whether the trial ends with this sweep."""
+        return q.chosen < 0 and q.sweep + 1 >= self.trial_sweeps
 
     def local_step(self, q: StartsGlobal, batch: Any, local: StartsLocal | None) -> StartsLocal:
         """Run every start's local step."""
@@ -122,7 +122,7 @@ class Restarts:
         return StartsStats(members, likelihood)
 
     def global_step(self, q: StartsGlobal, stats: StartsStats) -> StartsGlobal:
-        """Move every start; at the end of the race keep the best."""
+        """Move every start; at the end of the trial keep the best."""
         own, bounds = self.running(q), q.bounds.copy()
         bounds[own] = self._bounds(q, stats)
         yardstick, error, chosen = q.yardstick, q.error, q.chosen
@@ -154,11 +154,11 @@ class Restarts:
         return max(self._bounds(q, stats))
 
     def shown(self, at: Cursor) -> Step:
-        """Let the trace decide, but not before the race is over."""
+        """Let the trace decide, but not before the trial is over."""
         return Step.at(at, False if self.warming(at.q) else None)
 
     def warming(self, q: StartsGlobal) -> bool:
-        """Whether starts still race, or the chosen one has yet to settle."""
+        """Whether starts still compete, or the chosen one has yet to settle."""
         return q.chosen < 0 or self.models[q.chosen].warming(q.members[0])
 
     def _bounds(self, q: StartsGlobal, stats: StartsStats) -> list[float]:

@@ -44,6 +44,9 @@ class KeywordBatch(State):
         [E] co-occurrences of the pair: A[row, col] = A[col, row].
     edge_offsets
         [D + 1] pairs of document d are ``edge_offsets[d]:edge_offsets[d + 1]``.
+    unlabelled
+        [D] whether nobody has looked for the document's keywords, so that its labels say
+        nothing; None where somebody has looked in all.
     """
 
     x: FloatArray
@@ -55,6 +58,14 @@ class KeywordBatch(State):
     edge_col: IntArray
     edge_count: FloatArray
     edge_offsets: IntArray
+    unlabelled: BoolArray | None = None
+
+    @property
+    def unseen(self) -> BoolArray:
+        """[D] ``unlabelled``, as an array."""
+        if self.unlabelled is None:
+            return np.zeros(self.n_documents, bool)
+        return self.unlabelled
 
     @property
     def n_documents(self) -> int:
@@ -140,6 +151,11 @@ class DocumentTokens(State):
         [T] whether it is capitalised away from the start of a sentence.
     upper
         [T] whether it is in capitals (two letters or more).
+    unlabelled
+        As in `KeywordBatch`.
+    score
+        [W] the user's own score of the word, on any scale; NaN where it has none. None where no
+        word has one.
     """
 
     term: IntArray
@@ -158,6 +174,8 @@ class DocumentTokens(State):
     phrase: IntArray
     capital: BoolArray
     upper: BoolArray
+    unlabelled: BoolArray | None = None
+    score: FloatArray | None = None
 
     @property
     def n_documents(self) -> int:

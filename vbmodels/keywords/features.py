@@ -1,7 +1,7 @@
-"""What the pooled model knows of a word: 26 features from text, graph and corpus.
+"""What a model of the corpus knows of a word: 33 features from text, graph, corpus and user.
 
-Four of them use labels and are made without leakage: no word's feature depends on the
-word's own label. Since x uses y, the pooled model's likelihood is a pseudo-likelihood.
+Five of them use labels and are made without leakage: no word's feature depends on the
+word's own label. Since x uses y, the models' likelihood is a pseudo-likelihood.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
@@ -43,6 +44,13 @@ FEATURE_NAMES = (
     "reach",
     "observed_neighbours",
     "keyphraseness",
+    "left_adjacent",
+    "right_adjacent",
+    "neighbours_keyphraseness",
+    "repeated_bigram",
+    "own_score",
+    "own_score_rank",
+    "own_score_given",
 )
 """The columns of x, in order."""
 
@@ -105,6 +113,7 @@ def build_batch(
     tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
     idf = np.log((1.0 + n_documents) / (1.0 + frequency)) + 1.0
     rank, affinities, reach, neighbours = _graph_features(graphs, damping)
+    phraseness = keyphraseness(documents[tokens.term], labels[tokens.term], folds, rates)
     columns = (
         np.ones(tokens.n_words),
         np.log(tf),
@@ -119,7 +128,11 @@ def build_batch(
         affinities,
         reach,
         neighbours,
-        keyphraseness(documents[tokens.term], labels[tokens.term], folds, rates),
+        phraseness,
+        *_adjacency_features(tokens, tf),
+        _mean_of_neighbours(graphs, phraseness),
+        _repeated_bigram(tokens),
+        *own_score(tokens),
     )
     return replace(graphs, x=np.column_stack(columns).astype(np.float64, copy=False))
 
@@ -216,6 +229,7 @@ def _graphs(
         edge_col=col - start,
         edge_count=count,
         edge_offsets=edge_offsets,
+        unlabelled=tokens.unlabelled,
     )
 
 
@@ -278,6 +292,76 @@ def _place_features(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray]:
     sd = np.sqrt(np.bincount(tokens.word, weights=away, minlength=size) / times)
     length = np.maximum(tokens.n_tokens, 1)[tokens.document_of_word]
     return np.log1p(first), sd / length
+
+
+def _bigrams(tokens: DocumentTokens) -> tuple[IntArray, IntArray]:
+    """Return the rows of the words that stand side by side in a sentence, in reading order."""
+    document = tokens.document_of_word[tokens.word]
+    joined = (
+        (np.diff(tokens.position) == 1)
+        & (document[1:] == document[:-1])
+        & (tokens.sentence[1:] == tokens.sentence[:-1])
+    )
+    return tokens.word[:-1][joined], tokens.word[1:][joined]
+
+
+def _adjacency_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shares of a word's occurrences with a candidate word right before and right after it."""
+    before, after = _bigrams(tokens)
+    left = np.bincount(after, minlength=tokens.n_words) / tf
+    right = np.bincount(before, minlength=tokens.n_words) / tf
+    return left, right
+
+
+def _repeated_bigram(tokens: DocumentTokens) -> FloatArray:
+    """log(1 + how often a word's most frequent bigram of two words stands in its document)."""
+    before, after = _bigrams(tokens)
+    size = max(tokens.n_words, 1)
+    pairs, count = np.unique((before * size + after)[before != after], return_counts=True)
+    most = np.zeros(tokens.n_words, np.int64)
+    for word in np.divmod(pairs, size):
+        np.maximum.at(most, word, count)
+    repeated: FloatArray = np.log1p(most)
+    return repeated
+
+
+def own_score(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The user's score, the normal quantile of its rank in the document, and whether it is given.
+
+    Where it is not given the first two are 0. Of m scored words, one with b lower ones and e
+    of the same score (itself among them) has the rank (b + e/2) / m.
+    """
+    size = tokens.n_words
+    raw, rank, given = np.zeros(size), np.zeros(size), np.zeros(size)
+    if tokens.score is None or not (rows := np.flatnonzero(np.isfinite(tokens.score))).size:
+        return raw, rank, given
+    score, document = tokens.score[rows], tokens.document_of_word[rows]
+    raw[rows], given[rows] = score, 1.0
+    order = np.lexsort((score, document))
+    score, document = score[order], document[order]
+    new = np.append(True, document[1:] != document[:-1])
+    tie = new | np.append(True, score[1:] != score[:-1])
+    first = np.flatnonzero(tie)[np.cumsum(tie) - 1]
+    equal = np.bincount(first, minlength=len(rows))[first]
+    start = np.flatnonzero(new)[np.cumsum(new) - 1]
+    of_document = np.bincount(start, minlength=len(rows))[start]
+    rank[rows[order]] = ndtri((first - start + 0.5 * equal) / of_document)
+    return raw, rank, given
+
+
+def _mean_of_neighbours(graphs: KeywordBatch, values: FloatArray) -> FloatArray:
+    """Mean of ``values`` [W] over each word's neighbours in the graph, by their counts; else 0."""
+    start = np.repeat(graphs.offsets[:-1], np.diff(graphs.edge_offsets))
+    row, col, weight = graphs.edge_row + start, graphs.edge_col + start, graphs.edge_count
+    other = row != col
+    row, col, weight = row[other], col[other], weight[other]
+    size = graphs.n_words
+    total = np.bincount(row, weight * values[col], size) + np.bincount(
+        col, weight * values[row], size
+    )
+    degree = np.bincount(row, weight, size) + np.bincount(col, weight, size)
+    mean: FloatArray = total / np.where(degree > 0.0, degree, 1.0)
+    return mean
 
 
 def _form_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, ...]:

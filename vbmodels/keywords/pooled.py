@@ -9,10 +9,10 @@ q = q(w, a) prod_d q(alpha_d) prod_di q(z_di). Some of the features x are made f
 labels y (without leakage: see `vbmodels.keywords.features`), so p(y | x(y), ...) is a
 pseudo-likelihood, and the "ELBO" here bounds that, not the evidence of y.
 
-The share pi of the words that are keywords is not identified by labels of which many are
-missing. It is given (``keyword_rate``), or read off documents whose keywords are all
-known; without either q(alpha_d) starts from a uniform prior and the probabilities rank
-words but are not calibrated (`Reliability`).
+The share pi of the words that are keywords is not read off labels of which many are missing (it
+can be, roughly: `vbmodels.keywords.corpus`). It is given (``keyword_rate``), or read off
+documents whose keywords are all known; without either q(alpha_d) starts from a uniform prior and
+the probabilities rank words but are not calibrated (`Reliability`).
 
 Letters: D documents, W words, P features; n_d words and k_d listed keywords of document d;
 X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
@@ -21,7 +21,7 @@ X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -556,12 +556,13 @@ def reliability(q: PooledGlobal, rate_given: bool) -> Reliability:
 
 
 def coefficient_table(
-    q: PooledGlobal, names: tuple[str, ...], model: PooledVBSS | None = None
+    q: Any, names: tuple[str, ...], model: Any = None
 ) -> tuple[tuple[str, float, float], ...]:
     """Return (name, mean, sd) of every coefficient, for features of unit variance.
 
     The sd comes from the observed information (`pooled_information`): that of q(w) leaves
-    out what the labels hide. ``model`` gives the prior; the default priors without it.
+    out what the labels hide. ``q`` is of the ``model``, this one or that of `corpus`; without
+    it of this one with the default priors.
 
     Raises
     ------

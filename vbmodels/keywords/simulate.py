@@ -130,4 +130,5 @@ def take_documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:
         edge_col=batch.edge_col[pairs],
         edge_count=batch.edge_count[pairs],
         edge_offsets=batch.edge_offsets[first : last + 1] - batch.edge_offsets[first],
+        unlabelled=None if batch.unlabelled is None else batch.unlabelled[first:last],
     )

@@ -12,7 +12,7 @@ from flows.data import partition, storage
 from flows.data.checks import Checker, shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
-from flows.data.runs import RunPlace
+from flows.data.runs import RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
@@ -48,20 +48,20 @@ class CountsFamily:
         rows = [one.rows for one in checked]
         return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
 
-    def ingest(self, part: Part, settings: CountSettings, place: RunPlace) -> Ingested:
+    def ingest(self, part: Part, settings: CountSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows, and its counts as arrays."""
         table = partition.read(part, COUNTS_IN)
         y = np.column_stack([table[name].to_numpy() for name in ("first", "second")])
-        storage.write_table(_url(place, part.index, "parquet"), table)
-        storage.write_bytes(_url(place, part.index, "npz"), to_bytes(Counts(y.astype(float))))
+        storage.write_table(_url(paths, part.index, "parquet"), table)
+        storage.write_bytes(_url(paths, part.index, "npz"), to_bytes(Counts(y.astype(float))))
         return Ingested(rows_read=part.rows, rows_kept=len(table))
 
     def prepare(
-        self, parts: Sequence[Part], settings: CountSettings, place: RunPlace,
-        fitted: RunPlace | None, each: Each,
+        self, parts: Sequence[Part], settings: CountSettings, paths: RunPaths,
+        fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
         """Nothing needs all partitions at once."""
-        return Prepared(tuple(_url(place, part.index, "npz") for part in parts), Counts)
+        return Prepared(tuple(_url(paths, part.index, "npz") for part in parts), Counts)
 
     def model(self, settings: CountSettings) -> GroupedCounts:
         """Return the model to fit."""
@@ -69,19 +69,19 @@ class CountsFamily:
 
     def score(
         self, model: GroupedCounts, q: Any, batch: Counts, local: Any, index: int, *,
-        settings: CountSettings, place: RunPlace, fitted: RunPlace | None,
+        settings: CountSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> tuple[int, float]:  # fmt: skip
         """Write the posterior of every rate; return the groups and the sum of the means."""
         rate = model.local_step(q, batch, None).lam
-        names = storage.read_table(_url(place, index, "parquet"), ["group"])["group"]
+        names = storage.read_table(_url(paths, index, "parquet"), ["group"])["group"]
         columns = [names, pa.array(rate.mean), pa.array(np.sqrt(rate.variance))]
-        storage.write_table(place.table("rates", index), pa.table(columns, schema=RATES.arrow))
+        storage.write_table(paths.table("rates", index), pa.table(columns, schema=RATES.arrow))
         return len(names), float(rate.mean.sum())
 
-    def keep(self, q: Any, settings: Any, place: RunPlace, fitted: RunPlace | None) -> None:
+    def keep(self, q: Any, settings: Any, paths: RunPaths, fitted: RunPaths | None) -> None:
         """New groups need the posterior alone."""
 
-    def posterior(self, model: GroupedCounts, q: Any, place: RunPlace) -> list[Parameter]:
+    def posterior(self, model: GroupedCounts, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the scale of the rates."""
         return [Parameter("beta", None, q.shape / q.rate, float(np.sqrt(q.shape)) / q.rate)]
 
@@ -108,8 +108,8 @@ class CountsFamily:
         return [url, truth]
 
 
-def _url(place: RunPlace, index: int, suffix: str) -> str:
-    return storage.join(place.work, "groups", f"part-{index:05d}.{suffix}")
+def _url(paths: RunPaths, index: int, suffix: str) -> str:
+    return storage.join(paths.work, "groups", f"part-{index:05d}.{suffix}")
 
 
 FAMILY = CountsFamily()

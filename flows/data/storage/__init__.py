@@ -1,4 +1,4 @@
-"""Objects and Parquet tables, wherever a URL points: the only user of fsspec and pyarrow.fs.
+"""Objects and tables, wherever a URL points: the only user of fsspec and pyarrow.fs.
 
 A URL is a local path or anything that fsspec knows (``s3://bucket/key``). Listing and
 small objects go through fsspec; Parquet through pyarrow.fs, which reads it from object
@@ -6,7 +6,13 @@ stores several times faster.
 """
 
 from flows.data.storage.access import using
-from flows.data.storage.errors import DamagedError, StorageError, TransientStorageError
+from flows.data.storage.errors import (
+    DamagedError,
+    MissingError,
+    StorageError,
+    TransientStorageError,
+)
+from flows.data.storage.formats import CELLS, DOCUMENTS, SUFFIXES
 from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
 from flows.data.storage.objects import (
     check_writable,
@@ -24,7 +30,6 @@ from flows.data.storage.objects import (
 from flows.data.storage.retry import impatient
 from flows.data.storage.staging import as_local, linked
 from flows.data.storage.tables import (
-    csv_batches,
     parquet_file,
     read_batches,
     read_rows,
@@ -36,8 +41,12 @@ from flows.data.storage.tables import (
 from flows.data.storage.urls import absolute, is_local, join, refuse_secrets, shown
 
 __all__ = [
+    "CELLS",
+    "DOCUMENTS",
+    "SUFFIXES",
     "DamagedError",
     "InputFile",
+    "MissingError",
     "StorageError",
     "TransientStorageError",
     "absolute",
@@ -45,7 +54,6 @@ __all__ = [
     "check_writable",
     "copy",
     "create_bytes",
-    "csv_batches",
     "delete",
     "exists",
     "expand",

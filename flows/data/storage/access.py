@@ -25,7 +25,7 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from flows.data.storage.errors import told
+from flows.data.storage.errors import storage_errors
 from flows.data.storage.urls import absolute, is_local
 
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
@@ -70,7 +70,7 @@ def arrow(url: str) -> tuple[FileSystem, str]:
     scheme, _, rest = url.partition("://")
     # Arrow's own client cannot say that the requester pays.
     if scheme in ("s3", "s3a") and not os.environ.get("AWS_REQUEST_PAYER"):
-        with told("reach", url):
+        with storage_errors("reach", url):
             return _arrow_s3(_environment()), rest
     fs, path = filesystem(url)
     return PyFileSystem(FSSpecHandler(fs)), path

@@ -54,8 +54,22 @@ class DamagedError(StorageError):
         self.url = url
 
 
+class MissingError(StorageError):
+    """A file is not there.
+
+    Attributes
+    ----------
+    url
+        The file.
+    """
+
+    def __init__(self, sentence: str, url: str) -> None:
+        super().__init__(sentence)
+        self.url = url
+
+
 @contextmanager
-def told(action: str, url: str) -> Iterator[None]:
+def storage_errors(action: str, url: str) -> Iterator[None]:
     """Turn what a file system raises into one sentence."""
     try:
         yield
@@ -85,7 +99,7 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or read anonymously (--s3 anonymous=true)"
         )
     if isinstance(error, FileNotFoundError) or (remote and _GONE.search(text)):
-        return StorageError(f"{said}: there is no such file or folder")
+        return MissingError(f"{said}: there is no such file or folder", url)
     if isinstance(error, PermissionError) or (remote and _REFUSED.search(text)):
         keys = "check the access key and its secret, or " if remote else ""
         return StorageError(f"{said}: permission denied; {keys}give access or choose another place")

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import StorageError, told
+from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.listing import GLOB, inside, matching
 from flows.data.storage.retry import persistent
 from flows.data.storage.urls import absolute, is_local, refuse_bytes, shown
@@ -85,7 +85,7 @@ def fingerprint_of(url: str) -> str:
     """Return what marks the version of one file that is there now."""
 
     def look() -> str:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = filesystem(url)
             fs.invalidate_cache()
             return _fingerprint(fs.info(path))
@@ -94,7 +94,7 @@ def fingerprint_of(url: str) -> str:
 
 
 def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:
-    with told("read", url):
+    with storage_errors("read", url):
         fs, path = filesystem(url)
         fs.invalidate_cache()
         if not GLOB.search(path) or _there(fs, path):

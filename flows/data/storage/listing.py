@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from fsspec.utils import glob_translate
 
-from flows.data.storage.errors import StorageError, told
+from flows.data.storage.errors import StorageError, storage_errors
 
 GLOB = re.compile(r"[*?\[]")
 _HIDDEN = (".", "_")
@@ -83,5 +83,5 @@ def _walk(
 
 
 def _refused(error: OSError) -> None:
-    with told("read", str(error.filename)):
+    with storage_errors("read", str(error.filename)):
         raise error

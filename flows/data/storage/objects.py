@@ -16,7 +16,7 @@ from flows.data.storage.errors import (
     DamagedError,
     StorageError,
     TransientStorageError,
-    told,
+    storage_errors,
 )
 from flows.data.storage.listing import GLOB
 from flows.data.storage.retry import persistent
@@ -31,7 +31,7 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
     """Read one object, if it has no more than ``most`` bytes."""
 
     def read() -> bytes:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = filesystem(url)
             if most is not None and (size := int(fs.info(path)["size"] or 0)) > most:
                 raise DamagedError(
@@ -59,7 +59,7 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
     if not is_local(url):
         persistent(False, lambda: _put(url, data))
         return
-    with told("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
+    with storage_errors("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
         if durable:
             file.flush()
@@ -67,7 +67,7 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
 
 
 def _put(url: str, data: bytes) -> None:
-    with told("write", url):
+    with storage_errors("write", url):
         fs, path = filesystem(url)
         fs.pipe_file(path, data)
 
@@ -79,7 +79,7 @@ def copy(source: str, target: str) -> None:
         return
 
     def one() -> None:
-        with told("copy", source):
+        with storage_errors("copy", source):
             fs, path = filesystem(source)
             fs.cp_file(path, filesystem(target)[1])
 
@@ -94,7 +94,7 @@ def create_bytes(url: str, data: bytes) -> bool:
     """
     if is_local(url):
         path = absolute(url)
-        with told("write", url):
+        with storage_errors("write", url):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             try:
                 with open(path, "xb") as file:
@@ -108,7 +108,7 @@ def create_bytes(url: str, data: bytes) -> bool:
 def _create(url: str, data: bytes) -> bool:
     if exists(url):
         return False
-    with told("write", url):
+    with storage_errors("write", url):
         fs, path = filesystem(url)
         try:
             fs.pipe_file(path, data, mode="create")
@@ -125,7 +125,7 @@ def exists(url: str) -> bool:
     """Whether an object or a folder is there."""
 
     def look() -> bool:
-        with told("look up", url):
+        with storage_errors("look up", url):
             fs, path = filesystem(url)
             fs.invalidate_cache()
             # Unlike `exists`, `info` does not take a refusal or a silent server for absence.
@@ -142,7 +142,7 @@ def names(url: str) -> list[str]:
     """List the names directly below a folder, sorted; empty where there is none."""
 
     def look() -> list[str]:
-        with told("list", url):
+        with storage_errors("list", url):
             fs, path = filesystem(url)
             fs.invalidate_cache()
             try:
@@ -161,7 +161,7 @@ def delete(url: str) -> None:
         raise StorageError(f"cannot remove {url}: a store's client would take it for a glob")
 
     def remove() -> None:
-        with told("remove", url):
+        with storage_errors("remove", url):
             fs, path = filesystem(url)
             fs.invalidate_cache()
             try:
@@ -203,7 +203,7 @@ def check_writable(target: str, *below: str) -> None:
 
 
 def _probe(target: str, probe: str) -> None:
-    with told("write", target):
+    with storage_errors("write", target):
         if is_local(probe):
             path = absolute(probe)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -222,7 +222,7 @@ def _probe(target: str, probe: str) -> None:
 
 def open_input(url: str) -> Any:
     """Open an object as a binary file, read as it is asked for."""
-    with told("read", url):
+    with storage_errors("read", url):
         if is_local(url):
             return fsspec.open(absolute(url), "rb").open()
         fs, path = filesystem(url)
@@ -236,7 +236,7 @@ def remove_debris(folder: str) -> None:
     """
     if not is_local(folder):
         return  # an object store shows whole objects only
-    with told("remove", folder):
+    with storage_errors("remove", folder):
         for place, _, files in os.walk(absolute(folder)):
             for name in files:
                 if _PARTIAL.fullmatch(name):

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import StorageError, told
+from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.inputs import fingerprint_of
 from flows.data.storage.retry import persistent
 from flows.data.storage.urls import absolute, is_local
@@ -83,15 +83,37 @@ def linked(path: str, make: Callable[[str], None]) -> str:
         file on this machine.
     """
     path = absolute(path)
-    key = hashlib.sha256(f"beside|{path}|{fingerprint_of(path)}".encode()).hexdigest()[:24]
-    place, name = _folder() / key, os.path.basename(path)
+
+    def beside(link: str) -> None:
+        os.symlink(path, link)
+        make(link)
+
+    return made(path, "beside", beside)
+
+
+def made(url: str, what: str, make: Callable[[str], None], ending: str = "") -> str:
+    """Return the local path of what is made of a file, once for each version of it.
+
+    Parameters
+    ----------
+    url
+        The file.
+    what
+        What is made of it, in a word.
+    make
+        Writes it at the path that it gets.
+    ending
+        What its name has after that of the file.
+    """
+    url = absolute(url)
+    key = hashlib.sha256(f"{what}|{url}|{fingerprint_of(url)}".encode()).hexdigest()[:24]
+    place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
         if not place.exists():
-            _make_room(0, path)
+            _make_room(0, url)
             part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
             part.mkdir()
             try:
-                (part / name).symlink_to(path)
                 make(str(part / name))
                 os.replace(part, place)
             finally:
@@ -103,7 +125,7 @@ def linked(path: str, make: Callable[[str], None]) -> str:
 def _folder() -> Path:
     given = os.environ.get("VBFLOWS_STAGING")
     folder = Path(given or Path(tempfile.gettempdir()) / f"vbflows-staging-{os.getuid()}")
-    with told("write", str(folder)):
+    with storage_errors("write", str(folder)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
             raise StorageError(
@@ -123,7 +145,7 @@ def _alone(key: str) -> Iterator[None]:
 
 def _size(url: str) -> int:
     def look() -> int:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = filesystem(url)
             return int(fs.info(path)["size"] or 0)
 
@@ -145,7 +167,7 @@ def _copy(url: str, target: Path) -> None:
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
 
     def copied() -> None:
-        with told("read", url):
+        with storage_errors("read", url):
             fs, path = filesystem(url)
             size, begin = int(fs.info(path)["size"] or 0), 0
             with open(part, "r+b" if part.exists() else "wb") as file:

@@ -42,9 +42,9 @@ def pipeline_flow(
         since: str | None,
     ) -> Any:
         recorder = Recorder()
-        heard = (events or Events()).joined(recorder)
+        on_progress = (events or Events()).joined(recorder)
         try:
-            return body(heard, source, target, settings, compute, resume, since)
+            return body(on_progress, source, target, settings, compute, resume, since)
         except KeyboardInterrupt as error:
             if recorder.cancelled:
                 return Cancelled(message=str(error))

@@ -61,10 +61,10 @@ class Deployment(BaseModel):
         try:
             pipeline_named(self.pipeline).settings(**self.settings)
         except ValidationError as error:
-            told = error.errors()[0]
-            place = ".".join(map(str, told["loc"]))
-            message = told["msg"][:1].lower() + told["msg"][1:]
-            raise ValueError(f"settings.{place}: {message}; found {shown(told['input'])}") from None
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            message = first["msg"][:1].lower() + first["msg"][1:]
+            raise ValueError(f"settings.{name}: {message}; found {shown(first['input'])}") from None
         return self
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -103,7 +105,8 @@ def test_each_rule_has_its_sentence(columns, said):
 
 def test_the_columns_are_checked_before_the_rows():
     either = Either(("text", "words"), "give one", "fill it")
-    columns = (ROW_ID, Column("text", TEXT, "a text", nullable=True, required=False))
+    named = replace(ROW_ID, required=True)
+    columns = (named, Column("text", TEXT, "a text", nullable=True, required=False))
     numbers = Column("numeric column", pa.float64(), "a number", finite=True, expected="numbers")
     table = Table("t", "", columns, either=either, others=numbers)
     assert found({"text": ["a"]}, table) == [

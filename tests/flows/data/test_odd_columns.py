@@ -133,7 +133,7 @@ def test_rows_are_named_once_over_files_without_ids(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("text", "encoding"),
-    [("id\nr1\nr2\n", "utf-16"), ("id,größe\nr1,x\nr2,y\n", "latin-1")],
+    [("id,größe\nr1,x\nr2,y\n", "latin-1"), ("id,a\nr1,ß\nr2,y\n", "cp1252")],
 )
 def test_a_csv_in_another_encoding_has_its_sentence(tmp_path, capsys, text, encoding):
     path = tmp_path / "x.csv"

@@ -8,7 +8,7 @@ import pytest
 
 from flows.data import storage
 from flows.data.storage import StorageError
-from flows.data.storage.errors import told
+from flows.data.storage.errors import storage_errors
 from flows.faults import InputError
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
@@ -179,7 +179,10 @@ def test_a_listing_and_a_look_at_one_file_are_the_same_version():
     ],
 )
 def test_a_store_that_does_not_answer_damages_no_file_by_its_name(said):
-    with pytest.raises(storage.TransientStorageError), told("read", "s3://in/table.parquet"):
+    with (
+        pytest.raises(storage.TransientStorageError),
+        storage_errors("read", "s3://in/table.parquet"),
+    ):
         raise OSError(said)
-    with pytest.raises(storage.DamagedError), told("read", "s3://in/table.parquet"):
+    with pytest.raises(storage.DamagedError), storage_errors("read", "s3://in/table.parquet"):
         raise OSError("Couldn't deserialize thrift: TProtocolException: Invalid data")

@@ -55,7 +55,7 @@ class Killed(Exception):
 
 
 def kill_at(iteration: int) -> Any:
-    """Return an ``on_step`` that ends the fit after an evaluation."""
+    """Return an ``on_step`` that ends the fit after a sweep."""
 
     def stop(progress: Any) -> None:
         if progress.iteration >= iteration:

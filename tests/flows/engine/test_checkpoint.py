@@ -133,7 +133,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, damage, nam
         result = resumed(job)
     assert same_bits(result.q, expected(job).q)
     assert "checkpoint 6 cannot be used" in caplog.text
-    assert "after evaluation 3" in caplog.text
+    assert "after sweep 3" in caplog.text
 
 
 def test_without_a_whole_checkpoint_the_fit_starts_again(tmp_path, caplog):

@@ -126,16 +126,16 @@ def test_a_map_tells_how_much_is_done_and_ends_where_the_hearer_raises(cluster, 
     job = toy_job(tmp_path, partitions=9)
     executor = cluster.executor(job)
     q = run_fit(job, executor).q
-    heard = []
-    rates = executor.map(block_index, q, heard=lambda *done: heard.append(done))
+    progress = []
+    rates = executor.map(block_index, q, on_progress=lambda *done: progress.append(done))
     assert rates == list(range(9))
-    assert heard == [(i, 9) for i in range(1, 10)]
+    assert progress == [(i, 9) for i in range(1, 10)]
 
     def enough(done, total):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        executor.map(block_index, q, heard=enough)
+        executor.map(block_index, q, on_progress=enough)
     assert executor.map(block_index, q) == list(range(9))
 
 

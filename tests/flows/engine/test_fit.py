@@ -12,7 +12,7 @@ import pytest
 
 from flows.data import storage
 from flows.engine import block
-from flows.engine.block import Job, Order, run_block
+from flows.engine.block import Job, Order
 from flows.engine.cache import Cache
 from flows.engine.executor import InProcess
 from flows.engine.fit import FitError, run_fit
@@ -105,7 +105,7 @@ def test_resume_at_the_largest_iteration_adds_no_step(tmp_path, caplog):
     first = run_fit(job, InProcess(job))
     assert not first.converged
     assert first.iterations == 7
-    assert "not converged after 7 evaluations" in caplog.text
+    assert "not converged after 7 sweeps" in caplog.text
     again = run_fit(job, InProcess(job), resume=True)
     assert same_bits(again.q, first.q)
     assert again.iterations == 7
@@ -146,7 +146,7 @@ def test_the_best_that_was_visited_survives_a_resume(tmp_path, stop):
 def test_a_fit_that_stops_before_its_posterior_says_when(tmp_path):
     job = toy_job(tmp_path, max_iter=3)
     unready = replace(job, model=Unready(**vars(job.model)))
-    with pytest.raises(FitError, match="after 3 evaluations while it warms up, so there is no"):
+    with pytest.raises(FitError, match="after 3 sweeps while it warms up, so there is no"):
         run_fit(unready, InProcess(unready))
 
 
@@ -213,7 +213,7 @@ def test_sums_of_blocks_finish_to_the_same_bits(tmp_path, n, size):
     job = toy_job(tmp_path, partitions=n)
     whole = InProcess(job).observe()
     parts = [
-        run_block(Order(block.observe, a, min(a + size, n), "x"), job, Cache())
+        block.observe(Order(block.observe, a, min(a + size, n), "x"), job, Cache())
         for a in range(0, n, size)
     ]
     assert same_bits(tree_sum(part.stats for part in parts), whole.stats)
@@ -224,18 +224,18 @@ def test_a_map_tells_how_much_is_done_and_ends_where_the_hearer_raises(tmp_path)
     job = toy_job(tmp_path, partitions=5)
     executor = InProcess(job)
     q = run_fit(job, executor).q
-    heard = []
-    assert len(executor.map(rates, q, heard=lambda *done: heard.append(done))) == 5
-    assert heard == [(i, 5) for i in range(1, 6)]
+    progress = []
+    assert len(executor.map(rates, q, on_progress=lambda *done: progress.append(done))) == 5
+    assert progress == [(i, 5) for i in range(1, 6)]
 
     def enough(done, total):
-        heard.append(done)
+        progress.append(done)
         if done == 2:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        executor.map(rates, q, heard=enough)
-    assert heard[5:] == [1, 2]
+        executor.map(rates, q, on_progress=enough)
+    assert progress[5:] == [1, 2]
 
 
 class Logged(InProcess):

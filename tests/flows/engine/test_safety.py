@@ -18,7 +18,7 @@ import pytest
 from flows.cli import main
 from flows.data import storage
 from flows.data.lock import RunBusy
-from flows.data.runs import PublishError, RunPlace, RunRecord, open_run, versions
+from flows.data.runs import PublishError, RunPaths, RunRecord, open_run, versions
 from flows.data.storage import StorageError
 from flows.faults import InputError, RunError
 from flows.features.settings import FeatureSettings
@@ -142,8 +142,8 @@ def test_a_contig_named_like_a_command_does_nothing(browse, tmp_path):
     """Whether it is taken or refused: it stays text."""
     url = pipelines.simulate("variants", str(tmp_path / "in"))
     table = storage.read_table(url)
-    place = table.column_names.index("chrom")
-    table = table.set_column(place, "chrom", pa.array([HOSTILE[3]] * len(table)))
+    paths = table.column_names.index("chrom")
+    table = table.set_column(paths, "chrom", pa.array([HOSTILE[3]] * len(table)))
     source = str(tmp_path / "hostile.parquet")
     storage.write_table(source, table)
     faults, outcome = (), None
@@ -181,7 +181,7 @@ def test_markdown_shows_what_was_written():
 )
 def test_a_run_id_cannot_leave_the_target(tmp_path, run_id):
     with pytest.raises(PublishError, match="cannot be a run id"):
-        RunPlace(str(tmp_path), run_id)
+        RunPaths(str(tmp_path), run_id)
     (tmp_path / "latest.json").write_text(json.dumps({"run_id": run_id, "pipeline": "bags"}))
     with pytest.raises(PublishError, match="cannot be a run id"):
         open_run(str(tmp_path))
@@ -189,11 +189,11 @@ def test_a_run_id_cannot_leave_the_target(tmp_path, run_id):
 
 @pytest.mark.parametrize("name", ["..", "../x", "/etc/passwd", "a\x1b[2J", "a\nb", "a\\..\\b"])
 def test_a_table_cannot_leave_the_run(tmp_path, name):
-    place = RunPlace(str(tmp_path), "r1")
+    paths = RunPaths(str(tmp_path), "r1")
     with pytest.raises(StorageError, match="cannot be the name of an object"):
-        place.table(name, 1)
+        paths.table(name, 1)
     with pytest.raises(StorageError, match="cannot be the name of an object"):
-        place.file(name)
+        paths.file(name)
 
 
 def test_resume_takes_no_path(tmp_path, capsys):
@@ -210,7 +210,7 @@ def test_one_publisher_a_run(tmp_path):
     source = hostile_features(tmp_path)
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        place = RunPlace(str(tmp_path / "out"), "r1")
+        paths = RunPaths(str(tmp_path / "out"), "r1")
         lock = {
             "token": "theirs", "host": "here", "pid": other.pid, "beats": 1,
             "started": psutil.Process(other.pid).create_time(),
@@ -218,10 +218,10 @@ def test_one_publisher_a_run(tmp_path):
         from flows.data.lock import _machine
 
         lock["machine"] = _machine()
-        storage.write_bytes(storage.join(place.work, "lock.json"), json.dumps(lock).encode())
+        storage.write_bytes(storage.join(paths.work, "lock.json"), json.dumps(lock).encode())
         with pytest.raises(RunBusy, match="is being worked on by process"):
-            pipelines.run("features", source, place.target, resume="r1")
-        assert storage.names(place.root) == ["work"]
+            pipelines.run("features", source, paths.target, resume="r1")
+        assert storage.names(paths.root) == ["work"]
     finally:
         other.kill()
         other.wait()

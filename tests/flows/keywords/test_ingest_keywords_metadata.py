@@ -127,7 +127,7 @@ def test_packages_become_documents():
         ]
     )
     assert found.to_pylist() == [
-        {"doc_id": "alpha_x", "text": "", "keywords": []},
+        {"doc_id": "alpha_x", "text": "", "keywords": None},
         {"doc_id": "Zeta", "text": "A graph library", "keywords": ["graph", "trees"]},
     ]
 
@@ -136,7 +136,7 @@ def test_this_environment_can_be_fitted():
     documents = installed_packages()
     names = documents["doc_id"].to_pylist()
     assert {"numpy", "pyarrow", "pytest"} <= set(names)
-    assert check_documents([(0, documents)], "the environment").found.faults() == []
+    assert check_documents([(0, documents)], "the environment")[0].found.faults() == []
     prepared = prepare(documents, TextOptions(min_count=1))
     batch = build(
         prepared.tokens, prepared.vocabulary, reduce_counts([prepared.counts]), len(documents)

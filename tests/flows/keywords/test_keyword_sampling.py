@@ -46,6 +46,6 @@ def test_chains_that_stand_apart_are_warned_of():
         documents=1, words=3, observed=1, selected=1, expected_false=0.0, terms=Counter(),
         histogram=np.ones(BINS, int), confusion=np.zeros(4, np.int64), examples=(), r_hat=np.inf,
     )  # fmt: skip
-    found = report([one], [], KeywordSettings(inference="gibbs"), {}, ())
+    found = report([one], [], KeywordSettings(model="pooled", inference="gibbs"), {}, ())
     assert found.results["r_hat"] is None
     assert "chains disagree (largest R-hat inf" in found.warnings[0]

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from base64 import b64encode
 from contextlib import contextmanager, nullcontext
@@ -67,7 +69,7 @@ def served(database, home):
 
 
 def asked(env, path, content=None):
-    """Ask the server."""
+    """Ask the server, again where it is busy: with SQLite it answers 503 while that is locked."""
     request = urllib.request.Request(
         f"{env['PREFECT_API_URL']}/{path}",
         data=None if content is None else json.dumps(content).encode(),
@@ -76,8 +78,15 @@ def asked(env, path, content=None):
             "Authorization": "Basic " + b64encode(PASSWORD.encode()).decode(),
         },
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
+    for left in reversed(range(10)):
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code != 503 or left == 0:
+                raise
+            time.sleep(float(error.headers.get("Retry-After", 1)))
+    raise AssertionError
 
 
 def register(env):

@@ -12,7 +12,7 @@ from flows.data.runs import (
     Dropped,
     InputRecord,
     PublishError,
-    RunPlace,
+    RunPaths,
     RunRecord,
     finish,
     new_run_id,
@@ -36,8 +36,8 @@ def record(run_id="r1", **changes):
 
 
 def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
-    place = RunPlace(str(tmp_path), "r1")
-    storage.write_bytes(storage.join(place.work, "globals"), b"1")
+    paths = RunPaths(str(tmp_path), "r1")
+    storage.write_bytes(storage.join(paths.work, "globals"), b"1")
     written, original = [], storage.write_bytes
 
     def write(url, data, **options):
@@ -46,18 +46,18 @@ def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
 
     for module in (storage, json_files):
         monkeypatch.setattr(module, "write_bytes", write)
-    finish(place, record())
+    finish(paths, record())
     assert [url.rsplit("/", 1)[-1] for url in written] == ["run.json", "latest.json"]
-    assert not storage.exists(place.work)
+    assert not storage.exists(paths.work)
     assert json.loads((tmp_path / "latest.json").read_text())["run_id"] == "r1"
 
 
 def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
     """Another worker wrote the same table whole; what begins with a dot but is no part stays."""
-    place = RunPlace(str(tmp_path), "r1")
+    paths = RunPaths(str(tmp_path), "r1")
     for name in (".part-00000.parquet.0123abcd.part", "part-00000.parquet", ".mine"):
-        storage.write_bytes(storage.join(place.root, "keywords", name), b"1")
-    finish(place, record())
+        storage.write_bytes(storage.join(paths.root, "keywords", name), b"1")
+    finish(paths, record())
     assert sorted(os.listdir(tmp_path / "runs" / "r1" / "keywords")) == [
         ".mine", "part-00000.parquet",
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
 
 def test_a_run_is_found_by_its_target_or_its_folder(tmp_path):
     for run_id in ("r1", "r2"):
-        finish(RunPlace(str(tmp_path), run_id), record(run_id))
+        finish(RunPaths(str(tmp_path), run_id), record(run_id))
     assert open_run(str(tmp_path))[1].run_id == "r2"
     assert open_run(str(tmp_path / "runs" / "r1"))[1].run_id == "r1"
 
@@ -81,7 +81,7 @@ def test_what_is_no_finished_run_is_refused(tmp_path):
 @pytest.mark.parametrize("run_id", ["", "..", "a/b", "-x", "a" * 81, "a\n", "=cmd"])
 def test_a_run_id_cannot_leave_the_target(tmp_path, run_id):
     with pytest.raises(PublishError, match="cannot be a run id"):
-        RunPlace(str(tmp_path), run_id)
+        RunPaths(str(tmp_path), run_id)
 
 
 def test_run_ids_do_not_repeat():
@@ -119,12 +119,12 @@ def test_plots_take_their_colours_from_the_page():
 
 def test_a_heartbeat_does_not_make_a_finished_runs_folder_again(tmp_path, monkeypatch):
     monkeypatch.setattr("flows.data.lock.BEAT", 0.01)
-    place = RunPlace(str(tmp_path), "r1")
-    with claim(place.work, "r1"):
+    paths = RunPaths(str(tmp_path), "r1")
+    with claim(paths.work, "r1"):
         time.sleep(0.1)
-        finish(place, record("r1"))
+        finish(paths, record("r1"))
         time.sleep(0.1)
-    assert not Path(place.work).exists()
+    assert not Path(paths.work).exists()
     assert Path(tmp_path, "latest.json").exists()
 
 

@@ -13,15 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.data import lock, storage
+from flows.data import json_files, lock, storage
 from flows.data.lock import RunBusy
-from flows.data.runs import open_run
+from flows.data.runs import RunPaths, open_run
 from flows.data.storage import StorageError
 from flows.experts import baseline as expert_rival
 from flows.faults import Fault, InputError, RunError
 from flows.keywords.family import Keywords
 from flows.run import outcome as outcome_module
 from flows.run import pipeline as run_module
+from flows.run import resumed
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
 from tests.faults import pipelines
@@ -159,7 +160,8 @@ def test_nothing_of_an_earlier_attempt_stays_among_the_results(source, stopped, 
     run_id = stopped(source, tmp_path / "out", "publish", model="textrank", partitions=2)
     root = tmp_path / "out" / "runs" / run_id
     stale = root / "keywords" / "part-00005.parquet"
-    stale.write_bytes((root / "keywords" / "part-00000.parquet").read_bytes())
+    stale.parent.mkdir(exist_ok=True)
+    stale.write_bytes((root / "work" / "words" / "part-00000.parquet").read_bytes())
     go(source, tmp_path / "out", run_id, model="textrank", partitions=2)
     assert sorted(path.name for path in (root / "keywords").iterdir()) == [
         "part-00000.parquet",
@@ -294,7 +296,7 @@ def test_a_driver_that_was_taken_over_publishes_nothing(source, tmp_path, monkey
     original = run_module.publish
 
     def publish(run, *args):
-        taken(run.place)
+        taken(run.paths)
         time.sleep(0.3)
         return original(run, *args)
 
@@ -311,7 +313,7 @@ def test_a_driver_that_was_taken_over_stops_scoring(source, tmp_path, monkeypatc
     original, scored = run_module._score, []
 
     def score(run, *args):
-        taken(run.place)
+        taken(run.paths)
         time.sleep(0.3)
         return original(run, *args)
 
@@ -330,8 +332,8 @@ def test_a_run_that_another_driver_published_is_left_alone(source, tmp_path, mon
     original = run_module.publish
 
     def publish(run, *args):
-        storage.write_bytes(run.place.file("run.json"), b"theirs")
-        storage.delete(run.place.work + "/lock.json")
+        storage.write_bytes(run.paths.file("run.json"), b"theirs")
+        storage.delete(run.paths.work + "/lock.json")
         return original(run, *args)
 
     monkeypatch.setattr(run_module, "publish", publish)
@@ -446,3 +448,16 @@ def test_a_damaged_record_is_told(tmp_path, text):
     (tmp_path / "runs" / "r1" / "run.json").write_text(text)
     with pytest.raises(InputError, match=r"run\.json: expected the record of a run"):
         open_run(str(tmp_path / "runs" / "r1"))
+
+
+def test_a_run_of_before_is_resumed_by_settings_of_another_name(stopped, tmp_path):
+    """What an earlier version called burn_in is warmup."""
+    url = pipeline_named("variants").simulate(str(tmp_path / "in"), 60, 1)[0]
+    options = {"name": "variants", "test": "posterior_difference", "inference": "gibbs"}
+    options |= {"warmup": 10, "draws": 50}
+    run_id = stopped(url, tmp_path / "out", **options)
+    paths = RunPaths(str(tmp_path / "out"), run_id)
+    asked = resumed.read_asked(paths)
+    asked.settings["burn_in"] = asked.settings.pop("warmup")
+    json_files.write(storage.join(paths.work, "asked.json"), asked)
+    assert go(url, tmp_path / "out", run_id, **options)["run_id"] == run_id

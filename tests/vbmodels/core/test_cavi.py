@@ -66,7 +66,7 @@ def test_local_states_of_other_evaluations_are_gone():
     q = Toy().init(reduce.observe(), np.random.default_rng(0))
     list(itertools.islice(cavi(Toy(), reduce, start(Toy(), q, reduce)), 4))
     assert len(reduce.local_states(3)) == 2
-    with pytest.raises(LookupError, match=r"evaluation 0 are gone; kept: \[2, 3\]"):
+    with pytest.raises(LookupError, match=r"sweep 0 are gone; kept: \[2, 3\]"):
         reduce.local_states(0)
     with pytest.raises(ValueError, match="expected 2 local states, one a partition, got 1"):
         reduce.restore(3, reduce.local_states(3)[:1])
@@ -88,7 +88,7 @@ def test_threads_change_no_bit():
 
 
 def test_a_fit_that_does_not_converge_says_so():
-    with pytest.warns(NotConverged, match="had not converged after 3 evaluations"):
+    with pytest.warns(NotConverged, match="had not converged after 3 sweeps"):
         done = fit(Toy(), batches(0, 2), loop=cavi, max_iter=3, tol=1e-15)
     assert not done.converged
     assert done.iterations == len(done.trace) == 3
@@ -196,14 +196,14 @@ def test_a_bound_that_is_not_finite_stops_the_fit(loop, value):
         def elbo(self, q, stats):
             return super().elbo(q, stats) if q.weight == self.k0 else value
 
-    with pytest.raises(NonFiniteBound, match=f"the bound became {value} at evaluation 1; look"):
+    with pytest.raises(NonFiniteBound, match=f"the bound became {value} at sweep 1; look"):
         fit(Broken(), batches(0, 2), loop=loop)
 
 
 def test_what_is_not_finite_is_named():
     data = batches(0, 2)
     data[1].y[3, 1] = np.nan
-    with pytest.raises(NonFiniteBound, match=r"at evaluation 0 \(.* is in q\.mean\)"):
+    with pytest.raises(NonFiniteBound, match=r"at sweep 0 \(.* is in q\.mean\)"):
         fit(Toy(), data)
 
 

@@ -1,4 +1,4 @@
-"""The IBP by Polya-Gamma: grouping, missing cells, the ramp and several starts."""
+"""The IBP by Polya-Gamma: grouping, missing cells, annealing and several starts."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_features_that_no_row_has_keep_the_prior_of_their_variance():
 
 def test_the_best_of_several_starts_goes_on():
     codes = table(seed=4, rows=120)
-    model = Restarts((PolyaGammaIBP(4, anneal=4),) * 3, race=10)
+    model = Restarts((PolyaGammaIBP(4, anneal=4),) * 3, trial_sweeps=10)
     steps, _ = sweeps(model, split_rows(codes, LEVELS, 2), 16)
     last = steps[-1].q
     assert len(set(last.bounds.tolist())) == 3

@@ -1,11 +1,14 @@
-"""The 26 features against their definitions, written out word by word."""
+"""The 33 features against their definitions, written out word by word."""
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 from statistics import pstdev
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.keywords.batch import DocumentTokens
@@ -72,10 +75,10 @@ def column(b, name):
     return b.x[:, FEATURE_NAMES.index(name)]
 
 
-def test_there_are_26_finite_features():
+def test_there_are_33_finite_features():
     x = batch(tokens()).x
-    assert x.shape == (10, 26)
-    assert len(set(FEATURE_NAMES)) == 26
+    assert x.shape == (10, 33)
+    assert len(set(FEATURE_NAMES)) == 33
     assert np.isfinite(x).all()
     assert_array_equal(x[:, 0], 1.0)
 
@@ -116,6 +119,62 @@ def test_text_features_by_their_definitions():
     b = batch(t)
     for name, values in zip(names, np.array(expected).T, strict=True):
         assert_allclose(column(b, name), values, rtol=1e-12, err_msg=name)
+
+
+def test_features_of_neighbours_by_their_definitions():
+    t = tokens()
+    t = replace(t, position=np.arange(len(t.word)) + (np.arange(len(t.word)) > 4))
+    b = batch(t)
+    pairs, phraseness = [], column(b, "keyphraseness")
+    for d in range(t.n_documents):
+        inside = [i for i, w in enumerate(t.word) if t.offsets[d] <= w < t.offsets[d + 1]]
+        for i, j in pairwise(inside):
+            if t.position[j] == t.position[i] + 1 and t.sentence[i] == t.sentence[j]:
+                pairs.append((int(t.word[i]), int(t.word[j])))
+    assert len(pairs) > 3
+    for row in range(t.n_words):
+        d = t.document_of_word[row]
+        tf = np.sum(t.word == row)
+        assert_allclose(column(b, "left_adjacent")[row], sum(j == row for _, j in pairs) / tf)
+        assert_allclose(column(b, "right_adjacent")[row], sum(i == row for i, _ in pairs) / tf)
+        own = [p for p in pairs if row in p and p[0] != p[1]]
+        most = max((pairs.count(p) for p in own), default=0)
+        assert_allclose(column(b, "repeated_bigram")[row], math.log(1 + most))
+        a = b.adjacency(d)[row - t.offsets[d]].copy()
+        a[row - t.offsets[d]] = 0.0
+        expected = a @ phraseness[b.words(d)] / a.sum() if a.sum() else 0.0
+        assert_allclose(column(b, "neighbours_keyphraseness")[row], expected, atol=1e-15)
+
+
+def test_a_bigram_that_is_repeated_counts_as_often():
+    t = tokens()
+    t = replace(t, sentence=np.zeros_like(t.sentence), position=np.arange(len(t.word)))
+    words = column(batch(t), "repeated_bigram")
+    assert_allclose(words[:5], np.log([2.0, 2.0, 2.0, 2.0, 2.0]))
+    again = t.word.copy()
+    again[4:6] = again[[5, 4]]  # the first two words stand side by side twice
+    words = column(batch(replace(t, word=again)), "repeated_bigram")
+    assert_allclose(words[:2], np.log(3.0))
+
+
+def test_a_users_score_joins_as_it_is_and_by_its_rank():
+    score = np.array([5.0, np.nan, -1.0, 5.0, 0.5, 2.0, 2.0, np.nan, 2.0, np.nan])
+    b = batch(replace(tokens(), score=score))
+    given = np.isfinite(score)
+    assert_array_equal(column(b, "own_score_given"), given)
+    assert_array_equal(column(b, "own_score"), np.where(given, score, 0.0))
+    for d in range(3):
+        own = score[b.words(d)]
+        known = own[np.isfinite(own)]
+        for found, one in zip(column(b, "own_score_rank")[b.words(d)], own, strict=True):
+            if not np.isfinite(one):
+                assert found == 0.0
+                continue
+            share = (np.sum(known < one) + 0.5 * np.sum(known == one)) / len(known)
+            assert_allclose(found, norm.ppf(share), atol=1e-12)
+    none = batch(tokens())
+    assert not none.x[:, -3:].any()
+    assert_array_equal(none.x[:, :-3], b.x[:, :-3])
 
 
 @pytest.mark.parametrize("options", [{}, {"window": 3, "self_loops": False, "damping": 0.6}])
@@ -201,7 +260,7 @@ def test_a_label_in_the_own_fold_changes_nothing():
     more = labels.copy()
     more[:, 3] += 1
     rows = slice(0, int(t.offsets[1]))
-    name = FEATURE_NAMES.index("keyphraseness")
+    name = [FEATURE_NAMES.index(n) for n in ("keyphraseness", "neighbours_keyphraseness")]
     x = build_batch(t, documents, labels, 100, rates).x[rows, name]
     changed = label_rates(documents.sum(axis=0), more.sum(axis=0))
     assert_allclose(build_batch(t, documents, more, 100, changed).x[rows, name], x, rtol=1e-12)
@@ -232,6 +291,6 @@ def test_a_partition_without_documents():
         if isinstance(value, np.ndarray)
     }
     b = batch(DocumentTokens(**(empty | {"offsets": np.zeros(1, np.int64)})))
-    assert b.x.shape == (0, 26)
+    assert b.x.shape == (0, 33)
     assert b.n_documents == 0
     assert list(b.documents()) == []

@@ -1,0 +1,196 @@
+"""The stack for bags and its members beside simple rivals, fold by fold, on sets of bags.
+
+    python -m benchmarks.bag_stack FOLDER [--sets elephant fox] [--seeds 1] [--rivals]
+
+FOLDER holds one Parquet file a set with bag_id, label and features (and instance_label, where it
+is known). Folds are scikit-learn's StratifiedKFold(5, shuffle=True, random_state=0) over bags in
+order of their names; two for sets called newsgroups_*. Probabilities of all folds are put together
+for log loss; AUC is the mean over folds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from flows.bags.rivals import Held, by_instances, trees
+from vbmodels.bags.auto import AutoModel, predict_auto
+from vbmodels.bags.bag_pools import pooled, sizes_of
+from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.core.fit import fit
+
+try:
+    from lightgbm import LGBMClassifier
+except ImportError:
+    LGBMClassifier = None
+
+Told = dict[str, np.ndarray]
+OURS = ("auto", "embedding", "gp_probit")
+
+
+def read(path: Path) -> tuple[Bags, np.ndarray | None]:
+    """Return a set's bags in order of their names, and its instances' labels if they are known."""
+    table = pq.read_table(path)
+    names, number = np.unique(np.array(table["bag_id"].to_pylist()), return_inverse=True)
+    rows = np.array(table["features"].to_pylist(), float)
+    label = np.zeros(names.size, np.int8)
+    label[number] = table["label"].to_numpy()
+    order = np.argsort(number, kind="stable")
+    truth = None
+    if "instance_label" in table.column_names and "newsgroups" in path.name:
+        truth = table["instance_label"].to_numpy()[order]
+    return bags([Instances.from_rows(number, rows, names.size)], label), truth
+
+
+def stack(train: Bags, test: Bags, seed: int) -> tuple[Told, np.ndarray, np.ndarray]:
+    """Return P of the test bags by the stack and its members; its weights; instances' P."""
+    model = AutoModel(EmbeddingModel(sample_seed=seed))
+    q = fit(model, [train], seed=seed, max_iter=10_000).q
+    found = predict_auto(model, q, test)
+    told = {"auto": found.probability, "embedding": found.members[:, 0]}
+    told |= {"gp_probit": found.members[:, 1], "base rate": found.members[:, 2]}
+    return told, q.weights, found.witness.probability
+
+
+def pools(data: Bags) -> np.ndarray:
+    """Return mean, largest, smallest, sd and size of bags."""
+    return np.hstack([pooled(data.modalities[0]), sizes_of(data)])
+
+
+def boosted(train: Bags, test: Bags, seed: int) -> np.ndarray:
+    """Boosted trees on pooled features: LightGBM where it is installed, else scikit-learn's."""
+    if LGBMClassifier is not None:
+        model = LGBMClassifier(n_estimators=100, random_state=seed, n_jobs=1, verbose=-1)
+    else:
+        return trees(pools(train), train.label, seed)(pools(test))
+    return model.fit(pools(train), train.label).predict_proba(pools(test))[:, 1]
+
+
+def smooth(train: Bags, test: Bags, seed: int) -> np.ndarray:
+    """Logistic regression on bags' means of Nystroem features of a Gaussian kernel."""
+    rows, of = train.modalities[0].features, test.modalities[0].features
+    scale = StandardScaler().fit(rows)
+    count = min(200, len(np.unique(rows, axis=0)))
+    gamma = 1.0 / rows.shape[1]
+    kernel = Nystroem(gamma=gamma, n_components=count, random_state=seed).fit(scale.transform(rows))
+
+    def means(data: Bags, x: np.ndarray) -> np.ndarray:
+        told = kernel.transform(scale.transform(x))
+        instances = Instances(told, data.modalities[0].offsets)
+        return np.hstack([pooled(instances)[:, : told.shape[1]], sizes_of(data)])
+
+    head = LogisticRegressionCV(
+        Cs=7, cv=5, scoring="neg_log_loss", max_iter=2000, l1_ratios=(0.0,),
+        use_legacy_attributes=False,
+    )  # fmt: skip
+    model = make_pipeline(StandardScaler(), head).fit(means(train, rows), train.label)
+    return model.predict_proba(means(test, of))[:, 1]
+
+
+def instances(train: Bags, test: Bags, seed: int) -> np.ndarray:
+    """Boosted trees on instances with their bag's label, and a head on scores out of fold."""
+    rows = np.concatenate([d.modalities[0].features for d in (train, test)]).astype(np.float32)
+    bag = np.concatenate([train.modalities[0].bag, train.n_bags + test.modalities[0].bag])
+    n = train.n_bags + test.n_bags
+    label = np.concatenate([train.label, test.label]).astype(np.int64)
+    of = Held(np.empty((n, 0)), label, np.arange(n) >= train.n_bags, np.empty(0), rows, bag)
+    seen, held = np.arange(train.n_bags), np.arange(train.n_bags, n)
+    return by_instances(of, seen, held, seed)
+
+
+RIVALS: dict[str, Callable[[Bags, Bags, int], np.ndarray]] = {
+    "trees on pools": boosted,
+    "smooth means": smooth,
+    "trees on instances": instances,
+}
+
+
+def judged(path: Path, seed: int, with_rivals: bool) -> dict[str, tuple[float, ...]]:
+    """Return (AUC, log loss, ECE, CPU seconds) of every method on one set; print them."""
+    data, truth = read(path)
+    y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
+    told: Told = {}
+    seconds: dict[str, float] = {}
+    weights, inside = [], np.zeros(data.n_instances)
+    folds = list(StratifiedKFold(k, shuffle=True, random_state=0).split(y, y))
+    for train, test in folds:
+        some, new = data.take(train), data.take(test)
+        clock = time.process_time()
+        found, weight, own = stack(some, new, seed)
+        seconds["auto"] = seconds.get("auto", 0.0) + time.process_time() - clock
+        weights.append(weight)
+        inside[np.isin(data.modalities[0].bag, test)] = own
+        for name, rival in RIVALS.items() if with_rivals else ():
+            clock = time.process_time()
+            found[name] = rival(some, new, seed)
+            seconds[name] = seconds.get(name, 0.0) + time.process_time() - clock
+        for name, p in found.items():
+            told.setdefault(name, np.zeros(y.size))[test] = p
+    out = {}
+    for name, p in told.items():
+        auc = float(np.mean([roc_auc_score(y[test], p[test]) for _, test in folds]))
+        loss = float(log_loss(y, np.clip(p, 1e-15, 1 - 1e-15)))
+        out[name] = (auc, loss, calibration(y, p), seconds.get(name, 0.0))
+        print(f"{path.stem} {name}: {auc:.3f} / {loss:.3f} / {out[name][2]:.3f}", flush=True)
+    share = ", ".join(f"{w:.2f}" for w in np.mean(weights, axis=0))
+    inner = "" if truth is None else f"; instances' AUC {roc_auc_score(truth, inside):.3f}"
+    print(f"{path.stem} weights {share}{inner}", flush=True)
+    return out
+
+
+def calibration(y: np.ndarray, p: np.ndarray, bins: int = 10) -> float:
+    """Return the expected calibration error over ten bins of equal width."""
+    which = np.minimum((p * bins).astype(int), bins - 1)
+    away = np.bincount(which, weights=y - p, minlength=bins)
+    return float(np.abs(away).sum() / y.size)
+
+
+def table(found: dict[str, dict[str, tuple[float, ...]]]) -> list[str]:
+    """Return the table in Markdown, with mean ranks below it."""
+    names = list(next(iter(found.values())))
+    lines = ["| set | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for of, each in found.items():
+        cells = [f"{each[n][0]:.3f} / {each[n][1]:.3f}" for n in names]
+        lines.append(f"| {of} | " + " | ".join(cells) + " |")
+    compared = [n for n in names if n not in ("embedding", "gp_probit", "base rate")]
+    for what, column, sign in (("AUC", 0, -1.0), ("log loss", 1, 1.0)):
+        values = sign * np.array([[each[n][column] for n in compared] for each in found.values()])
+        ranks = (values[:, :, None] > values[:, None]).sum(-1) + 1.0
+        told = ", ".join(f"{n} {r:.2f}" for n, r in zip(compared, ranks.mean(0), strict=True))
+        means = ", ".join(
+            f"{n} {sign * v:.3f}" for n, v in zip(compared, values.mean(0), strict=True)
+        )
+        lines.append(f"\nMean rank in {what}: {told}. Mean {what}: {means}.")
+    return lines
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("folder", type=Path)
+    asked.add_argument("--sets", nargs="*")
+    asked.add_argument("--seeds", type=int, default=1)
+    asked.add_argument("--rivals", action="store_true")
+    given = asked.parse_args()
+    warnings.simplefilter("ignore")
+    paths = sorted(given.folder.glob("*.parquet"))
+    paths = [p for p in paths if given.sets is None or p.stem in given.sets]
+    for seed in range(given.seeds):
+        found = {p.stem: judged(p, seed, given.rivals) for p in paths}
+        print(f"\nSeed {seed}\n\n" + "\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The models auto and embedding of the bags pipeline: made, applied to bags, put into words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flows.bags.scores import Coefficients, Scores
+from flows.bags.settings import BagSettings
+from vbmodels.bags.auto import MEMBERS, AutoModel, predict_auto
+from vbmodels.bags.auto import Auto as AutoState
+from vbmodels.bags.bag_contributions import contributions
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.embed_predict import predict_bags
+from vbmodels.bags.embedding import Embedding, EmbeddingModel
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.united import parted
+
+MODELS = ("auto", "embedding")
+Stacked = AutoModel | EmbeddingModel
+LEAST = 0.1
+"""Weight of the witness below which its instances are warned of."""
+
+
+def make(settings: BagSettings, witness: DirectGP) -> Stacked:
+    """Return the model that the settings ask for."""
+    embedding = EmbeddingModel(sample_seed=settings.seed)
+    if settings.model == "embedding":
+        return embedding
+    return AutoModel(embedding, witness)
+
+
+def apply(model: Stacked, q: Any, data: Bags) -> Scores:
+    """Predict bags and instances, and say what adds to the bags' scores.
+
+    Names of blocks begin with the number of their modality where there are several.
+    """
+    embedding: Embedding = _embedding(q)
+    names = (*embedding.map.names(), "constant")
+    adds = contributions(embedding, data)
+    if isinstance(model, EmbeddingModel):
+        said = predict_bags(embedding, data, model.eps)
+        return Scores(said.probability, None, adds, adds, None, None, said.shares, names)
+    found = predict_auto(model, q, data)
+    of = found.witness
+    return Scores(
+        found.probability, parted(data, of.probability), parted(data, of.score), adds,
+        parted(data, of.bald), None, found.embedding.shares, names,
+    )  # fmt: skip
+
+
+def coefficients(model: Stacked, q: Any) -> list[Coefficients]:
+    """Return the members' weights and the blocks' prior variances."""
+    embedding = _embedding(q)
+    names = embedding.map.names()
+    variances = prior_variances(embedding)
+    found = [
+        Coefficients(f"prior variance of {name}", None, np.array([value]), np.zeros(1))
+        for name, value in zip(names, variances, strict=True)
+    ]
+    if isinstance(model, AutoModel):
+        found += [
+            Coefficients(f"weight of {name}", None, np.array([value]), np.zeros(1))
+            for name, value in zip(MEMBERS, q.weights, strict=True)
+        ]
+    return found
+
+
+def weights_of(q: Any) -> dict[str, float]:
+    """Return the members' weights by name; none where there is one model only."""
+    if not isinstance(q, AutoState):
+        return {}
+    return dict(zip(MEMBERS, q.weights.tolist(), strict=True))
+
+
+def warnings_of(q: Any) -> tuple[str, ...]:
+    """Warn of instances that say little of the labels."""
+    weight = weights_of(q).get("witness")
+    if weight is None or weight >= LEAST:
+        return ()
+    return (
+        f"The witness, by which instances have their probabilities, has weight {weight:.2f}: that "
+        "single instances decide explains the bags' labels badly beside the embedding, so take "
+        "instances' probabilities as hints and see what they add (contribution) instead.",
+    )
+
+
+def blocks_of(q: Any) -> list[tuple[str, float]]:
+    """Return every block's name and prior variance; none where there are no blocks."""
+    if not isinstance(q, AutoState | Embedding):
+        return []
+    embedding = _embedding(q)
+    return list(zip(embedding.map.names(), prior_variances(embedding), strict=True))
+
+
+def prior_variances(q: Embedding) -> list[float]:
+    """Return the prior variance that each block gives the score."""
+    block = q.map.block
+    count = len(q.map.bases)
+    return [float(q.block_variance[block == m][0]) if (block == m).any() else 0.0
+            for m in range(count)]  # fmt: skip
+
+
+def _embedding(q: Any) -> Embedding:
+    return q if isinstance(q, Embedding) else q.embedding

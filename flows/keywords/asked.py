@@ -1,0 +1,78 @@
+"""The table ask/: which documents to label next, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+from flows.keywords.report import Asked
+from flows.keywords.schema import ASK
+from flows.keywords.work import work_url
+from vbmodels.core.state import FloatArray
+from vbmodels.keywords.asking import Unsettled, ask_for
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What a fit leaves open of the rate.
+
+    Attributes
+    ----------
+    weights
+        [K] of its nodes.
+    log_sd
+        sd of log pi.
+    dispersion
+        Of the number of keywords of documents of one length.
+    """
+
+    weights: FloatArray
+    log_sd: float
+    dispersion: float
+
+
+def choose(
+    indices: Sequence[int],
+    parts: Sequence[Unsettled],
+    nodes: Nodes,
+    most: int,
+    paths: RunPaths,
+) -> list[Asked]:
+    """Choose the documents over all partitions, write their table and return its rows.
+
+    Parameters
+    ----------
+    indices, parts
+        Numbers of the partitions, and what each has to settle.
+    nodes
+        What is open of the rate.
+    most
+        Documents to name.
+    """
+    chosen, settled = ask_for(parts, nodes.weights, nodes.log_sd, nodes.dispersion, most)
+    rows = []
+    read: dict[int, list[tuple[str, int, int]]] = {}
+    for number, ((p, d), share) in enumerate(zip(chosen, settled, strict=True), 1):
+        if p not in read:
+            read[p] = _documents(indices[p], paths)
+        name, words, known = read[p][d]
+        expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
+        rows.append(Asked(number, name, words, known, expected, share))
+    table = pa.Table.from_pylist([vars(row) for row in rows], schema=ASK.arrow)
+    storage.write_table(paths.table("ask", 0), table)
+    return rows
+
+
+def _documents(index: int, paths: RunPaths) -> list[tuple[str, int, int]]:
+    """Return name, words and known words of every document of a partition."""
+    table = storage.read_table(work_url(paths, "words", index))
+    names, known = table["doc_id"].to_pylist(), np.array(table["observed"].to_pylist(), bool)
+    cuts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
+    starts = [0, *cuts, len(names)] if names else []
+    return [(names[a], b - a, int(known[a:b].sum())) for a, b in pairwise(starts)]

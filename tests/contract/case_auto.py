@@ -1,0 +1,53 @@
+"""The row of the default for bags: members in phases, then their weights."""
+
+from __future__ import annotations
+
+from tests.contract import ends
+from tests.contract.agreement import Agreement
+from tests.contract.case_embedding import batches, tiny
+from tests.contract.case_milgp import unlabelled
+from tests.contract.cases import Best, Case
+from tests.contract.extremes import Extremes
+from vbmodels.bags.auto import AutoModel, predict_auto
+from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_kernel import KernelOptions
+
+OPTIONS = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=6)
+MODEL = AutoModel(EmbeddingModel(), DirectGP(OPTIONS, tolerance=0.1))
+OF_MEMBERS = "asked of its members, milgp_direct and bag_embedding; it adds weights alone"
+
+CASE = Case(
+    name="bag_auto",
+    model=lambda: MODEL,
+    calibration="A mixture has no prior of its own to draw from: its members are two models.",
+    batches=batches,
+    tiny=tiny,
+    draws=OF_MEMBERS,
+    extremes=Extremes(
+        tables=ends.tables_of_bags,
+        empty=ends.no_bags,
+        plain="it has no compiled loops: NumPy is all",
+        infinite=frozenset({"clip"}),
+    ),
+    agreement=Agreement(
+        published=lambda model, q, batch, _: predict_auto(model, q, batch).probability,
+        scored=lambda model, q, batch: predict_auto(model, q, batch).probability,
+        hidden=unlabelled,
+        tol=1e-8,
+        atol=1e-10,
+    ),
+    global_step=OF_MEMBERS,
+    local_step=OF_MEMBERS,
+    monte_carlo=OF_MEMBERS,
+    evidence=OF_MEMBERS,
+    sampler=OF_MEMBERS,
+    recovery=OF_MEMBERS,
+    best=Best(phase=lambda q: q.phase, max_iter=2000),
+    # Phases have objectives of their own: rise is asked of the first.
+    sweeps=3,
+    seeds=(0,),
+    resume_sweeps=16,
+    slow=frozenset({"resume", "partition"}),
+    partition_rtol=1e-7,
+)

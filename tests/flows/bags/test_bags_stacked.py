@@ -1,0 +1,152 @@
+"""The models auto and embedding in the bags pipeline."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flows.data import storage
+from flows.data.runs import open_run
+from tests.flows.bags.bag_files import PLAIN, instances, run, table_of, written
+from vbmodels.core.state import State, from_bytes, same_bits
+
+MODELS = ("auto", "embedding")
+
+
+def fitted(capsys, path, target, model, *options):
+    code, out, err = run(capsys, "bags", path, target, "--set", f"model={model}", *options, *PLAIN)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def posterior(target):
+    place, _ = open_run(str(target))
+    return from_bytes(storage.read_bytes(storage.join(place.root, "posterior", "q.npz")), State)
+
+
+def report(target):
+    place, _ = open_run(str(target))
+    return storage.read_bytes(storage.join(place.root, "report.html")).decode()
+
+
+def with_empty_bags(n=60):
+    """Bags of three instances, and three without any."""
+    table = instances(n)
+    rows = zip(table["bag_id"].to_pylist(), table["features"].to_pylist(), strict=True)
+    features = [None if bag in ("b0", "b1", "b6") else row for bag, row in rows]
+    return table.set_column(3, "features", pa.array(features, pa.list_(pa.float64())))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_tells_bags_reasons_and_baselines(tmp_path, capsys, model):
+    path, target = written(tmp_path, with_empty_bags()), tmp_path / "t"
+    told = fitted(capsys, path, target, model, "--partitions", "3", "--set", "held_out=0.3")
+    results = told["results"]
+    assert results["auroc"] > 0.7
+    assert set(results["baselines"]) == {
+        "base rate", "boosted trees on pooled features", "boosted trees on instances",
+    }  # fmt: skip
+    bags, found, reasons = (table_of(target, n) for n in ("bags", "instances", "reasons"))
+    p = dict(zip(bags["bag_id"].to_pylist(), bags["probability"].to_pylist(), strict=True))
+    assert all(0.0 < p[bag] < 1.0 for bag in ("b0", "b1", "b6"))
+    count = reasons.num_rows // bags.num_rows
+    assert reasons["bag_id"].to_pylist()[::count] == bags["bag_id"].to_pylist()
+    assert found["contribution"].null_count == 0
+    assert found["probability"].null_count == (len(found) if model == "embedding" else 0)
+    page = report(target)
+    for heading in ("Beside simple baselines", "What bags are told apart by", "why (the embedding"):
+        assert heading in page
+    assert ("The members" in page) == (model == "auto")
+    if model == "auto":
+        assert abs(sum(results["weights"].values()) - 1.0) < 1e-9
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_score_is_the_fits(tmp_path, capsys, model):
+    path, place = written(tmp_path, instances(50)), tmp_path / "t"
+    told = fitted(capsys, path, place, model)
+    again = tmp_path / "s"
+    code, _, _ = run(capsys, "score", place / "runs" / told["run_id"], path, again, *PLAIN)
+    assert code == 0
+    one, two = (table_of(t, "bags")["probability"].to_numpy() for t in (place, again))
+    np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
+
+
+@pytest.mark.parametrize("most", ["60", pytest.param("12", marks=pytest.mark.slow)])
+def test_a_resumed_fit_has_the_same_bits(tmp_path, capsys, most):
+    """Stopped while the witness is fitted, and while the embedding is or the folds are."""
+    path = written(tmp_path, instances(50))
+    fitted(capsys, path, tmp_path / "whole", "auto", "--partitions", "2")
+    at = tmp_path / "t"
+    options = ("--partitions", "2", "--set", "model=auto", "--checkpoint-every", "1")
+    code, _, err = run(capsys, "bags", path, at, *options, "--max-iter", most, *PLAIN)
+    assert code == 1
+    assert "raise max_iter" in err
+    (name,) = [p.name for p in (at / "runs").iterdir() if p.is_dir()]
+    code, _, err = run(
+        capsys, "bags", path, at, *options, "--max-iter", "3000", "--resume", name, *PLAIN
+    )
+    assert code == 0, err
+    assert same_bits(posterior(tmp_path / "whole"), posterior(at))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_workers_give_the_same_bits(tmp_path, capsys, model):
+    path = written(tmp_path, instances(50))
+    for name, workers in (("one", ()), ("two", ("--workers", "2"))):
+        fitted(capsys, path, tmp_path / name, model, "--partitions", "4", *workers)
+    assert same_bits(posterior(tmp_path / "one"), posterior(tmp_path / "two"))
+
+
+@pytest.mark.parametrize("model", ["embedding", pytest.param("auto", marks=pytest.mark.slow)])
+def test_a_run_since_another_starts_anew(tmp_path, capsys, model):
+    place, source = tmp_path / "t", tmp_path / "in"
+    source.mkdir()
+    written(source, instances(40), "a.parquet")
+    fitted(capsys, source, place, model)
+    more = instances(20, seed=1)
+    names = pa.array([f"c{name}" for name in more["bag_id"].to_pylist()])
+    written(source, more.set_column(0, "bag_id", names), "b.parquet")
+    fitted(capsys, source, place, model, "--since", "latest")
+    assert table_of(place, "bags").num_rows == 60
+    assert "started anew" in report(place)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_takes_several_modalities(tmp_path, capsys, model):
+    kinds = pa.array(["image", "text", "text"] * 40)
+    path = written(tmp_path, instances(modality=kinds))
+    fitted(capsys, path, tmp_path / "t", model)
+    blocks = set(table_of(tmp_path / "t", "reasons")["block"].to_pylist())
+    assert {"size", "image: mean", "text: trees 1"} <= blocks
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("model=auto", "inference=gibbs"), "model auto has one inference, not gibbs"),
+        (("model=embedding", "prior_scale=evidence"), "goes with inference collapsed"),
+        (("model=auto", "kernel=cubic"), "expected a kernel out of linear"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(tmp_path, capsys, options, said):
+    path = written(tmp_path, instances())
+    settings = [p for o in options for p in ("--set", o)]
+    code, _, err = run(capsys, "bags", path, tmp_path / "t", *settings, *PLAIN)
+    assert code == 2
+    assert said in err
+
+
+def test_a_value_that_swamps_its_feature_is_warned_of(tmp_path, capsys):
+    table = instances(50)
+    features = np.array(table["features"].to_pylist())
+    features[7, 1] = 1e9
+    rare = np.zeros(len(features))
+    rare[3] = 1.0  # rare, and the rest alike: no such case
+    rows = np.column_stack([features, rare]).tolist()
+    path = written(tmp_path, table.set_column(3, "features", pa.array(rows)))
+    told = fitted(capsys, path, tmp_path / "t", "embedding")
+    (warning,) = [w for w in told["warnings"] if "from its median" in w]
+    assert warning.startswith("Feature 2 has a value 1e+09 from its median")

@@ -1,0 +1,261 @@
+"""Tables as people have them: other formats than Parquet, other names, cells of text."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import os
+import time
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.cli import main
+from flows.data import partition, storage
+from flows.data.cells import read_cells
+from flows.data.checks import Checker
+from flows.data.partition import cut
+from flows.data.slabs import slabs
+from flows.data.storage import formats
+from flows.data.table import NUMBERS, WORDS
+from flows.experts.schema import ROWS_IN
+from flows.experts.settings import ExpertSettings
+from flows.keywords.schema import DOCUMENTS
+from flows.keywords.settings import KeywordSettings
+from tests.faults import pipelines
+
+ROWS = [
+    {"doc_id": "a", "text": 'Of "maps"; and,\nmore maps', "keywords": ["maps", "old maps"]},
+    {"doc_id": "b", "text": "Ein Größenmaß", "keywords": []},
+]
+
+
+@pytest.fixture(autouse=True)
+def own_copies(tmp_path, monkeypatch):
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
+
+
+def as_csv(mark=",", spell="; ".join):
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=mark)
+    writer.writerow(["doc_id", "text", "keywords"])
+    writer.writerows([row["doc_id"], row["text"], spell(row["keywords"])] for row in ROWS)
+    return out.getvalue()
+
+
+def as_arrow(kind):
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_pylist(ROWS)
+    with kind(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
+FILES = {
+    "x.csv": as_csv().encode(),
+    "marked.csv": as_csv().encode("utf-8-sig"),
+    "wide.csv": as_csv(";", json.dumps).encode("utf-16"),
+    "python.csv": as_csv("|", repr).encode(),
+    "x.csv.gz": gzip.compress(as_csv().encode()),
+    "x.tsv": as_csv("\t").encode(),
+    "x.tsv.bz2": bz2.compress(as_csv("\t").encode()),
+    "x.CSV.zst": pa.compress(as_csv().encode(), "zstd", asbytes=True),
+    "x.jsonl": LINES.encode(),
+    "x.ndjson.gz": gzip.compress(LINES.encode()),
+    "x.arrow": as_arrow(pa.ipc.new_file),
+    "x.feather": as_arrow(pa.ipc.new_stream),
+}
+
+
+def read(url, table=DOCUMENTS):
+    """Check a file and read it, as a run does both."""
+    checker = Checker(table, url)
+    assert sum(rows.num_rows for rows in checker.slabs(slabs(url))) == checker.rows
+    assert checker.found.faults() == []
+    (part,) = cut(storage.expand(url, storage.SUFFIXES), [checker.rows], 1000, None)
+    return partition.read(part, table)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_format_holds_the_same_documents(tmp_path, name):
+    (tmp_path / name).write_bytes(FILES[name])
+    found = read(str(tmp_path / name))
+    for column in ("doc_id", "text", "keywords"):
+        given = [row[column] or (None if "csv" in name.lower() or "tsv" in name else [])
+                 for row in ROWS]  # fmt: skip
+        if column == "keywords" and name in ("wide.csv", "python.csv"):
+            given[1] = []
+        assert found[column].to_pylist() == given
+
+
+def test_a_folder_takes_every_format(tmp_path):
+    for name in ("x.csv", "x.jsonl"):
+        (tmp_path / name).write_bytes(FILES[name])
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "x.parquet")
+    assert len(storage.expand(str(tmp_path), storage.SUFFIXES)) == 3
+
+
+def test_a_changed_file_is_read_anew(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("doc_id,text,keywords\na,one,\n")
+    assert read(str(path))["text"].to_pylist() == ["one"]
+    path.write_text("doc_id,text,keywords\na,two,\n")
+    os.utime(path, (time.time() + 5,) * 2)
+    assert read(str(path))["text"].to_pylist() == ["two"]
+
+
+def test_any_file_system_of_fsspec_is_read():
+    fs = fsspec.filesystem("memory")
+    fs.pipe("/in/x.csv.gz", FILES["x.csv.gz"])
+    try:
+        assert read("memory://in/x.csv.gz")["doc_id"].to_pylist() == ["a", "b"]
+    finally:
+        fs.rm("/in", recursive=True)
+
+
+def test_pieces_are_the_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "GROUP", 5000)
+    path = tmp_path / "x.csv"
+    path.write_text("n\n" + "".join(f"{i}\n" for i in range(20_000)))
+    monkeypatch.setattr(formats, "CSV_BLOCK", 1000)
+    assert storage.parquet_file(str(path)).num_row_groups > 10
+    assert storage.read_rows(str(path), 12_345, 12_347)["n"].to_pylist() == ["12345", "12346"]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.arrow", "x.csv.gz", "x.txt"])
+def test_what_is_damaged_has_its_sentence(tmp_path, capsys, name):
+    (tmp_path / name).write_bytes(b"\xff\x00\xfe{]\n,,,\n\x80" * 9)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "keywords", str(tmp_path / name)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert name in said
+    assert "should not have happened" not in said
+    assert not list((tmp_path / "copies").glob("*/*"))
+
+
+def test_cells_of_text_are_read_as_what_they_stand_for():
+    def values(cells, kind, both=False):
+        found, wrong = read_cells(pa.chunked_array([cells]), kind, both, ";")
+        return found.to_pylist(), wrong.tolist()
+
+    assert values([" 1.5", "-2e3", "+.5", None, "x", "1,5"], pa.float64()) == (
+        [1.5, -2000.0, 0.5, None, None, None],
+        [False, False, False, False, True, True],
+    )
+    assert values(["7", "2.0", "99999999999999999999"], pa.int64()) == (
+        [7, None, None],
+        [False, True, True],
+    )
+    assert values(["Yes", "false", "0", "maybe"], pa.bool_())[0] == [True, False, False, None]
+    assert values(["yes", "0", "1.0", "2"], pa.float64(), True)[0] == [1.0, 0.0, 1.0, 2.0]
+    assert values(["a; b ;;c", "['d', 'e']", '["f"]', "", None], WORDS)[0] == [
+        ["a", "b", "c"],
+        ["d", "e"],
+        ["f"],
+        [],
+        None,
+    ]
+    assert values(["1;2.5", "1;x"], NUMBERS) == ([[1.0, 2.5], None], [False, True])
+
+
+def test_a_cell_that_stands_for_nothing_is_told_by_row_and_the_files_own_name(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("Outcome,age\nyes,30\nno,old\nperhaps,31\n")
+    settings = ExpertSettings(columns={"label": "Outcome"})
+    checker = Checker(ROWS_IN.of(settings), str(path))
+    list(checker.slabs(slabs(str(path))))
+    told = [(f.column, f.row, f.expected, f.found) for f in checker.found.faults()]
+    assert sorted(told) == [
+        ("Outcome", 3, "a number", "'perhaps'"),
+        ("age", 2, "a number", "'old'"),
+    ]
+
+
+def test_columns_have_the_users_names(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("PMID,Abstract,text\n7,of maps,other\n")
+    settings = KeywordSettings(columns={"doc_id": "PMID", "text": "Abstract"})
+    found = read(str(path), DOCUMENTS.of(settings))
+    assert (found["doc_id"].to_pylist(), found["text"].to_pylist()) == (["7"], ["of maps"])
+
+
+@pytest.mark.parametrize("columns", [{"text": "Abstrakt"}, {"abstract": "text"}])
+def test_a_column_that_is_not_there_is_wrong_input(tmp_path, capsys, columns):
+    path = tmp_path / "x.csv"
+    path.write_text("Abstract\nof maps\n")
+    words = [f"--column={ours}={yours}" for ours, yours in columns.items()]
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "keywords", str(path), *words])
+    assert ended.value.code == 2
+    assert "expected a column text" in capsys.readouterr().err
+
+
+def test_rows_without_names_are_named_by_file_and_number(tmp_path):
+    for folder in ("p", "q"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        (tmp_path / "in" / folder / "x.csv").write_text("text\none\ntwo\n")
+    url = str(tmp_path / "in" / "p" / "x.csv")
+    assert read(url)["doc_id"].to_pylist() == ["x.csv:1", "x.csv:2"]
+    family = pipelines.pipeline_named("keywords")
+    files = storage.expand(str(tmp_path / "in"), family.suffixes)
+    checked = [family.check(file, KeywordSettings()) for file in files]
+    (fault,) = family.check_together(files, checked)
+    assert "a file name that no other file has" in fault.expected
+
+
+def test_wide_tables_of_bags_are_those_with_lists(tmp_path):
+    """The same bits from columns f0, f1, ... with labels yes and no as from lists and 0, 1."""
+    url = pipelines.simulate("bags", str(tmp_path / "in"), 30)
+    table = pq.read_table(url)
+    (lists,) = {len(f) for f in table["features"].to_pylist()}
+    wide = {"bag": table["bag_id"], "y": ["yes" if y else "no" for y in table["label"].to_pylist()]}
+    for k in range(lists):
+        wide[f"f{k}"] = [repr(f[k]) for f in table["features"].to_pylist()]
+    other = {n: table[n] for n in table.column_names if n not in ("bag_id", "label", "features")}
+    pa.csv.write_csv(pa.table({**wide, **other}), tmp_path / "wide.csv")
+    columns = {"bag_id": "bag", "label": "y", "features": "f*"}
+    found = [
+        pipelines.published(pipelines.run("bags", source, str(tmp_path / f"out-{i}"), **extra))
+        for i, (source, extra) in enumerate(
+            [(url, {}), (str(tmp_path / "wide.csv"), {"columns": columns})]
+        )
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_folder_of_texts_is_a_corpus(tmp_path):
+    for name in ("a.txt", "b.md"):
+        (tmp_path / name).write_text(f"The map of {name}", encoding="utf-8")
+    family = pipelines.pipeline_named("keywords")
+    files = storage.expand(str(tmp_path), family.suffixes)
+    assert [family.check(file, KeywordSettings()).rows for file in files] == [1, 1]
+    parts = cut(files, [1, 1], 10, None)
+    assert partition.read(parts[0], DOCUMENTS)["doc_id"].to_pylist() == [f.url for f in files]
+
+
+def test_texts_without_known_keywords_are_refused_where_a_model_would_learn_from_them(
+    tmp_path, capsys
+):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("Maps of old maps and of new maps.")
+    words = ["keywords", str(tmp_path / "in"), str(tmp_path / "out"), "--no-record"]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "expected known keywords of some documents, found none" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "runs").exists()
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--set", "model=textrank"])
+    assert ended.value.code == 0
+
+
+def test_settings_with_names_of_columns_are_a_key():
+    one, other = (KeywordSettings(columns=dict(c)) for c in ([("a", "b")], [("a", "c")]))
+    assert len({one, other, KeywordSettings(columns={"a": "b"})}) == 2

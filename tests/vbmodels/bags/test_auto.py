@@ -1,0 +1,165 @@
+"""The stack: weights by EM, members as they are alone, folds that never see their bags."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+from tests.vbmodels.bags.test_embedding import some_bags
+from vbmodels.bags.auto import (
+    CACHE,
+    FOLDS,
+    LEAK,
+    AutoModel,
+    _at_one_kernel,
+    fold_of,
+    log_densities,
+    predict_auto,
+)
+from vbmodels.bags.batch import split
+from vbmodels.bags.embed_predict import predict_bags
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.stacking_weights import objective, stacked
+from vbmodels.bags.united import parted, united
+from vbmodels.core.fit import fit
+from vbmodels.core.protocol import Cursor
+
+OPTIONS = KernelOptions(length_scales=(0.7, 1.4), amplitudes=(1.0, 10.0), n_inducing=10)
+WITNESS = DirectGP(OPTIONS)
+MODEL = AutoModel(witness=WITNESS)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return some_bags(n=60, d=2, seed=3)
+
+
+@pytest.fixture(scope="module")
+def done(data):
+    return fit(MODEL, split(data, 3), seed=1, max_iter=3000)
+
+
+def test_weights_are_the_highest_of_their_objective():
+    log_p = np.log(np.random.default_rng(0).uniform(0.05, 1.0, (50, 3)))
+    log_p[:, 0] += 0.4
+    found = stacked(log_p)
+
+    def loss(at):
+        w = np.exp(at - np.logaddexp.reduce(at))
+        return -objective(log_p, w)
+
+    best = minimize(
+        loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+    )
+    assert objective(log_p, found) >= -best.fun - 1e-8
+    assert_allclose(found.sum(), 1.0)
+
+
+def test_a_member_that_says_nothing_is_outweighed():
+    rng = np.random.default_rng(1)
+    good = np.log(rng.uniform(0.6, 1.0, 200))
+    flat = np.full(200, np.log(0.5))
+    assert stacked(np.column_stack([good, flat, flat - 1.0]))[0] > 0.95
+
+
+def test_instances_are_bitwise_the_witness_alone(data, done):
+    alone = fit(WITNESS, split(data, 3), seed=1, max_iter=3000).q
+    said = predict_auto(MODEL, done.q, data)
+    (own,) = predict(WITNESS.posterior(alone), data)
+    assert said.witness.probability.tobytes() == own.probability.tobytes()
+    assert said.witness.bag_probability.tobytes() == own.bag_probability.tobytes()
+
+
+def test_bags_are_the_weighted_mean_of_members(data, done):
+    said = predict_auto(MODEL, done.q, data)
+    assert_allclose(said.members @ done.q.weights, said.probability, rtol=1e-14)
+    assert_allclose(done.q.weights.sum(), 1.0)
+    embedding = predict_bags(done.q.embedding, data, 0.0).probability
+    assert_allclose(said.members[:, 0], embedding)
+
+
+def test_a_folds_posterior_has_not_seen_its_bags(data, done):
+    """Turning the labels of a fold's bags over moves every posterior but that fold's."""
+    fold = fold_of(data)
+    assert set(fold.tolist()) == set(range(FOLDS))
+    turned = replace(data, label=np.where(fold == 2, 1 - data.label, data.label).astype(np.int8))
+    start = _at_one_kernel(done.q.witness)
+
+    def found(of):
+        def reduce(q, **_):
+            view = CACHE.view(done.q.embedding.map.modalities, of)
+            return WITNESS.suff_stats(q, view.folded, None)
+
+        stats = reduce(start)
+        *_, last = WITNESS.steps(reduce, Cursor(start, stats, 0, WITNESS.elbo(start, stats)))
+        return last.q.points[0]
+
+    before, after = found(data), found(turned)
+    same = [np.array_equal(before[f], after[f]) for f in range(FOLDS)]
+    assert same == [f == 2 for f in range(FOLDS)]
+
+
+def test_what_is_weighed_is_told_without_the_bag(data, done):
+    """The witness's part against a fit without a fold's bags, features held; the base by hand."""
+    batches = split(data, 3)
+    states = done.reduce.local_states(done.iterations - 1)
+    q = replace(done.q, phase="stack")
+    told = [MODEL.suff_stats(q, b, s) for b, s in zip(batches, states, strict=True)]
+    log_p = log_densities(told[0] + told[1] + told[2])
+    n, positive = data.n_bags, int(data.label.sum())
+    expected = np.where(data.label == 1, (positive - 0.5) / n, 1 - (positive + 0.5) / n)
+    assert_allclose(np.exp(log_p[:, 2]), expected)
+    fold = fold_of(data)
+    held = np.flatnonzero(fold == 1)
+    posterior = WITNESS.posterior(done.q.folds)
+    p = predict(posterior, data)[1].bag_probability[held]
+    chance = np.where(data.label[held] == 1, p, 1 - p)
+    assert_allclose(log_p[held, 1], np.log(chance), rtol=1e-6, atol=1e-9)
+
+
+def test_an_empty_bag_has_a_small_chance_of_the_witness():
+    data = some_bags(n=60, d=2, empty=(4, 9))
+    q = fit(MODEL, [data], seed=1, max_iter=3000).q
+    said = predict_auto(MODEL, q, data)
+    assert np.all(said.members[[4, 9], 1] == LEAK)
+    assert np.all((said.probability[[4, 9]] > 0.0) & (said.probability[[4, 9]] < 1.0))
+
+
+def test_partitions_change_nothing_but_rounding(data, done):
+    whole = fit(MODEL, [data], seed=1, max_iter=3000).q
+    assert_allclose(whole.weights, done.q.weights, rtol=1e-6)
+    a, b = (predict_auto(MODEL, q, data).probability for q in (whole, done.q))
+    assert_allclose(a, b, rtol=1e-6)
+
+
+def test_several_modalities_are_united_for_the_witness():
+    data = some_bags(n=80, d=2, modalities=2, empty=(5,))
+    done = fit(MODEL, split(data, 2), seed=1, max_iter=3000)
+    said = predict_auto(MODEL, done.q, data)
+    of_first, of_second = parted(data, said.witness.probability)
+    for m, p in zip(data.modalities, (of_first, of_second), strict=True):
+        assert p.shape == (len(m.features),)
+        high = m.features[:, 0] > 1.0
+        assert p[high].mean() > p[~high].mean()
+    assert said.members[5, 1] == LEAK
+    one = fit(MODEL, [data], seed=1, max_iter=3000).q
+    assert_allclose(one.weights, done.q.weights, rtol=1e-6)
+
+
+def test_united_rows_go_back_to_where_they_came_from():
+    data = some_bags(n=9, d=2, modalities=2, empty=(2,))
+    q = fit(MODEL, [some_bags(n=40, d=2, modalities=2)], seed=1, max_iter=3000).q
+    maps = q.embedding.map.modalities
+    whole = united(maps, data).modalities[0]
+    for k, (m, of) in enumerate(zip(data.modalities, maps, strict=True)):
+        rows = np.column_stack([parted(data, column)[k] for column in whole.features.T])
+        assert_allclose(rows[:, 2 * k : 2 * k + 2], of.scaled(m.features))
+        assert np.all(rows[:, 4 + k] == 1.0)
+        assert np.all(rows[:, 4 + 1 - k] == 0.0)
+        assert_allclose(parted(data, whole.bag.astype(float))[k], m.bag)

@@ -1,0 +1,196 @@
+"""The embedding: partitions, both ways to its variances, empty bags, contributions, text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from vbmodels.bags.bag_basis import Moments
+from vbmodels.bags.bag_contributions import contributions, of_instances
+from vbmodels.bags.batch import Instances, bags, split
+from vbmodels.bags.embed_predict import predict_bags
+from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.core.fit import fit
+from vbmodels.core.state import same_bits
+
+
+def some_bags(n=70, d=4, seed=0, modalities=1, empty=(), wide=False):
+    """Bags that are positive when an instance's first feature is large."""
+    rng = np.random.default_rng(seed)
+    parts, score = [], np.zeros(n)
+    for _ in range(modalities):
+        sizes = rng.integers(1, 7, n)
+        sizes[list(empty)] = 0
+        bag = np.repeat(np.arange(n), sizes)
+        rows = rng.standard_normal((bag.size, d))
+        np.add.at(score, bag, 2.0 * (rows[:, 0] > 1.0))
+        parts.append(Instances.from_rows(bag, rows, n))
+    label = (score + 0.3 * rng.standard_normal(n) > 1.0).astype(np.int8)
+    own = rng.standard_normal((n, 2)) if modalities > 1 else None
+    return bags(parts, label, own)
+
+
+def fitted(data, parts=1, **options):
+    return fit(EmbeddingModel(**options), split(data, parts), seed=1, max_iter=3000)
+
+
+def left_out(done):
+    return np.concatenate([x.log_z for x in done.reduce.local_states(done.iterations - 1)])
+
+
+@pytest.mark.parametrize("gathered", [1000, 0])
+def test_partitions_change_nothing_but_rounding(gathered):
+    data = some_bags()
+    one, four = fitted(data, 1, gathered=gathered), fitted(data, 4, gathered=gathered)
+    a, b = one.q.block_mean, four.q.block_mean
+    assert np.abs(a - b).max() <= 1e-12 * max(1.0, np.abs(a).max())
+    assert_allclose(left_out(one), left_out(four), rtol=0, atol=1e-12)
+
+
+def test_both_ways_to_the_variances_meet():
+    """The search in one place, dual, and the search by sweeps end at the same posterior."""
+    data = some_bags()
+    near, far = (fitted(data, 2, gathered=g, rise=1e-7).q for g in (1000, 0))
+    assert near.turn.size
+    assert not far.turn.size
+    assert_allclose(near.block_variance, far.block_variance, rtol=0.02)
+    a, b = (predict_bags(q, data, 0.0) for q in (near, far))
+    assert_allclose(a.mean, b.mean, rtol=2e-3, atol=5e-3)
+    assert_allclose(a.sd, b.sd, rtol=2e-3, atol=5e-3)
+
+
+def test_turned_columns_are_the_same_gaussian():
+    """At one set of variances, the columns that bags span predict what all columns do."""
+    data, new = some_bags(), some_bags(seed=5)
+    q = fitted(data).q
+    assert q.turn.size
+    plain = EmbeddingModel()
+    whole = replace(q, turn=np.empty((0, 0)), final=True)
+    whole = plain._cold(whole)
+    local = None
+    for _ in range(40):
+        local = plain.local_step(whole, data, local)
+        whole = plain._swept(whole, plain.suff_stats(whole, data, local))
+    for one, other in zip(q.marginals(q.map.columns(new)),
+                          whole.marginals(whole.map.columns(new)), strict=True):  # fmt: skip
+        assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("modalities", [1, 2])
+def test_contributions_sum_to_the_score(modalities):
+    data = some_bags(modalities=modalities, empty=(3, 8))
+    q = fitted(data).q
+    new = some_bags(seed=4, modalities=modalities, empty=(0,))
+    said, each = predict_bags(q, new, 0.0), contributions(q, new)
+    names = [*q.map.names(), "constant"]
+    assert_allclose(said.shares.sum(axis=1), said.mean, atol=1e-9)
+    rest = said.shares[:, [not of_instances(name) for name in names]].sum(axis=1)
+    total = rest
+    for k, instances in enumerate(new.modalities):
+        total = total + np.bincount(instances.bag, weights=each[k], minlength=new.n_bags)
+    full = np.all([m.sizes > 0 for m in new.modalities], axis=0)
+    assert_allclose(total[full], said.mean[full], atol=1e-9)
+
+
+def test_contributions_of_clipped_and_of_wide_features():
+    data = some_bags(n=40, d=310)
+    data.modalities[0].features[5] *= 100.0
+    q = fitted(data).q
+    assert q.map.modalities[0].spans[0].size
+    said, each = predict_bags(q, data, 0.0), contributions(q, data)[0]
+    names = [*q.map.names(), "constant"]
+    rest = said.shares[:, [not of_instances(name) for name in names]].sum(axis=1)
+    total = rest + np.bincount(data.modalities[0].bag, weights=each, minlength=40)
+    assert_allclose(total, said.mean, atol=1e-9)
+
+
+def test_an_empty_bag_has_its_size_alone():
+    data = some_bags(empty=(3, 8, 20))
+    q = fitted(data).q
+    said = predict_bags(q, data, 0.0)
+    names = [*q.map.names(), "constant"]
+    away = [i for i, name in enumerate(names) if name not in ("size", "constant")]
+    assert np.all(said.shares[3][away] == 0.0)
+    assert said.shares[3][names.index("size")] != 0.0
+    assert 0.0 < said.probability[3] < 1.0
+
+
+def test_positive_bags_score_higher():
+    data, new = some_bags(n=150), some_bags(n=150, seed=7)
+    p = predict_bags(fitted(data).q, new, 0.0).probability
+    assert p[new.label == 1].mean() > p[new.label == 0].mean() + 0.4
+
+
+def test_left_out_is_near_a_fit_without_the_bag():
+    """EP's leave-one-out, at variances that do not change, against a fit without the bag."""
+    data = some_bags(n=40)
+    done = fitted(data)
+    log_z = left_out(done)
+    model = EmbeddingModel()
+    for i in (0, 7, 21):
+        others = data.take(np.delete(np.arange(40), i))
+        q = model._cold(replace(done.q, final=True))
+        local = None
+        for _ in range(40):
+            local = model.local_step(q, others, local)
+            q = model._swept(q, model.suff_stats(q, others, local))
+        p = predict_bags(q, data.take(np.array([i])), 0.0).probability[0]
+        told = np.log(p if data.label[i] else 1.0 - p)
+        assert_allclose(log_z[i], told, atol=0.02)
+
+
+def test_text_has_its_own_blocks():
+    rng = np.random.default_rng(0)
+    rows = np.zeros((240, 12))
+    topic = rng.choice(4, 240)
+    for i, t in enumerate(topic):
+        rows[i, 3 * t + rng.choice(3, 2, replace=False)] = rng.uniform(0.5, 1.5, 2)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    bag = np.repeat(np.arange(60), 4)
+    label = (np.bincount(bag, weights=topic == 0) > 0).astype(np.int8)
+    data = bags([Instances.from_rows(bag, rows, 60)], label)
+    q = fitted(data).q
+    assert [*q.map.names(), "constant"] == ["size", "words", "constant"]
+    said, each = predict_bags(q, data, 0.0), contributions(q, data)[0]
+    assert said.probability[label == 1].mean() > said.probability[label == 0].mean() + 0.3
+    rest = said.shares[:, 0] + said.shares[:, 2]
+    assert_allclose(rest + np.bincount(bag, weights=each), said.mean, atol=1e-9)
+
+
+def test_constant_columns_say_nothing():
+    data = some_bags()
+    told = data.modalities[0]
+    rows = np.column_stack([told.features, np.full(len(told.features), 7.0)])
+    with_constant = replace(data, modalities=(Instances(rows, told.offsets),))
+    a, b = fitted(data).q, fitted(with_constant).q
+    one = predict_bags(a, data, 0.0).mean
+    other = predict_bags(b, with_constant, 0.0).mean
+    assert np.isfinite(other).all()
+    assert np.corrcoef(one, other)[0, 1] > 0.95
+
+
+def test_equal_instances_share_what_a_maximum_adds():
+    data = some_bags()
+    told = data.modalities[0]
+    rows = told.features.copy()
+    first, second = np.flatnonzero(told.bag == np.flatnonzero(told.sizes >= 3)[0])[:2]
+    rows[second] = rows[first]
+    tied = replace(data, modalities=(Instances(rows, told.offsets),))
+    q = fitted(tied).q
+    said, each = predict_bags(q, tied, 0.0), contributions(q, tied)[0]
+    assert_allclose(each[first], each[second], rtol=1e-9)
+    rest = said.shares[:, [not of_instances(name) for name in [*q.map.names(), "constant"]]]
+    total = rest.sum(axis=1) + np.bincount(told.bag, weights=each)
+    assert_allclose(total, said.mean, atol=1e-9)
+
+
+def test_moments_have_the_same_bits_however_bags_are_cut():
+    rng = np.random.default_rng(0)
+    columns, has = rng.standard_normal((90, 5)), rng.random(90) < 0.9
+    whole = Moments.of([(columns, has)], 90)
+    for order in (np.arange(90), rng.permutation(90)):
+        parts = [Moments.of([(columns[i], has[i])], 90) for i in np.split(order, [7, 30, 64])]
+        assert same_bits(parts[0] + parts[1] + (parts[2] + parts[3]), whole)

@@ -1,0 +1,147 @@
+"""Parallel EP against quadrature, differences, and its own other form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from vbmodels.bags.ep import LOWEST, update
+from vbmodels.bags.ep_gaussian import Gathered
+
+TIGHT = 1e-26
+
+
+def some_bags(
+    n: int, d: int, eps: float, seed: int = 0, noise: float = 1.0
+) -> tuple[Gathered, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    columns = np.hstack([rng.standard_normal((n, d)), np.ones((n, 1))])
+    block = np.append(np.arange(d) % 2, 2)
+    f = columns[:, :2].sum(axis=1)
+    sign = np.where(f + noise * rng.standard_normal(n) > 0, 1.0, -1.0)
+    variance = np.array([0.7, 0.2, 10.0])[block]
+    return Gathered(columns, sign, block, 2, eps), variance
+
+
+def settled(of: Gathered, variance: np.ndarray, dual: bool | None = None):
+    zeros = np.zeros(of.sign.size)
+    return of.settle(variance, zeros, zeros, TIGHT, dual)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.02])
+@pytest.mark.parametrize(("n", "d"), [(40, 8), (12, 30)])
+def test_both_forms_are_the_same_numbers(n, d, eps):
+    of, variance = some_bags(n, d, eps)
+    one, other = settled(of, variance, True), settled(of, variance, False)
+    for name in ("tau", "nu", "value", "slope", "log_z"):
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.02])
+def test_slope_of_the_evidence_is_its_difference(eps):
+    of, variance = some_bags(40, 8, eps, noise=0.2)
+    found = settled(of, variance)
+    assert found.tau.min() > LOWEST  # a site at its end is not stationary
+    for m in range(2):
+        ends = []
+        for step in (-1e-4, 1e-4):
+            moved = np.where(of.block == m, variance * np.exp(step), variance)
+            ends.append(settled(of, moved).value)
+        assert_allclose((ends[1] - ends[0]) / 2e-4, found.slope[m], rtol=1e-5)
+
+
+def quadrature(of: Gathered, variance: np.ndarray, without: int | None = None):
+    """Posterior of two weights by a grid: log evidence, and mean and variance of each f."""
+    at = np.linspace(-7.0, 7.0, 201)
+    grids = [at * np.sqrt(v) for v in variance]
+    w = np.stack(np.meshgrid(*grids, indexing="ij"), -1).reshape(-1, variance.size)
+    weight = stats.norm.logpdf(w, 0, np.sqrt(variance)).sum(1)
+    f = w @ of.columns.T
+    log_p = stats.norm.logcdf(of.sign * f)
+    if of.eps:
+        log_p = np.log(of.eps + (1 - 2 * of.eps) * np.exp(log_p))
+    log_p[:, [] if without is None else [without]] = 0.0
+    total = weight + log_p.sum(1)
+    cell = np.prod([g[1] - g[0] for g in grids])
+    top = total.max()
+    share = np.exp(total - top)
+    mean = share @ f / share.sum()
+    spread = share @ f**2 / share.sum() - mean**2
+    return top + np.log(share.sum() * cell), mean, spread
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.02])
+def test_close_to_quadrature(eps):
+    """EP is no bound: its evidence, moments and leave-one-out come near the exact ones."""
+    rng = np.random.default_rng(3)
+    columns = np.column_stack([rng.standard_normal(40), np.ones(40)])
+    sign = np.where(columns[:, 0] + 1.2 * rng.standard_normal(40) > 0, 1.0, -1.0)
+    of, variance = Gathered(columns, sign, np.array([0, 1]), 1, eps), np.array([1.5, 2.0])
+    found = settled(of, variance)
+    value, mean, spread = quadrature(of, variance)
+    assert abs(found.value - value) < 0.06
+    gram = columns.T @ (found.tau[:, None] * columns)
+    cov = np.linalg.inv(gram + np.diag(1 / variance))
+    assert_allclose(columns @ (cov @ (columns.T @ found.nu)), mean, atol=0.02)
+    assert_allclose(np.einsum("ni,ij,nj->n", columns, cov, columns), spread, rtol=0.1)
+    for i in (0, 5, 11):
+        without = quadrature(of, variance, without=i)[0]
+        assert abs(found.log_z[i] - (value - without)) < 0.03
+
+
+def test_a_site_matches_the_tilted_moments():
+    """One update from no sites: mean and variance of N(f) times the likelihood, by quadrature."""
+    mean, variance = np.array([0.3, -1.0]), np.array([2.0, 0.5])
+    sign, zeros = np.array([1.0, 1.0]), np.zeros(2)
+    new = update(sign, mean, variance, zeros, zeros, 0.05)
+    f = np.linspace(-15, 15, 20001)
+    for i in range(2):
+        tilted = stats.norm.pdf(f, mean[i], np.sqrt(variance[i])) * (0.05 + 0.9 * stats.norm.cdf(f))
+        share = tilted / tilted.sum()
+        at = share @ f
+        precision = 1 / variance[i] + new.tau[i]
+        assert_allclose((mean[i] / variance[i] + new.nu[i]) / precision, at, rtol=1e-6)
+        assert_allclose(1 / precision, share @ f**2 - at**2, rtol=1e-6)
+
+
+def test_one_bag_is_exact():
+    """With one label there is nothing to approximate: P(y) = Phi(0) for a prior around 0."""
+    of = Gathered(np.array([[1.5, 1.0]]), np.array([1.0]), np.array([0, 1]), 1, 0.0)
+    found = settled(of, np.array([0.8, 2.0]))
+    assert_allclose(found.value, np.log(0.5), rtol=1e-10)
+    assert_allclose(found.log_z, np.log(0.5), rtol=1e-10)
+
+
+def test_two_bags_are_nearly_exact():
+    columns = np.array([[1.5, 1.0], [-0.4, 1.0]])
+    of, variance = Gathered(columns, np.array([1.0, -1.0]), np.array([0, 1]), 1, 0.0), [0.8, 2.0]
+    found = settled(of, np.array(variance))
+    both = columns @ np.diag(variance) @ columns.T + np.eye(2)
+    turned = both * np.outer(of.sign, of.sign)
+    exact = np.log(stats.multivariate_normal.cdf([0, 0], [0, 0], turned))
+    assert_allclose(found.value, exact, atol=0.003)
+
+
+def test_the_fixed_point_is_that_of_plain_sequential_ep():
+    """EP written out naively: a bag at a time, moments by quadrature, full inverses."""
+    of, variance = some_bags(15, 3, 0.0, seed=2)
+    tau, nu = np.full(15, 1e-10), np.zeros(15)
+    at = np.linspace(-12, 12, 4001)
+    for _ in range(40):
+        for i, x in enumerate(of.columns):
+            gram = of.columns.T @ (tau[:, None] * of.columns)
+            cov = np.linalg.inv(np.diag(1 / variance) + gram)
+            mu, var = x @ cov @ (of.columns.T @ nu), x @ cov @ x
+            cavity = 1 / var - tau[i]
+            centre = (mu / var - nu[i]) / cavity
+            f = centre + at / np.sqrt(cavity)
+            tilted = stats.norm.pdf(at) * stats.norm.cdf(of.sign[i] * f)
+            tilted /= tilted.sum()
+            mean = tilted @ f
+            tau[i] = 1 / (tilted @ f**2 - mean**2) - cavity
+            nu[i] = mean / (tilted @ f**2 - mean**2) - centre * cavity
+    found = settled(of, variance)
+    assert_allclose(found.tau, tau, rtol=1e-6)
+    assert_allclose(found.nu, nu, rtol=1e-6, atol=1e-8)

@@ -1,0 +1,116 @@
+"""One threshold over the corpus: beside the exact selection, over any partitions."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from operator import add
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from vbmodels.core.state import leaves
+from vbmodels.keywords.corpus_selection import BINS, Histogram, bins_of, select_above
+from vbmodels.keywords.options import least_bin, over_corpus, selected
+from vbmodels.keywords.selection import select_new_by_fdr
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 60, 900)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    r = rng.beta(0.4, 1.2, offsets[-1])
+    return r, rng.random(len(r)) < 0.08, offsets
+
+
+def parts_of(words, n):
+    r, known, offsets = words
+    cuts = np.linspace(0, len(offsets) - 1, n + 1).astype(int)
+    for a, b in pairwise(cuts):
+        rows = slice(offsets[a], offsets[b])
+        yield r[rows], known[rows], offsets[a : b + 1] - offsets[a]
+
+
+@pytest.mark.parametrize("level", [0.05, 0.1, 0.3, 0.6])
+def test_almost_as_many_as_the_exact_threshold_and_never_beyond_the_level(words, level):
+    r, known, offsets = words
+    chosen = select_above(r, known, offsets, Histogram.of(*words).least_by_fdr(level)) & ~known
+    ordered = np.sort(r[~known])[::-1]
+    exact = int(np.sum(np.cumsum(1.0 - ordered) <= level * np.arange(1, len(ordered) + 1)))
+    assert 0.99 * exact <= chosen.sum() <= exact
+    assert np.mean(1.0 - r[chosen]) <= level
+    assert r[chosen].min() > r[~known & ~chosen].max()
+
+
+def test_known_words_pay_where_they_are_asked_to(words):
+    r, known, offsets = words
+    histogram = Histogram.of(*words)
+    chosen = select_above(r, known, offsets, histogram.least_by_fdr(0.1, with_known=True))
+    false = np.where(known, 0.0, 1.0 - r)
+    assert np.mean(false[chosen]) <= 0.1 < np.mean(1.0 - r[chosen & ~known])
+    assert known[chosen].sum() == known.sum()
+
+
+def test_best_f_is_the_largest_expected_f(words):
+    r, known, offsets = words
+    chosen = select_above(r, known, offsets, Histogram.of(*words).least_by_f()) & ~known
+    ordered = np.sort(r[~known])[::-1]
+    f = 2.0 * np.cumsum(ordered) / (np.arange(1, len(ordered) + 1) + ordered.sum())
+    found = 2.0 * r[chosen].sum() / (chosen.sum() + ordered.sum())
+    assert found >= f.max() - 1e-4
+    assert abs(chosen.sum() - f.argmax()) < 0.01 * len(ordered)
+
+
+@pytest.mark.parametrize("most", [None, 3])
+def test_partitions_add_to_the_whole(words, most):
+    whole = Histogram.of(*words, most)
+    parts = reduce(add, (Histogram.of(*part, most) for part in parts_of(words, 7)))
+    for (name, a), (_, b) in zip(leaves(whole), leaves(parts), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, err_msg=name)
+    none = Histogram.of(np.zeros(0), np.zeros(0, bool), np.zeros(1, np.int64))
+    assert (none.least_by_fdr(0.5), none.least_by_f()) == (BINS, BINS)
+
+
+def test_a_limit_takes_the_best_of_each_document(words):
+    r, known, offsets = words
+    histogram = Histogram.of(*words, 2)
+    chosen = select_above(r, known, offsets, histogram.least_by_fdr(0.3), 2) & ~known
+    for a, b in pairwise(offsets):
+        rows = np.flatnonzero(chosen[a:b])
+        assert len(rows) <= 2
+        if len(rows):
+            best = np.sort(np.where(known[a:b], -1.0, r[a:b]))[::-1]
+            assert r[a:b][rows].min() >= best[:2].min()
+    assert np.mean(1.0 - r[chosen]) <= 0.3
+
+
+def test_certain_words_stand_in_the_end_bins():
+    assert_array_equal(bins_of(np.array([0.0, 1e-12, 0.5, 1.0 - 1e-12, 1.0]))[[0, 1, 3, 4]],
+                       [0, 0, BINS - 1, BINS - 1])  # fmt: skip
+    one = np.array([0, 1])
+    nothing = Histogram.of(np.array([0.0]), np.array([False]), one)
+    assert nothing.least_by_fdr(0.1) == BINS
+
+
+def test_each_document_may_keep_its_own_threshold(words):
+    r, known, offsets = words
+    options = SimpleNamespace(per_document=None, fdr_scope="new", fdr=0.2, select="fdr")
+    assert_array_equal(
+        selected(options, r, known, offsets, None), select_new_by_fdr(r, known, offsets, 0.2)
+    )
+    assert least_bin(options, Histogram.of(*words)) == Histogram.of(*words).least_by_fdr(0.2)
+
+
+def test_auto_is_the_corpus_for_models_of_the_corpus():
+    def over(**options):
+        asked = {"threshold": "auto", "select": "fdr", "model": "corpus", **options}
+        return over_corpus(SimpleNamespace(**asked))
+
+    assert over()
+    assert over(model="pooled")
+    assert not over(model="full")
+    assert over(model="full", threshold="corpus")
+    assert not over(threshold="document")

@@ -1,0 +1,368 @@
+"""The embedding: blocks of bag features in one probit Gaussian, fitted by partitioned EP.
+
+    f(bag) = c + sum_m F_m(bag)'w_m,   w_m ~ N(0, v_m I),   c ~ N(0, 10)
+    P(y = 1) = eps + (1 - 2 eps) Phi(f)
+
+Three passes make the blocks (`bag_map`): samples for landmarks, landmark bags, moments. Then come
+sweeps of parallel EP (`ep`): a partition keeps two numbers a bag and returns sum F tau F',
+sum F nu and the evidence; the blocks' variances are searched by their gradient
+(`block_variances`). Up to `GATHERED` bags the columns are brought together once, and the
+variances are searched there in the form that costs less (`ep_gaussian`); the sweeps follow at the
+variances found, so that every fit ends the same way.
+
+This file has no published source; the parts are named in their own files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vbmodels.bags import block_variances as prior
+from vbmodels.bags.bag_basis import Moments
+from vbmodels.bags.bag_map import (
+    CACHE,
+    BagMap,
+    bag_map,
+    moments,
+    smooth_means,
+    with_bases,
+    with_landmark_bags,
+)
+from vbmodels.bags.bag_pools import Pools
+from vbmodels.bags.batch import Bags
+from vbmodels.bags.ep import update
+from vbmodels.bags.ep_gaussian import Gathered, Weights, damping
+from vbmodels.bags.gp_lbfgs import Ascent
+from vbmodels.core.linalg import pack, unpack
+from vbmodels.core.protocol import Cursor, Step
+from vbmodels.core.state import FloatArray, State, Stats
+
+GATHERED = 1000
+"""Bags up to which the variances are searched in one place."""
+RISE = 0.01
+"""Rise of the objective still promised, in nats, at which the search ends."""
+COARSE, FINE = 1e-7, 1e-22
+"""Mean squared move of the sites at which EP has settled, while searching and at the end."""
+MOST_SWEEPS = 60
+
+
+@dataclass(frozen=True)
+class Sites(State):
+    """What a partition keeps: a site for each of its labelled bags.
+
+    Attributes
+    ----------
+    tau, nu
+        [n].
+    log_z
+        Leave-one-out log probability of each label at the sites before, [n].
+    evidence, moved
+        See `vbmodels.bags.ep.Updated`.
+    """
+
+    tau: FloatArray
+    nu: FloatArray
+    log_z: FloatArray
+    evidence: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Sums(Stats):
+    """What a partition returns of a sweep: sum F tau F' (packed), sum F nu, and two scalars."""
+
+    gram: FloatArray
+    pull: FloatArray
+    evidence: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Rows(Stats):
+    """Columns [n, D] and labels [n] of the fitted bags, in the order of the partitions."""
+
+    columns: FloatArray
+    sign: FloatArray
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(
+            np.concatenate([self.columns, other.columns]), np.concatenate([self.sign, other.sign])
+        )
+
+
+@dataclass(frozen=True)
+class Embedding(State):
+    """Where the fit stands.
+
+    Attributes
+    ----------
+    map
+        The blocks.
+    stage
+        What partitions return: "landmarks", "moments", "rows", "sweep".
+    ascent
+        The search for the variances; None before it begins.
+    at
+        Searched coordinates of the variances in use, [M].
+    mean, factor
+        Of the weights, [D], [D, D]; [0] before the first sweep.
+    sweep
+        Sweeps at these variances.
+    final
+        Whether the variances are found and the sweeps settle at them.
+    seed
+        Of what is drawn: landmark bags.
+    turn
+        Where there are more columns than bags: the columns that the bags span, each of prior
+        variance 1, [D, r]; else [0, 0].
+    """
+
+    map: BagMap
+    stage: str
+    ascent: Ascent | None
+    at: FloatArray
+    mean: FloatArray
+    factor: FloatArray
+    sweep: int
+    final: bool
+    seed: int
+    turn: FloatArray
+
+    @property
+    def key(self) -> str:
+        """Digest that tells these columns from others, for caches.
+
+        The centres are means of all blocks over all fitted bags; the first turned column has the
+        variances in it.
+        """
+        digest = hashlib.blake2b(self.turn[:, :1].tobytes())
+        for basis in self.map.bases:
+            digest.update(basis.centre.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def block_variance(self) -> FloatArray:
+        """Prior variance of the columns of the blocks, [D]."""
+        each = np.append(prior.variances(self.at), prior.CONSTANT)
+        return each[self.map.block]
+
+    @property
+    def variance(self) -> FloatArray:
+        """Prior variance of the weights, [D], or [r] where columns are turned."""
+        return np.ones(self.turn.shape[1]) if self.turn.size else self.block_variance
+
+    @property
+    def block_mean(self) -> FloatArray:
+        """Posterior mean of the weights of the blocks' columns, [D]."""
+        return self.turn @ self.mean if self.turn.size else self.mean
+
+    @property
+    def weights(self) -> Weights:
+        """The Gaussian of the weights."""
+        return Weights(self.mean, self.factor)
+
+    def marginals(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of f of any bags by their blocks' columns [B, D].
+
+        What the fitted bags do not span keeps its prior variance.
+        """
+        if not self.turn.size:
+            return self.weights.marginals(columns)
+        turned = columns @ self.turn
+        mean, variance = self.weights.marginals(turned)
+        rest = (columns**2) @ self.block_variance - (turned**2).sum(axis=1)
+        return mean, variance + np.maximum(rest, 0.0)
+
+
+@dataclass(frozen=True)
+class EmbeddingModel:
+    """Blocks of bag features in one probit Gaussian.
+
+    Parameters
+    ----------
+    eps
+        Share of labels told by chance.
+    sample_seed
+        Seed of the samples' hashes.
+    gathered
+        Bags up to which the variances are searched in one place.
+    fine
+        Mean squared move of the sites at which the last sweeps end.
+    rise
+        Rise of the objective, in nats, at which the search for variances ends.
+    products
+        Whether words of text have the correlated prior, whose products cost N D^2 once.
+    """
+
+    eps: float = 0.0
+    sample_seed: int = 0
+    gathered: int = GATHERED
+    fine: float = FINE
+    rise: float = RISE
+    products: bool = True
+
+    def observe(self, batch: Bags) -> Pools:
+        """Return scaling, counts, and samples for landmarks."""
+        return Pools.of(batch, self.sample_seed, self.products)
+
+    def init(self, observed: Pools, rng: np.random.Generator) -> Embedding:
+        """Choose landmarks.
+
+        Raises
+        ------
+        ValueError
+            If no bag has a label.
+        """
+        if not observed.n_bags:
+            raise ValueError("expected labelled bags, found none; label some, or fit other data")
+        nothing = np.empty(0)
+        return Embedding(
+            map=bag_map(observed, rng),
+            stage="landmarks",
+            ascent=None,
+            at=nothing,
+            mean=nothing,
+            factor=np.empty((0, 0)),
+            sweep=0,
+            final=False,
+            seed=int(rng.integers(2**31)),
+            turn=np.empty((0, 0)),
+        )
+
+    def local_step(self, q: Embedding, batch: Bags, local: Sites | None) -> Sites:
+        """Update the sites of a partition; before the sweeps they say nothing."""
+        known = batch.labelled()
+        if local is None or q.stage != "sweep":
+            zeros = np.zeros(known.n_bags)
+            local = Sites(zeros, zeros, zeros, 0.0, 0.0)
+        if q.stage != "sweep":
+            return local
+        marginals = q.weights.marginals(self._columns(q, batch))
+        new = update(known.sign, *marginals, local.tau, local.nu, self.eps, damping(q.sweep))
+        return Sites(new.tau, new.nu, new.log_z, new.evidence, new.moved)
+
+    def suff_stats(self, q: Embedding, batch: Bags, local: Sites) -> Any:
+        """Return what the stage wants of a partition."""
+        if q.stage == "landmarks":
+            return smooth_means(q.map, batch, self.sample_seed)
+        if q.stage == "moments":
+            return moments(q.map, batch)
+        columns = self._columns(q, batch)
+        if q.stage == "rows":
+            return Rows(columns, batch.labelled().sign)
+        pulled = columns * local.tau[:, None]
+        return Sums(pack(columns.T @ pulled), columns.T @ local.nu, local.evidence, local.moved)
+
+    def global_step(self, q: Embedding, stats: Any) -> Embedding:
+        """Take in what was asked for and say what comes next."""
+        if q.stage == "landmarks":
+            rng = np.random.default_rng(q.seed)
+            return replace(q, map=with_landmark_bags(q.map, stats, rng), stage="moments")
+        if q.stage == "moments":
+            return self._placed(q, stats)
+        if q.stage == "rows":
+            q = replace(q, at=self._search(q, stats), stage="sweep", final=True)
+            return self._cold(_spanned(q, stats))
+        return self._swept(q, stats)
+
+    def elbo(self, q: Embedding, stats: Any) -> float:
+        """Return log Z_EP + log p(log v) at the sites that ``q`` was made with; 0 before sweeps."""
+        if not isinstance(stats, Sums):
+            return 0.0
+        constant = q.weights.constant(q.variance)
+        return float(stats.evidence) + constant + prior.log_prior(q.at)
+
+    def shown(self, at: Cursor) -> Step | None:
+        """Show where sweeps have settled at better variances; the last is the fit's."""
+        q, stats = at.q, at.stats
+        if not isinstance(stats, Sums) or not self._settled(q, stats):
+            return None
+        if not q.final and q.ascent is not None and at.elbo < q.ascent.value[0]:
+            return None  # a trial that the search refuses
+        return Step.at(at, q.final)
+
+    def unfinished(self, q: Embedding) -> str | None:
+        """Say what is still being done at ``q``; None where it is a posterior.
+
+        That it is at any variances, once its sweeps have settled.
+        """
+        if q.mean.size and q.sweep > 0:
+            return None
+        return "the blocks were being made"
+
+    def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
+        return CACHE.columns(q.map, q.turn, q.key, batch)
+
+    def _placed(self, q: Embedding, found: Moments) -> Embedding:
+        """Cut the blocks and begin with the variances at the prior's middle."""
+        placed = with_bases(q.map, found)
+        q = replace(q, map=placed, at=np.zeros(len(placed.bases)))
+        if placed.n_bags <= self.gathered:
+            return replace(q, stage="rows")
+        return self._cold(replace(q, stage="sweep"))
+
+    def _cold(self, q: Embedding) -> Embedding:
+        """Begin sweeps without sites."""
+        variance = q.variance
+        factor = np.diag(1.0 / np.sqrt(variance))
+        return replace(q, mean=np.zeros(variance.size), factor=factor, sweep=0)
+
+    def _search(self, q: Embedding, rows: Rows) -> FloatArray:
+        """Search the variances with all rows in one place; the best coordinates."""
+        of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases), self.eps)
+        block = q.map.block
+        tau = nu = np.zeros(rows.sign.size)
+        ascent: Ascent | None = None
+        at = q.at
+        for _ in range(MOST_SWEEPS):
+            variance = np.append(prior.variances(at), prior.CONSTANT)[block]
+            found = of.settle(variance, tau, nu, COARSE)
+            tau, nu = found.tau, found.nu
+            ascent = self._told(ascent, at, found.value, found.slope)
+            if ascent.done[0]:
+                break
+            at = ascent.trial[0]
+        return ascent.at[0] if ascent is not None else at
+
+    def _told(
+        self, ascent: Ascent | None, at: FloatArray, value: float, slope: FloatArray
+    ) -> Ascent:
+        """Tell the search the objective at coordinates."""
+        values = np.array([value + prior.log_prior(at)])
+        gradient = prior.searched_slope(at, slope)[None]
+        if ascent is None:
+            return Ascent.start(at[None], values, gradient, self.rise)
+        return ascent.updated(values, gradient, self.rise)
+
+    def _settled(self, q: Embedding, stats: Sums) -> bool:
+        limit = self.fine if q.final else COARSE
+        return bool(stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS)
+
+    def _swept(self, q: Embedding, stats: Sums) -> Embedding:
+        """Take in a sweep: another at these variances, or the next variances."""
+        if self._settled(q, stats) and not q.final:
+            slope = q.weights.slope(q.variance, q.map.block, len(q.map.bases))
+            value = self.elbo(q, stats) - prior.log_prior(q.at)
+            ascent = self._told(q.ascent, q.at, value, slope)
+            done = bool(ascent.done[0])
+            at = ascent.at[0] if done else ascent.trial[0]
+            q = replace(q, ascent=ascent, at=at, sweep=-1, final=done)
+        weights = Weights.of(q.variance, unpack(stats.gram), stats.pull)
+        return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
+
+
+def _spanned(q: Embedding, rows: Rows) -> Embedding:
+    """Turn the columns to those that the bags span, where these are fewer."""
+    scaled = rows.columns * np.sqrt(q.block_variance)
+    if len(scaled) >= scaled.shape[1]:
+        return q
+    _, size, basis = np.linalg.svd(scaled, full_matrices=False)
+    basis = basis[size > 1e-9 * size.max()]
+    top = np.abs(basis).argmax(axis=1)
+    basis = basis * np.sign(basis[np.arange(len(basis)), top])[:, None]
+    turn = np.ascontiguousarray((basis * np.sqrt(q.block_variance)).T)
+    return replace(q, turn=turn)

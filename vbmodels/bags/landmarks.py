@@ -1,0 +1,127 @@
+"""Landmarks, length scales and ranks of the bags' kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist
+
+from vbmodels.core.linalg import cholesky
+from vbmodels.core.state import FloatArray, State
+
+JITTER = 1e-6
+"""Added to the diagonal of k(z, z), whose entries are 1."""
+KNOTS = 65
+MEASURED = 500
+"""Most points that a median distance is taken of."""
+
+
+def single(values: FloatArray) -> FloatArray:
+    """Round to single precision, at any size.
+
+    Sums over partitions differ in their last digits; what is made of rounded ones does not.
+    """
+    digits, exponent = np.frexp(values)
+    result: FloatArray = np.ldexp(np.round(digits * 2.0**24), exponent - 24)
+    return result
+
+
+def inverse_sd(mean: FloatArray, sd: FloatArray) -> FloatArray:
+    """Return 1/sd; 0 for a constant column, which then says nothing."""
+    varies = sd > 1e-9 * np.maximum(np.abs(mean), 1e-300)
+    return np.where(varies, 1.0 / np.where(varies, sd, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
+class Ranks(State):
+    """From numbers to their ranks among a sample, in [0, 1], column by column.
+
+    Attributes
+    ----------
+    knots, levels
+        Quantiles and what they are ranked at, [65, D]. A value that several quantiles have is
+        ranked at their middle.
+    """
+
+    knots: FloatArray
+    levels: FloatArray
+
+    @classmethod
+    def of(cls, sample: FloatArray) -> Ranks:
+        """Rank among the rows of a sample [n, D]."""
+        grid = np.linspace(0.0, 1.0, KNOTS)
+        knots = np.quantile(sample, grid, axis=0)
+        levels = np.empty_like(knots)
+        for d, own in enumerate(knots.T):
+            _, first, count = np.unique(own, return_index=True, return_counts=True)
+            middle = (grid[first] + grid[first + count - 1]) / 2.0
+            levels[:, d] = np.repeat(middle, count)
+        return cls(knots, levels)
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Return ranks of rows [n, D]."""
+        out = np.empty(rows.shape)
+        for d in range(rows.shape[1]):
+            knots, first = np.unique(self.knots[:, d], return_index=True)
+            out[:, d] = np.interp(rows[:, d], knots, self.levels[first, d])
+        return out
+
+
+def spread_out(points: FloatArray, count: int, rng: np.random.Generator) -> list[int]:
+    """Choose rows of ``points`` by the seeding of k-means++ (Arthur and Vassilvitskii 2007).
+
+    There may be fewer than ``count`` where points are equal.
+    """
+    if not len(points):
+        return []
+    chosen = [int(rng.integers(len(points)))]
+    away = cdist(points, points[chosen], "sqeuclidean")[:, 0]
+    while len(chosen) < count and away.max() > 1e-12 * max(1.0, float(away.mean())):
+        ends = np.cumsum(away)
+        new = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
+        new = min(new, len(points) - 1)
+        chosen.append(new)
+        away = np.minimum(away, cdist(points, points[[new]], "sqeuclidean")[:, 0])
+    return chosen
+
+
+def of_both(
+    samples: tuple[FloatArray, ...], count: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Choose about half of ``count`` points from each class's rows; (class, row) of each.
+
+    A class with few rows leaves the rest to the other.
+    """
+    order = sorted(range(len(samples)), key=lambda y: len(samples[y]))
+    chosen: list[tuple[int, int]] = []
+    for i, y in enumerate(order):
+        share = (count - len(chosen)) // (len(order) - i)
+        chosen += [(y, row) for row in spread_out(samples[y], share, rng)]
+    return chosen
+
+
+def typical(points: FloatArray, metric: str) -> float:
+    """Return the median distance between points; 1 where all are equal."""
+    if len(points) > MEASURED:
+        points = points[np.linspace(0, len(points) - 1, MEASURED).astype(int)]
+    found = pdist(points, metric)
+    found = found[found > 0.0]
+    return float(single(np.array([np.median(found)]))[0]) if found.size else 1.0
+
+
+def rbf(distance: FloatArray, length: float) -> FloatArray:
+    """Return exp(-d^2/(2 l^2))."""
+    result: FloatArray = np.exp(-0.5 * (distance / length) ** 2)
+    return result
+
+
+def laplace(distance: FloatArray, length: float) -> FloatArray:
+    """Return exp(-d/l)."""
+    result: FloatArray = np.exp(-distance / length)
+    return result
+
+
+def factor_of(kernel: FloatArray) -> FloatArray:
+    """Return L, L L' = k(z, z) with the jitter."""
+    return cholesky(kernel + JITTER * np.eye(len(kernel)), "the kernel matrix of the landmarks")

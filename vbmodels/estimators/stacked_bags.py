@@ -1,0 +1,138 @@
+"""A classifier of bags by what they are and by what is in them: embedding, witness, base rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from vbmodels.bags.auto import MEMBERS, AutoModel, predict_auto
+from vbmodels.bags.bag_contributions import contributions
+from vbmodels.bags.embed_predict import BagScores, predict_bags
+from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.options import GPOptions
+from vbmodels.bags.united import parted
+from vbmodels.core.options import option
+from vbmodels.core.state import FloatArray
+from vbmodels.estimators.bag_classifier import BagClassifier
+from vbmodels.estimators.bag_data import read_bags
+
+HEURISTIC_AMPLITUDE = 3.0
+
+
+@dataclass(eq=False, repr=False)
+class StackedBagClassifier(GPOptions, BagClassifier):
+    """The embedding, a Gaussian process of instances and the base rate, stacked.
+
+    Bags' probabilities are the weighted mean of the three; those of instances are the Gaussian
+    process's own.
+
+    Parameters
+    ----------
+    model
+        "auto": all three; "embedding": that alone, which has no probabilities of instances.
+    kernel, kernel_params, n_inducing, linear_prior, posterior
+        Of the Gaussian process; see `MILGPClassifier`.
+    standardise
+        Whether its features become z-scores; None: unless rows have length 1.
+    tol, max_iter, n_partitions, random_state, client
+        See `vbmodels.estimators.experts.MixtureOfExperts`.
+
+    Attributes
+    ----------
+    classes_
+        The two labels.
+    weights_
+        Of embedding, witness (the Gaussian process) and base rate, by name; empty for
+        "embedding".
+    blocks_
+        Names of the blocks that add to a bag's score, the constant last.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.standard_normal((5, 2)) for _ in range(80)]
+    >>> y = [int((bag[:, 0] > 1.0).any()) for bag in X]
+    >>> found = StackedBagClassifier(n_inducing=20, random_state=0).fit(X, y)
+    >>> bool(found.score(X, y) > 0.8), round(sum(found.weights_.values()), 6)
+    (True, 1.0)
+    >>> bool(np.allclose(found.reasons(X).sum(axis=1), found.decision_function(X)))
+    True
+    """
+
+    model: Literal["auto", "embedding"] = option("auto", "Whether all are stacked.")
+    standardise: bool | None = option(None, "Whether features become z-scores.")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model; see `BagClassifier.fit`."""
+        super().fit(X, y)
+        auto = self.model == "auto"
+        self._embedding = self.q_.embedding if auto else self.q_
+        self.weights_ = dict(zip(MEMBERS, self.q_.weights.tolist(), strict=True)) if auto else {}
+        self.blocks_ = [*self._embedding.map.names(), "constant"]
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the mean of the embedding's probit score of every bag, [bags]."""
+        return self._said(X).mean
+
+    def reasons(self, X: Any) -> FloatArray:
+        """Return what each of ``blocks_`` adds to a bag's score, [bags, blocks]."""
+        return self._said(X).shares
+
+    def contributions(self, X: Any) -> Any:
+        """Return what each instance adds to its bag's score, in the form of the bags.
+
+        A bag's sum is what the blocks add that are means and maxima over instances.
+        """
+        check_is_fitted(self)
+        given = read_bags(X, self._given)
+        return given.give_back(contributions(self._embedding, given.bags()))
+
+    def predict_instance_proba(self, X: Any) -> Any:
+        """Return the probability that an instance makes its bag positive, by the witness.
+
+        Raises
+        ------
+        ValueError
+            For "embedding", which tells contributions only.
+        """
+        if self.model == "embedding":
+            raise ValueError(
+                "the embedding has no probabilities of instances; see contributions(X), or take "
+                "model='auto'"
+            )
+        return super().predict_instance_proba(X)
+
+    def _said(self, X: Any) -> BagScores:
+        check_is_fitted(self)
+        return predict_bags(self._embedding, read_bags(X, self._given).bags(), 0.0)
+
+    def _model(self) -> Any:
+        embedding = EmbeddingModel(sample_seed=self._seed())
+        if self.model == "embedding":
+            return embedding
+        heuristic = self.kernel_params == "heuristic"
+        grid: dict[str, Any] = (
+            {"length_scales": (1.0,), "amplitudes": (HEURISTIC_AMPLITUDE,)} if heuristic else {}
+        )
+        options = KernelOptions(
+            kernel=self.kernel,
+            n_inducing=self.n_inducing,
+            standardise=self.standardise,
+            sample_seed=self._seed(),
+            linear_prior=self.linear_prior,
+            **grid,
+        )
+        return AutoModel(embedding, DirectGP(options, posterior_form=self.posterior))
+
+    def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+        if self.model == "embedding":
+            nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
+            return predict_bags(self.q_, data, self.model_.eps).probability, nothing
+        found = predict_auto(self.model_, self.q_, data)
+        return found.probability, parted(data, found.witness.probability)
