@@ -63,8 +63,8 @@ class VariantTester(CallOptions, LoopEstimator):
         null "batch": by what the difference varies: "12" substitutions, "6" pairs with the
         complement, "1" for all.
     noise
-        null "batch": "multiplicative", as PCR makes it: error rates of replicates differ by a
-        factor; "constant": one M at every rate.
+        null "batch": "constant", one M at every rate, or "multiplicative": error rates of
+        replicates below .002 differ by a factor, as PCR makes them.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 

@@ -3,7 +3,7 @@
 Two libraries differ in their error rates by substitution type (oxidation, a polymerase, a
 sequencer), and a little at every site. With x = logit mu, unit u of type t:
 
-    r_i | x, M ~ BetaBin(n_i, M mu, M (1-mu)),   M = M_q max(1, .002 / mu)
+    r_i | x, M ~ BetaBin(n_i, M mu, M (1-mu)),   M = M_q, or M_q max(1, .002 / mu)
     x_control ~ e_t
     H0: x_case = x_control + d,  d ~ (1-v) N(b_t, tau^2) + v N(b_t, 1.2^2)
     H1: x_case ~ sum_c rho_c g_c, each cut to x_case > x_control + b_t
@@ -13,8 +13,8 @@ with e_t, g_c, rho, pi and log M as in `two_groups`, and
     b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
     log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 101).
 
-Multiplicative noise of coefficient of variation c gives M mu = 1/c^2: M grows as 1/mu below
-.002, and is constant above. As tau and v go to 0 at b = 0 this is the exchangeable null.
+Multiplicative noise of coefficient of variation c gives M mu = 1/c^2: where it is asked for, M
+grows as 1/mu below .002, and is constant above. As tau and v go to 0 at b = 0 this is the exchangeable null.
 
 The fit climbs the penalised log marginal likelihood. EM moves what `two_groups` has. For b_t
 and log tau it would take hundreds of passes, as most units say nothing of them: these take

@@ -38,9 +38,8 @@ class CallOptions:
         "complement on the other strand (G>T with C>A), or 1 for all.",
     )
     noise: Literal["multiplicative", "constant"] = option(
-        "multiplicative",
-        "null batch: how replicates differ. multiplicative: error rates by a factor, as PCR and "
-        "libraries make them; constant: one M at every rate, better where replicates of errors "
-        "differ far more than those of variants.",
+        "constant",
+        "null batch: how replicates differ. constant: one M at every rate; multiplicative: error "
+        "rates below .002 by a factor, as PCR makes them.",
     )
     tol: float = share(1e-06, "Relative tolerance on the rise of the objective to come.")
