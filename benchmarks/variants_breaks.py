@@ -4,7 +4,7 @@
     python -m benchmarks.variants_breaks summary OUT.jsonl
 
 Every scenario of `vbmodels.variants.scenarios`, each method on the same counts: the batch-aware
-null (the default), the exchangeable null, Fisher's exact test on pooled reads and a
+null (the default, and with noise=multiplicative), the exchangeable null, Fisher's exact test on pooled reads and a
 beta-binomial likelihood ratio, both with Benjamini and Hochberg at .05. One JSON line a run.
 """
 
@@ -36,7 +36,7 @@ from vbmodels.variants.scenarios import FINDS, NULLS, SCENARIOS, simulate_scenar
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 LEVEL = 0.05
-METHODS = ("batch", "exchangeable", "fisher", "beta_binomial")
+METHODS = ("batch", "multiplicative", "exchangeable", "fisher", "beta_binomial")
 
 
 def two_groups(model: TwoGroups, counts: Counts) -> tuple[BoolArray, dict]:
@@ -96,8 +96,9 @@ def one_run(name: str, seed: int) -> dict:
         true |= (of.location == j) & (of.alt == alt)
     row: dict = {"scenario": name, "seed": seed, "true": int(true.sum())}
     for method in METHODS:
-        if method == "batch":
-            calls, about = two_groups(BatchNull(alternatives=MIXTURE), counts)
+        if method in ("batch", "multiplicative"):
+            growing = method == "multiplicative"
+            calls, about = two_groups(BatchNull(alternatives=MIXTURE, growing=growing), counts)
         elif method == "exchangeable":
             calls, about = two_groups(TwoGroups(alternatives=MIXTURE), counts)
         else:
