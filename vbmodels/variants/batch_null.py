@@ -14,7 +14,8 @@ with e_t, g_c, rho, pi and log M as in `two_groups`, and
     log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 101).
 
 Multiplicative noise of coefficient of variation c gives M mu = 1/c^2: where it is asked for, M
-grows as 1/mu below .002, and is constant above. As tau and v go to 0 at b = 0 this is the exchangeable null.
+grows as 1/mu below .002, and is constant above. As tau and v go to 0 at b = 0 this is the
+exchangeable null.
 
 The fit climbs the penalised log marginal likelihood. EM moves what `two_groups` has. For b_t
 and log tau it would take hundreds of passes, as most units say nothing of them: these take
