@@ -5,7 +5,8 @@
 
 Every scenario of `vbmodels.variants.scenarios`, each method on the same counts: the batch-aware
 null (the default, and with noise=multiplicative), the exchangeable null, Fisher's exact test on
-pooled reads and a beta-binomial likelihood ratio, both with Benjamini and Hochberg at .05. One JSON line a run.
+pooled reads and a beta-binomial likelihood ratio, both with Benjamini and Hochberg at .05. One JSON
+line a run.
 """
 
 from __future__ import annotations
