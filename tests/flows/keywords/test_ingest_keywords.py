@@ -302,7 +302,7 @@ def test_the_users_scores_reach_the_words_with_their_stem():
             "scores": pa.array([[0.2, 0.7, 9.0, 1.0], None, [0.5]]),
         }
     )
-    assert check_documents([(0, documents)], "file").found.faults() == []
+    assert check_documents([(0, documents)], "file")[0].found.faults() == []
     prepared = prepare(documents, TextOptions(tag=False))
     found = dict(zip(
         zip(prepared.words["doc_id"].to_pylist(), prepared.words["stem"].to_pylist(), strict=True),
@@ -322,6 +322,6 @@ def test_scores_that_are_no_numbers_are_refused():
             "scored": [["graph", "a"]], "scores": [[float("inf")]],
         }
     )  # fmt: skip
-    faults = check_documents([(0, documents)], "file").found.faults()
+    faults = check_documents([(0, documents)], "file")[0].found.faults()
     assert {fault.column for fault in faults} == {"scores"}
     assert len(faults) == 2
