@@ -82,10 +82,12 @@ def plain(tmp_path):
     made.end()
 
 
+@pytest.mark.slow
 def test_the_memory_of_the_scheduler_stays_flat(plain, tmp_path):
     assert growth(tmp_path, plain, 100, 300) < 1.15
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_the_memory_of_the_scheduler_stays_flat_for_long(plain, tmp_path):
     assert growth(tmp_path, plain, 200, 1500) < 1.15

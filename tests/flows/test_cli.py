@@ -328,7 +328,9 @@ def test_a_full_disk_has_a_sentence_and_leaves_the_old_run(simulated, mounted, c
     assert json.loads((target / "latest.json").read_text()) == {"run_id": "old"}
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_run_leaves_the_target_and_goes_on(simulated, tmp_path, capsys, how):
     (tmp_path / "latest.json").write_text('{"run_id": "old"}')
     options = [

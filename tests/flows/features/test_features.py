@@ -165,7 +165,7 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
     assert code == 0, said
 
 
-@pytest.mark.parametrize("gauge", ["pinned", "free"])
+@pytest.mark.parametrize("gauge", ["pinned", pytest.param("free", marks=pytest.mark.slow)])
 def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge):
     options = ["--set", "bound=text", "--set", f"gauge={gauge}", "--set", "starts=1",
                "--set", "tol=1e-4"]  # fmt: skip

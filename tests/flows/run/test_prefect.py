@@ -280,7 +280,9 @@ def test_by_hand_nothing_of_prefect_reaches_the_terminal(tmp_path, prefect_home)
     assert states_in(prefect_home) == ([("run-quick", "Completed")], tasks)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
 def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_home, prefect_server):
     by_hand = number == signal.SIGINT  # Ctrl-C reaches the server of the run as well
     process = job("waits", tmp_path, prefect_home, None if by_hand else prefect_server)

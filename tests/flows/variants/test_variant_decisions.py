@@ -99,7 +99,9 @@ def two_alleles(folder, lost=700):
     return folder / "counts.parquet"
 
 
-@pytest.mark.parametrize("test", ["two_groups", "posterior_difference"])
+@pytest.mark.parametrize(
+    "test", ["two_groups", pytest.param("posterior_difference", marks=pytest.mark.slow)]
+)
 def test_a_loss_names_the_lost_allele_and_no_genotype_that_nobody_has(capsys, tmp_path, test):
     source = two_alleles(tmp_path)
     sets = ("--set", f"test={test}", "--set", "two_sided=true", "--set", "tau=0.01")

@@ -380,7 +380,7 @@ class Told(Listener):
             raise InterruptedError
 
 
-@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_long_stages_tell_how_far_they_are_and_can_be_stopped(counts, tmp_path, workers):
     settings = VariantSettings(tol=1e-4, partitions=3)
     compute = ComputeSettings(workers=workers)
