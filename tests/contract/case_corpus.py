@@ -84,7 +84,7 @@ def log_density(w: FloatArray, parts: Sequence[KeywordBatch]) -> FloatArray:
 def walk(parts: Sequence[KeywordBatch], rng: np.random.Generator) -> FloatArray:
     """Random-walk Metropolis on w with scipy's densities: [chain, draw, P]."""
     x = standardised(parts)
-    chains, draws, size = 4, 2500, x.shape[1]
+    chains, draws, size = 4, 2000, x.shape[1]
     at = rng.normal(0, 0.3, (chains, size))
     value = log_density(at, parts)
     bend = np.linalg.inv(0.25 * x.T @ x * shares(parts).mean() + np.eye(size))

@@ -88,7 +88,7 @@ def each_of(chosen, test):
     assert not failed
 
 
-@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(LOCAL, 8))
+@pytest.mark.parametrize(("name", "kind", "fault"), random.Random(SEED).sample(LOCAL, 6))
 def test_a_disk_that_fails_at_a_call(name, kind, fault, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
     calls = fail_at(made, fault, None)

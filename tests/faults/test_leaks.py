@@ -110,6 +110,7 @@ def test_runs_in_one_process_leave_nothing_behind(turns, sources, temporary, tmp
         only_results(tmp_path / "target" / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [1, pytest.param(5, marks=MANY)])
 def test_runs_on_workers_leave_nothing_behind(turns, sources, temporary, tmp_path):
     compute = ComputeSettings(workers=1)

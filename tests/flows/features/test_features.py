@@ -181,6 +181,7 @@ def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge
     assert "raise max_iter" in said
 
 
+@pytest.mark.slow
 def test_starts_of_both_kinds_compete_by_one_yardstick(simulated, tmp_path, capsys):
     options = ["--set", "bound=both", "--set", "starts=1", "--set", "tol=1e-5"]
     code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options)

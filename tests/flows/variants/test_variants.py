@@ -353,6 +353,7 @@ def test_the_sample_of_locations_does_not_depend_on_how_they_are_cut():
     assert abs(drawn(loci, 2**64 + 5, 0.1).mean() - 0.1) < 0.01
 
 
+@pytest.mark.slow
 def test_the_papers_test_germline_two_sided_and_strict(capsys, counts, tmp_path):
     for i, extra in enumerate(
         (["test=posterior_difference", "tau=0.0005"], ["control="], ["two_sided=true"],
