@@ -19,8 +19,7 @@ from vbmodels.bags.embedding import Embedding
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.state import FloatArray, IntArray
 
-Weighted = tuple[FloatArray, float]
-"""Weights of a block's columns, [Q], and what its centre takes off."""
+_Weighted = tuple[FloatArray, float]  # of a block: weights [Q] of its columns, its centre's share
 
 
 def of_instances(name: str) -> bool:
@@ -47,7 +46,7 @@ def contributions(q: Embedding, data: Bags) -> tuple[FloatArray, ...]:
     return tuple(out)
 
 
-def _weighted(q: Embedding, m: int) -> Weighted:
+def _weighted(q: Embedding, m: int) -> _Weighted:
     basis, mean = q.map.bases[m], q.block_mean[q.map.block == m]
     weights = basis.turn @ mean
     return weights, float(basis.centre @ weights)
@@ -60,7 +59,7 @@ class _Run:
     starts: IntArray
     sizes: IntArray
 
-    def shared(self, values: FloatArray, weighted: Weighted, total: FloatArray) -> FloatArray:
+    def shared(self, values: FloatArray, weighted: _Weighted, total: FloatArray) -> FloatArray:
         """Return shares of a mean: values [n, Q]; ``total`` [b] corrects what was clipped."""
         weights, centre = weighted
         plain = values @ weights
@@ -73,7 +72,9 @@ class _Run:
         sums: FloatArray = np.add.reduceat(values, self.starts, axis=0)
         return sums / self.sizes[:, None]
 
-    def won(self, values: FloatArray, counted: FloatArray | None, weighted: Weighted) -> FloatArray:
+    def won(
+        self, values: FloatArray, counted: FloatArray | None, weighted: _Weighted
+    ) -> FloatArray:
         """Return shares of a maximum of ``values``, which counts as ``counted`` [b, Q]."""
         weights, centre = weighted
         highest = np.maximum.reduceat(values, self.starts, axis=0)
