@@ -85,7 +85,7 @@ class _Run:
         return told - np.repeat(centre / self.sizes, self.sizes)
 
 
-def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, Weighted]) -> FloatArray:
+def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, _Weighted]) -> FloatArray:
     out = np.zeros(len(instances.features))
     for bags in runs_of(instances):
         rows, offsets = rows_of(instances, bags)
@@ -99,14 +99,14 @@ def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, Weighted]
     return out
 
 
-def _text(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, Weighted]) -> FloatArray:
+def _text(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, _Weighted]) -> FloatArray:
     words = rows @ of.turn
     weighted = own["words"]
     total = run.means(words) @ weighted[0]
     return run.shared(words, weighted, total)
 
 
-def _numbers(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, Weighted]) -> FloatArray:
+def _numbers(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, _Weighted]) -> FloatArray:
     width = rows.shape[1]
     out = np.zeros(len(rows))
     for i, name in enumerate(POOL_NAMES[:3]):
