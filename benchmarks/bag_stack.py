@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from flows.bags.rivals import Held, by_instances, trees
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import log_loss, roc_auc_score
@@ -25,7 +26,6 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flows.bags.rivals import Held, by_instances, trees
 from vbmodels.bags.auto import AutoModel, predict_auto
 from vbmodels.bags.bag_pools import pooled, sizes_of
 from vbmodels.bags.batch import Bags, Instances, bags

@@ -25,18 +25,21 @@ from tests.faults import journeys, pipelines
 
 FORMS: dict[str, list[dict[str, object]]] = {
     "keywords": [
+        {"model": "pooled"},
         {"model": "full"},
         {"model": "mean_field"},
         {"model": "as_printed"},
         {"model": "bss", "rows": 6},
         {"model": "ss"},
         {"model": "textrank"},
-        {"inference": "gibbs", "partitions": 1},
+        {"model": "pooled", "inference": "gibbs", "partitions": 1},
         {"model": "full", "inference": "gibbs", "rows": 6},
-        {"document_precision": 1.0},
-        {"fdr_scope": "all"},
+        {"model": "pooled", "document_precision": 1.0},
+        {"model": "pooled", "fdr_scope": "all"},
     ],
     "bags": [
+        {"model": "embedding"},
+        {"model": "auto", "max_iter": 40},
         {"prior_scale": "fixed"},
         {"prior_scale": "evidence"},
         {"prior_scale": "cross_validation", "max_iter": 20},
@@ -50,6 +53,7 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"model": "gp_logistic"},
     ],
     "variants": [
+        {"null": "exchangeable"},
         {"alternative": "broad"},
         {"test": "posterior_difference"},
         {"test": "posterior_difference", "inference": "mean_field"},

@@ -56,7 +56,7 @@ def mills(z):
     return p / (1.0 + z)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def edges_of(x, edges):
     """Fill the ends [K + 1] of the nodes' cells: midpoints, and as far beyond the outer two."""
     size = x.shape[0]
@@ -66,7 +66,7 @@ def edges_of(x, edges):
     edges[size] = 2.0 * x[size - 1] - edges[size - 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def blocks_of(edges, mass, ends, height):
     """Fill ends and mean likelihoods of blocks of cells at least `_BLOCK` wide; return how many.
 
@@ -87,7 +87,7 @@ def blocks_of(edges, mass, ends, height):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _tails(places, centre, tau, z, phi, tail):
     """Fill standardised places, the densities there and the tails beyond |z|."""
     scale = 1.0 / tau
@@ -99,7 +99,7 @@ def _tails(places, centre, tau, z, phi, tail):
         tail[i] = phi[i] * mills(abs(z[i]))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _masses(z, tail, d):
     """Fill the normal masses between places, each by the tails on its own side."""
     for i in range(d.shape[0]):
@@ -108,7 +108,7 @@ def _masses(z, tail, d):
         d[i] = below if z[i + 1] <= 0.0 else (-below if z[i] >= 0.0 else across)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def first_beyond(places, at):
     """Return the index of the last place that is at most ``at``; 0 if there is none."""
     low, high = 0, places.shape[0]
@@ -121,7 +121,7 @@ def first_beyond(places, at):
     return low
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def reach_of(x, centre, tau):
     """Return the first and the last node of the intervals within reach of the narrow component."""
     low = first_beyond(x, centre - _REACH * tau)
@@ -129,7 +129,7 @@ def reach_of(x, centre, tau):
     return low, min(high, x.shape[0] - 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def near_masses(x, centre, tau, work):
     """Fill work[3] with the masses of N(centre, tau^2) between the nodes."""
     size = x.shape[0]
@@ -137,7 +137,13 @@ def near_masses(x, centre, tau, work):
     _masses(work[0, :size], work[2, :size], work[3, : size - 1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "nsz", "contract"},
+    forceinline=True,
+)
 def _linear(x, centre, tau, case, slope, phi, d):
     """Return E[C(centre + tau u)] between the nodes."""
     whole = 0.0
@@ -147,7 +153,7 @@ def _linear(x, centre, tau, case, slope, phi, d):
     return whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _near(x, centre, tau, case, slope, work):
     """Return E[C(centre + tau u)] of the case's likelihood, linear between its nodes."""
     low, high = reach_of(x, centre, tau)
@@ -166,7 +172,13 @@ def _near(x, centre, tau, case, slope, work):
     return max(whole, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "nsz", "contract"},
+    forceinline=True,
+)
 def _linear_moments(x, centre, tau, case, slope, z, phi, d):
     """Return E[u^i C(centre + tau u)] between the nodes for i = 0, 1, 2, 4."""
     s0 = s1 = s2 = s4 = 0.0
@@ -187,7 +199,7 @@ def _linear_moments(x, centre, tau, case, slope, z, phi, d):
     return s0, s1, s2, s4
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _near_moments(x, centre, tau, case, slope, work):
     """Return E[u^i C(centre + tau u)] for i = 0, 1, 2, 4; C is constant beyond its nodes.
 
@@ -219,7 +231,7 @@ def _near_moments(x, centre, tau, case, slope, work):
     return max(s0, 0.0), s1, s2, s4
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def far_masses(ends, centre, wide, work):
     """Fill work[3] with the masses of N(centre, wide^2) in blocks; the outer two are open."""
     size = ends.shape[0]
@@ -255,7 +267,7 @@ def widen(x, log_case, wide, log_far, far_slope):
                 far_slope[u, q, k] = down / wide / max(whole, _FLOOR)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def far_moments(x, log_far, far_slope, top, b, wide, far):
     """Fill far [3, K]: E[u^i L_case(x + b + wide u)] e^-top for i = 0, 1, 2.
 
@@ -293,7 +305,7 @@ def far_moments(x, log_far, far_slope, top, b, wide, far):
         second[k] = (1.0 + wide * wide * (s * s + second[k])) * value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def error_logs(log_weight, log_control, lmu, lnu, spike, broad, rates):
     """Fill [2, K] log spike and broad densities of the control's rate with likelihood and weight.
 
@@ -310,7 +322,7 @@ def error_logs(log_weight, log_control, lmu, lnu, spike, broad, rates):
     return max(_largest(of_spike), _largest(of_broad))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def errors(rates, top):
     """Turn logs [2, K] into values relative to e^top."""
     for row in range(2):
@@ -321,7 +333,7 @@ def errors(rates, top):
             values[k] = value if off > _LEAST else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def relative(log_case, case):
     """Fill the case's likelihood relative to its largest value, which is returned."""
     top = _largest(log_case)
@@ -332,7 +344,7 @@ def relative(log_case, case):
     return top
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def cells_of(edges, at, cell, part, inverse_width):
     """Fill in which cell rising places lie and what part of it is above them.
 
@@ -351,7 +363,7 @@ def cells_of(edges, at, cell, part, inverse_width):
         inverse_width[k] = 1.0 / width if inside else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def above_at(cell, part, inverse_width, g, above, survive, slope):
     """Fill the integral of g above each place and its slope there; g [K] is mass by cell."""
     size = g.shape[0]
@@ -364,7 +376,7 @@ def above_at(cell, part, inverse_width, g, above, survive, slope):
         slope[k] = -g[i] * inverse_width[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
     """Turn an integral above places and its slope into those of its ratio to the survival."""
     for k in range(survive.shape[0]):
@@ -507,7 +519,7 @@ def reweigh(table, under, log_m0, log_m1, sums):
         log_m0[u], log_m1[u] = _add_unit(part, z_alt, extra, at_tau, under, t, sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_unit(part, z_alt, extra, at_tau, under, t, sums):
     """Return one unit's log m0 and log m1, and add to the sums of both steps."""
     of = under.of

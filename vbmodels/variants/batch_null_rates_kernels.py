@@ -27,7 +27,7 @@ from vbmodels.variants.two_groups_kernels import (
 )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_null(here, edges, a, case, b, under, work, out):
     """Add H0's masses of the case to out[0] and of the control to out[2].
 

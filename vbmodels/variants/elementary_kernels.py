@@ -107,7 +107,7 @@ def log_gamma_any(z):
     return log_gamma_large(z + 10.0) - log(product)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def log_gamma(z):
     """Return lgamma(z) - log(2 pi)/2 for z > 0."""
     product = 1.0
@@ -118,7 +118,7 @@ def log_gamma(z):
     return value if product == 1.0 else value - math.log(product)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 def log_rising(a, r):
     """Return lgamma(a + r) - lgamma(a) for a > 0 and a whole r >= 0."""
     if r == 0:
@@ -193,7 +193,7 @@ def dot(one, other):
     return result
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def tetragamma(z):
     """Return psi''(z) for z > 0, by recurrence to z >= 10 and the asymptotic series."""
     total = 0.0
@@ -205,7 +205,7 @@ def tetragamma(z):
     return total - w * (1.0 + 1.0 / z + w * series)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always", forceinline=True)
 def large_rising(c, r):
     """Return lgamma(c + r) - lgamma(c) for c >= 10, not as the difference of two large values."""
     total = c + r
@@ -213,7 +213,7 @@ def large_rising(c, r):
     return rise + (stirling(total) - stirling(c))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def log_beta(a, b):
     """Return log B(a, b); for a large argument without the difference of two log-gammas."""
     small, large = min(a, b), max(a, b)
@@ -222,7 +222,7 @@ def log_beta(a, b):
     return log_gamma(small) + HALF_LOG_TWO_PI - large_rising(large, small)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def psi_gap(a, b):
     """Return psi(b) - psi(a + b), for a large b without the difference of two of size log b."""
     if b < 20.0:

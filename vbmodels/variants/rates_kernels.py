@@ -22,7 +22,7 @@ from vbmodels.variants.two_groups_kernels import (
 _NO_MASS = 1e-10  # a grid with less does not move a quantile
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _mixture_cdf(at, x, cdf, density, least):
     total = 0.0
     n_m, size = x.shape
@@ -53,7 +53,7 @@ def _mixture_cdf(at, x, cdf, density, least):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def mixture_quantiles(x, cdf, density, levels, result):
     """Fill quantiles [L] of x from CDFs on nodes [Q, K]; see `posterior.mixture_quantiles`."""
     whole = cdf[:, -1].sum()
@@ -87,7 +87,7 @@ def mixture_quantiles(x, cdf, density, levels, result):
         result[i] = at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_hypotheses(unit, under, spike, broad, backward, work, out):
     """Fill ``out`` [4, K]: H0 and H1 of the case, H0 and H1 of the control.
 
@@ -173,7 +173,7 @@ def posteriors(table, under, levels, result):
         mix(x[u], log_weight[u], parts, offsets, mu, levels, backward, mass, cdf, result[u])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def mix(x, log_weight, parts, offsets, mu, levels, backward, mass, cdf, result):
     """Fill one unit's [2, 2 + L] from ``parts`` [Q, 4, K] relative to ``offsets`` [Q, 2]."""
     n_m = x.shape[0]

@@ -31,7 +31,7 @@ _MOST_FACTORS = 40  # each at most 1e6 + 12, so their product is below 1e308
 _CLOSE = 3e-4
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _centre(r, n, member, m, start):
     """Return mode and scale in x of one sample's likelihood times sqrt(mu (1-mu))."""
     x = start
@@ -66,7 +66,7 @@ def _centre(r, n, member, m, start):
     return x, 1.0 / math.sqrt(max(-curvature, 0.1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _stretch(x, centres, scales):
     """Return t(x) and dt/dx of `quadrature.stretch`."""
     product = 1.0
@@ -82,7 +82,7 @@ def _stretch(x, centres, scales):
     return math.log(product), density
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _stretch_nodes(x, centres, scales, work):
     """Fill work[0:3] with t(x), dt/dx and d2t/dx2 at all nodes, with one logarithm each."""
     t, density, bend, under = work[0], work[1], work[2], work[3]
@@ -109,7 +109,7 @@ def _stretch_nodes(x, centres, scales, work):
         t[k] = log(t[k] / under[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _predict(centres, scales, low, high, step, x):
     """Fill x with nodes near their places, one after the other by midpoint steps."""
     at = low
@@ -121,7 +121,7 @@ def _predict(centres, scales, low, high, step, x):
         x[k] = at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _nodes(centres, scales, low, high, warm, x, log_weight, work):
     """Fill nodes and log weights; ``warm``: x holds a guess. See `quadrature.grid`."""
     size = x.shape[0]
@@ -153,7 +153,7 @@ def _nodes(centres, scales, low, high, warm, x, log_weight, work):
         log_weight[k] = log(step / density[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _bisect(centres, scales, low, high, t_low, step, x):
     """Fill x by bisection: for the odd grid on which Halley's method wanders."""
     for k in range(x.shape[0]):
@@ -167,7 +167,7 @@ def _bisect(centres, scales, low, high, t_low, step, x):
         x[k] = 0.5 * (below + above)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _likelihoods(r, n, case, m, x, log_case, log_control, work):
     """Fill the log likelihoods of both samples on one grid; ``work`` is [6, K]."""
     size = x.shape[0]
@@ -255,14 +255,14 @@ def _rise(c, steps):
     return risen - (log(high / low) if small else 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_rise(out, sign, c, steps):
     """Add ``sign`` times `_rise`; a function of its own, so that it becomes vector code."""
     for k in range(out.shape[0]):
         out[k] += sign * _rise(c[k], steps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _likelihoods_below(r, n, case, m, least, gamma, x, log_case, log_control, work):
     """Fill the log likelihoods of both samples where M grows as (least / mu)^gamma below least.
 
@@ -293,7 +293,7 @@ def _likelihoods_below(r, n, case, m, least, gamma, x, log_case, log_control, wo
             _add_rise(out, 1.0, b, rest)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _noise_at(x, m, least, gamma):
     """Return M at x = logit(mu); ``gamma`` 0: the same everywhere."""
     if gamma == 0.0:

@@ -19,7 +19,7 @@ _LEAST = -690.0  # `exp` is held at -700: below, a density is 0, not e^-700
 _ENDS = 6.0  # of the survival tables, in u = asinh(x / 2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def log_rates(x, lmu, lnu):
     """Fill log mu and log(1 - mu) at x = logit(mu)."""
     for k in range(x.shape[0]):
@@ -28,7 +28,7 @@ def log_rates(x, lmu, lnu):
         lnu[k] = -max(x[k], 0.0) - soft
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def survival_places(x, n, place, basis):
     """Fill the table's interval of every node and the cubic Hermite basis [4, K] there.
 
@@ -52,7 +52,7 @@ def survival_places(x, n, place, basis):
         basis[3, k] = (cube - square) * step
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def inverse_survival(place, basis, table, inverse):
     """Fill 1 / S at every node; ``table`` is [n, 2]: log S and its slope in u."""
     size = place.shape[0]
@@ -65,7 +65,7 @@ def inverse_survival(place, basis, table, inverse):
         inverse[k] = exp(-inverse[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def sinc_above(g, cumulative, above):
     """Fill the integral of g above every node; see `quadrature.integral_above`."""
     size = g.shape[0]
@@ -79,7 +79,7 @@ def sinc_above(g, cumulative, above):
         rest += g[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def sinc_below(f, backward, below):
     """Fill the integral of f below every node; ``backward`` is the reversed `cumulative`."""
     size = f.shape[0]
@@ -91,7 +91,7 @@ def sinc_below(f, backward, below):
         rest += f[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _largest(values):
     top = -np.inf
     for k in range(values.shape[0]):
@@ -99,7 +99,7 @@ def _largest(values):
     return top
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def spikes(log_weight, log_case, log_control, lmu, lnu, spike, broad, rates):
     """Fill [2, K] spike and broad densities times likelihood, of H0 and of the control alone.
 
@@ -127,7 +127,7 @@ def spikes(log_weight, log_case, log_control, lmu, lnu, spike, broad, rates):
     return top0, top1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g):
     """Fill g [n_alt, K], relative to its largest value, which is returned."""
     n_alt, size = g.shape
@@ -223,7 +223,7 @@ def reweigh(table, under, log_m0, log_m1, sums):
         log_m0[u], log_m1[u] = _add_unit(part, z_alt, under, first_kind + 3 * t, sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _log_sum(values):
     top = _largest(values)
     if top == -np.inf:
@@ -234,7 +234,7 @@ def _log_sum(values):
     return top + math.log(whole)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_unit(part, z_alt, under, of_kind, sums):
     """Return one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
     log_pi, log_not_pi, log_m = under.log_pi, under.log_not_pi, under.log_m

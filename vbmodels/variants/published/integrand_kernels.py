@@ -63,7 +63,7 @@ def _add_series(c, m, sign, coefficients):
         power *= ratio
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def series_coefficients(r, n, m, mean_field, coefficients):
     """Fill the polynomial P(mu) [0 .. degree] and, behind it, what P is without the series.
 
@@ -91,7 +91,7 @@ def series_coefficients(r, n, m, mean_field, coefficients):
     return used
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _series(nodes, first, coefficients, with_m):
     """Fill F with P(mu) at the first nodes and, if ``with_m``, F1 and F2 with P' and P''."""
     f, f1, f2, mu = nodes[F], nodes[F1], nodes[F2], nodes[_MU]
@@ -113,7 +113,7 @@ def _series(nodes, first, coefficients, with_m):
         f[k], f1[k], f2[k] = p, p1, p2
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _direct(r, n, m, nu, used, mean_field, coefficients, with_m):
     """Return P(mu) and, if ``with_m``, P'(mu) and P''(mu), without the series."""
     p1 = p2 = 0.0
@@ -134,7 +134,7 @@ def _direct(r, n, m, nu, used, mean_field, coefficients, with_m):
     return p, p1, p2
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_few(r, m, nodes, with_m):
     """Add log rising(M mu, r_i) of replicates with few reads; with its derivatives in log M."""
     size = nodes.shape[1]
@@ -167,7 +167,7 @@ def _add_few(r, m, nodes, with_m):
             f[k] += log(product[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_side_a(r, m, nodes, used, mean_field, with_m):
     """Add the side of a to F, and its derivatives in log M to F1 and F2 if ``with_m``."""
     size = nodes.shape[1]
@@ -198,7 +198,7 @@ def _add_side_a(r, m, nodes, used, mean_field, with_m):
                 nodes[F2, k] += a * a * (tri - tri_a)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def integrand(r, n, m, nodes, used, mean_field, coefficients, with_m):
     """Fill the integrand F at the nodes of mu.
 
@@ -222,7 +222,7 @@ def integrand(r, n, m, nodes, used, mean_field, coefficients, with_m):
     _add_side_a(r, m, nodes, used, mean_field, with_m)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def place(nodes, delta, gamma, centre, scale, t_low, step, log_beta_q):
     """Fill log mu, log(1-mu), mu, 1-mu and the weights of q(mu) at the nodes; they sum to 1.
 
@@ -255,6 +255,7 @@ def place(nodes, delta, gamma, centre, scale, t_low, step, log_beta_q):
     nogil=True,
     error_model="numpy",
     fastmath={"reassoc", "nsz", "contract"},
+    forceinline=True,
 )
 def moments(nodes, row, mean1, mean2, mean_f):
     """Return covariances under q(mu) of F with log mu, log(1-mu), their squares and product."""
@@ -271,7 +272,7 @@ def moments(nodes, row, mean1, mean2, mean_f):
     return g1, g2, h11, h12, h22
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def theta_terms(r, n, m, mean, out):
     """Fill sum_i log B(r + M m, n - r + M (1-m)) and its derivatives in m and L = log M.
 

@@ -40,7 +40,7 @@ _SAFE = 0.03
 _DONE = 3e-5
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _bound(
     r, n, point, prior, mean_field, with_q, with_m, coefficients, used, nodes, gradient, hessian
 ):
@@ -135,7 +135,7 @@ def _bound(
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _likelihood(r, n, m, mean, mean_field, coefficients, nodes):
     """Return the part of the bound that M moves, with q(mu) and its nodes held."""
     used = series_coefficients(r, n, m, mean_field, coefficients)
@@ -148,7 +148,7 @@ def _likelihood(r, n, m, mean, mean_field, coefficients, nodes):
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _ascent(gradient, hessian, size, low, step):
     """Solve (-H + shift) step = gradient, the shift raised until Cholesky succeeds.
 
