@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -50,7 +50,9 @@ def browser() -> Iterator[WebSocket]:
             port = told.read_text().split()[0]
             with urlopen(f"http://127.0.0.1:{port}/json") as answer:
                 page = next(p for p in json.loads(answer.read()) if p["type"] == "page")
-            yield create_connection(page["webSocketDebuggerUrl"], suppress_origin=True, timeout=60)
+            address = page["webSocketDebuggerUrl"]
+            with closing(create_connection(address, suppress_origin=True, timeout=60)) as socket:
+                yield socket
         finally:
             process.terminate()
             process.wait(20)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
@@ -17,6 +20,10 @@ _PAGES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+# The one script that the page's policy lets run, named there by its digest.
+_SCRIPT = files("flows.report").joinpath("templates/report.js").read_text(encoding="utf-8")
+_DIGEST = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+_OWN_PARTS = ("What was read", "What was asked, and what it cost")
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,18 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
         {"title": s.title, "text": s.text, "plots": [Markup(p) for p in s.plots], "grids": s.grids}
         for s in sections
     ]
-    return page.render(record=record, headline=headline, sections=safe, cell=_cell)
+    return page.render(
+        record=record, headline=headline, sections=safe, cell=_cell, exact=_exact,
+        titles=[*(s.title for s in sections), *_OWN_PARTS],
+        script=Markup(_SCRIPT), script_digest=f"sha256-{_DIGEST}",
+    )  # fmt: skip
+
+
+def _exact(value: object) -> str | None:
+    """Return a number without rounding, for sorting and the download; None for what is text."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def _cell(value: object) -> str:

@@ -1,0 +1,78 @@
+"use strict";
+// Tables that sort, filter and download. Without scripts the page reads the same.
+const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
+
+function compare(a, b) {
+  const x = Number(a), y = Number(b);
+  if (a !== "" && b !== "" && !Number.isNaN(x) && !Number.isNaN(y)) return x - y;
+  if ((a === "") !== (b === "")) return a === "" ? 1 : -1;
+  return a.localeCompare(b, undefined, { numeric: true });
+}
+
+function sortable(table, rows) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const next = { none: "ascending", ascending: "descending", descending: "none" };
+      const order = next[head.ariaSort ?? "none"];
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      const sorted = [...rows];
+      if (order !== "none") {
+        head.ariaSort = order;
+        const sign = order === "ascending" ? 1 : -1;
+        sorted.sort((a, b) => sign * compare(textOf(a.cells[column]), textOf(b.cells[column])));
+      }
+      table.tBodies[0].append(...sorted);
+    });
+  });
+}
+
+function filterable(rows, tools) {
+  const input = document.createElement("input");
+  const count = document.createElement("span");
+  input.type = "search";
+  input.placeholder = "filter rows";
+  input.ariaLabel = "filter the rows of this table";
+  input.addEventListener("input", () => {
+    const asked = input.value.toLowerCase();
+    let shown = 0;
+    for (const row of rows) {
+      row.hidden = !row.textContent.toLowerCase().includes(asked);
+      shown += row.hidden ? 0 : 1;
+    }
+    count.textContent = asked ? `${shown} of ${rows.length}` : "";
+  });
+  tools.append(input, count);
+}
+
+const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+function downloadable(table, tools, name) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "download CSV";
+  button.addEventListener("click", () => {
+    const lines = [...table.rows].filter((row) => !row.hidden)
+      .map((row) => [...row.cells].map((cell) => quoted(textOf(cell))).join(","));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  tools.append(button);
+}
+
+for (const table of document.querySelectorAll("table[data-name]")) {
+  const rows = [...table.tBodies[0].rows];
+  const tools = document.createElement("div");
+  tools.className = "tools";
+  sortable(table, rows);
+  if (rows.length > 8) filterable(rows, tools);
+  downloadable(table, tools, table.dataset.name);
+  table.parentElement.before(tools);
+}

@@ -1,0 +1,110 @@
+"""The report's tables sort, filter and download in a browser, and read the same without scripts."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from flows.data.runs import RunRecord, versions
+from flows.report.page import Grid, Section, render
+
+ROOT = Path(__file__).resolve().parents[3]
+ROWS = [
+    ["b", 1234.5678, "x"], ["a", 0.000123456, 'says "no", twice'], ["d", -5.0, "y"],
+    ["c", 99999.5, "z"], *([f"n{i}", float(i), "rest"] for i in range(6)),
+]  # fmt: skip
+
+
+def page(rows=ROWS):
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    record = RunRecord.model_validate(
+        {
+            "run_id": "r1", "pipeline": "bags", "source": "s", "settings": {"tol": 1e-6},
+            "versions": versions(), "started": now, "finished": now, "seconds": 1.0,
+            "peak_memory_bytes": 1, "inputs": [], "rows_read": 12, "rows_kept": 10,
+            "dropped": [], "partitions": 1, "iterations": 3, "converged": True, "elbo": 1.0,
+            "warnings": [], "results": {},
+        }
+    )  # fmt: skip
+    grid = Grid(("name", "value", "note"), rows, "a table")
+    return render(record, "What was found", [Section("First part", "", (), [grid])])
+
+
+def test_contents_name_every_part_and_costs_come_last():
+    html = page()
+    for number, title in enumerate(("First part", "What was read"), 1):
+        assert f'<a href="#part-{number}">{title}</a>' in html
+        assert f'<section id="part-{number}">' in html
+    assert html.index("10 of 12 rows used") < html.index("First part")
+    assert html.index("bound (nats)") > html.index("What was asked, and what it cost</h2>")
+
+
+def test_numbers_are_rounded_for_the_eye_alone():
+    assert '<td data-value="0.000123456">0.000123</td>' in page()
+
+
+@pytest.fixture(scope="module")
+def browsed(tmp_path_factory):
+    """Return what an expression is in the browser that shows the page."""
+    if shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
+    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs/screenshots.py")
+    screenshots = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(screenshots)
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page(), encoding="utf-8")
+    with screenshots.browser() as socket:
+        shown = screenshots.Page(socket)
+
+        def evaluate(expression):
+            asked = f"(async () => {{ {expression} }})()"
+            answer = shown.ask(
+                "Runtime.evaluate", expression=asked, awaitPromise=True, returnByValue=True
+            )
+            assert "exceptionDetails" not in answer, answer
+            return answer["result"].get("value")
+
+        def opened():
+            shown.ask("Page.enable")
+            shown.ask("Page.navigate", url=path.as_uri())
+            evaluate(
+                "while (document.readyState !== 'complete' || !document.querySelector('.tools'))"
+                " await new Promise((go) => setTimeout(go, 50));"
+            )
+            return evaluate
+
+        yield opened
+
+
+FIRST = "return [...document.querySelectorAll('tbody')[0].rows].map((r) => r.cells[0].textContent);"
+CLICK = "document.querySelectorAll('th button')[{}].click();"
+
+
+def test_a_click_sorts_by_what_the_numbers_are(browsed):
+    ask = browsed()
+    assert ask(FIRST)[:4] == ["b", "a", "d", "c"]
+    ask(CLICK.format(1))
+    assert ask(FIRST) == ["d", "n0", "a", "n1", "n2", "n3", "n4", "n5", "b", "c"]
+    ask(CLICK.format(1))
+    assert ask(FIRST)[0] == "c"
+    ask(CLICK.format(1))
+    assert ask(FIRST)[:4] == ["b", "a", "d", "c"]
+    ask(CLICK.format(0))
+    assert ask(FIRST)[:4] == ["a", "b", "c", "d"]
+
+
+def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(browsed):
+    ask = browsed()
+    text = ask(
+        "const input = document.querySelector('.tools input'); input.value = 'NO';"
+        " input.dispatchEvent(new Event('input'));"
+        " let held; const make = URL.createObjectURL;"
+        " URL.createObjectURL = (blob) => { held = blob; return make.call(URL, blob); };"
+        " document.querySelector('.tools button').click(); return await held.text();"
+    )
+    assert text == 'name,value,note\r\na,0.000123456,"says ""no"", twice"\r\n'
+    assert ask("return document.querySelector('.tools span').textContent;") == "1 of 10"
