@@ -69,6 +69,7 @@ function downloadable(table, tools, name) {
 
 for (const table of document.querySelectorAll("table[data-name]")) {
   const rows = [...table.tBodies[0].rows];
+  if (rows.length < 2) continue;
   const tools = document.createElement("div");
   tools.className = "tools";
   sortable(table, rows);
