@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 
 import vbmodels
+from flows.data import storage
 from flows.engine.block import Job, Order, one_thread
 from flows.engine.cache import Cache, available_memory
 
@@ -131,6 +132,7 @@ def work_on(
     if known is None:
         return JobUnknown(worker)
     _local.lines = []
+    storage.decoded.release()
     try:
         cache = holdings.cache(memory, folder)
         with one_thread():

@@ -92,9 +92,12 @@ class Run:
             return key_of(name, self.family.name, settings, *of)
 
         memo = Memo(storage.join(self.paths.work, "kept"), one)
-        found = tasks.each(
-            self.events, name, one, groups, memo=memo, key=key, on_stop=calls.abandon
-        )
+        try:
+            found = tasks.each(
+                self.events, name, one, groups, memo=memo, key=key, on_stop=calls.abandon
+            )
+        finally:
+            storage.decoded.release()
         return [result for group in found for result in group]
 
 
@@ -105,8 +108,10 @@ def _groups(parts: Sequence[Part], most: int) -> list[list[Part]]:
 
 
 def _apply_to_group(group: Sequence[Part], function: Callable[..., R], *args: Any) -> list[R]:
-    results = [function(part, *args) for part in group]
+    files = {s.url: s.fingerprint for part in group for s in part.slices}
+    with storage.sharing(files):
+        results = [function(part, *args) for part in group]
     # Looked at after reading: what was read is then what was checked.
-    for url, fingerprint in sorted({(s.url, s.fingerprint) for p in group for s in p.slices}):
+    for url, fingerprint in sorted(files.items()):
         storage.refuse_changed(url, fingerprint)
     return results

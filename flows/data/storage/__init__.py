@@ -28,6 +28,7 @@ from flows.data.storage.objects import (
     write_bytes,
 )
 from flows.data.storage.retry import impatient
+from flows.data.storage.row_groups import decoded, sharing
 from flows.data.storage.staging import as_local, linked
 from flows.data.storage.tables import (
     parquet_file,
@@ -54,6 +55,7 @@ __all__ = [
     "check_writable",
     "copy",
     "create_bytes",
+    "decoded",
     "delete",
     "exists",
     "expand",
@@ -74,6 +76,7 @@ __all__ = [
     "remove_debris",
     "remove_empty",
     "row_count",
+    "sharing",
     "shown",
     "table_bytes",
     "using",

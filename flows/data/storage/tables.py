@@ -16,23 +16,25 @@ from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet
 from flows.data.storage.objects import placed, read_bytes, write_bytes
 from flows.data.storage.retry import persistent, waited
+from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
 from flows.data.storage.urls import is_local
 
-LARGE = 64 * 2**20  # bytes of a row group that is no longer fetched as one
 BUFFER = 4 * 2**20  # bytes of a column that are fetched at once from a large row group
 SMALL = 8 * 2**20  # bytes of a Parquet file that is fetched whole
-PIECE = 8 * 2**20  # bytes decoded at once where most of them may not be wanted
 
 
-def parquet_file(url: str) -> pq.ParquetFile:
-    """Open a table for reading; a large row group is fetched piece by piece."""
+def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """Open a table for reading, by its footer where that is known.
+
+    A large row group is fetched piece by piece.
+    """
     url = as_parquet(url)
 
     def opened() -> pq.ParquetFile:
         with storage_errors("read", url):
             fs, path = arrow(url)
             source = fs.open_input_file(path)
-            file = pq.ParquetFile(source, pre_buffer=True)
+            file = pq.ParquetFile(source, metadata=footer, pre_buffer=True)
             if max(_sizes(file.metadata), default=0) <= LARGE:
                 return file
             return pq.ParquetFile(
@@ -68,10 +70,15 @@ def read_rows(
         Bytes of the file, where they are known: a small one comes with one request.
     """
 
+    def opened(footer: pq.FileMetaData | None) -> pq.ParquetFile:
+        small = 0 < size <= SMALL and not is_local(url) and as_parquet(url) == url
+        return _in_memory(url) if small else parquet_file(url, footer)
+
     def read() -> pa.Table:
+        version = version_of(url)
+        held, of = (Decoded(), "") if version is None else (decoded, version)
         with storage_errors("read", url):
-            small = 0 < size <= SMALL and not is_local(url) and as_parquet(url) == url
-            return _rows(_in_memory(url) if small else parquet_file(url), start, stop, columns)
+            return held.rows(url, of, opened, start, stop, columns)
 
     return persistent(is_local(url), read)
 
@@ -79,36 +86,6 @@ def read_rows(
 def _in_memory(url: str) -> pq.ParquetFile:
     """Fetch a small file whole: asking for its size and its footer first would cost more."""
     return pq.ParquetFile(pa.BufferReader(read_bytes(url)))
-
-
-def _rows(file: pq.ParquetFile, start: int, stop: int, columns: Sequence[str] | None) -> pa.Table:
-    names = file.schema_arrow.names
-    wanted = names if columns is None else [name for name in columns if name in names]
-    groups, first, before = [], 0, 0
-    for number, size in enumerate(_lengths(file.metadata)):
-        if before < stop and before + size > start:
-            first = first if groups else before
-            groups.append(number)
-        before += size
-    size = sum(file.metadata.row_group(g).total_byte_size for g in groups)
-    if size <= LARGE:
-        return file.read_row_groups(groups, columns=wanted).slice(start - first, stop - start)
-    kept, at = [], first
-    rows = sum(file.metadata.row_group(g).num_rows for g in groups)
-    for batch in file.iter_batches(max(1, rows * PIECE // size), row_groups=groups, columns=wanted):
-        low, high = max(start - at, 0), min(stop - at, batch.num_rows)
-        if low < high:
-            kept.append(batch.slice(low, high - low))
-        at += batch.num_rows
-        if at >= stop:
-            break
-    schema = pa.schema([file.schema_arrow.field(name) for name in wanted])
-    return pa.Table.from_batches(kept, schema=kept[0].schema if kept else schema)
-
-
-def _lengths(metadata: pq.FileMetaData) -> Iterator[int]:
-    for number in range(metadata.num_row_groups):
-        yield metadata.row_group(number).num_rows
 
 
 def row_count(url: str) -> int:

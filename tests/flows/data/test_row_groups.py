@@ -1,0 +1,162 @@
+"""A row group is decoded once, however many partitions lie in it; the rows are the same."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.data import storage
+from flows.data.storage import row_groups, tables
+from tests.faults import pipelines
+
+
+class Counting(io.FileIO):
+    """A file that counts the bytes read, but for looks at its end, where the footer is."""
+
+    def __init__(self, path, counted):
+        super().__init__(path)
+        self.path, self.counted = path, counted
+        self.size = Path(path).stat().st_size
+
+    def read(self, size=-1):
+        found = super().read(size)
+        if self.tell() < self.size:
+            self.counted[self.path] = self.counted.get(self.path, 0) + len(found)
+        return found
+
+    def __del__(self):
+        self.close()
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Count the bytes that are read of each local Parquet file, without footers."""
+    counts, lock = {}, threading.Lock()
+    plain = tables.arrow
+
+    class System:
+        def __init__(self, system):
+            self.system = system
+
+        def open_input_file(self, path):
+            with lock:
+                return pa.PythonFile(Counting(path, counts), mode="r")
+
+    monkeypatch.setattr(tables, "arrow", lambda url: (System(plain(url)[0]), plain(url)[1]))
+    yield counts
+    storage.decoded.release()
+
+
+def written(path, rows, group, seed=0):
+    rng = np.random.default_rng(seed)
+    lists = pa.array([[float(i)] * (i % 4) for i in range(rows)])
+    table = pa.table(
+        {"n": np.arange(rows), "x": rng.standard_normal(rows), "lists": lists,
+         "text": [f"row {i}" for i in range(rows)]}
+    )  # fmt: skip
+    pq.write_table(table, path, row_group_size=group)
+    return str(path), table
+
+
+def cuts(rows, parts):
+    edges = [rows * i // parts for i in range(parts + 1)]
+    return list(itertools.pairwise(edges))
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("group", [10_000, 999, 130])
+def test_the_rows_are_those_of_the_file_and_its_bytes_are_read_once(
+    tmp_path, monkeypatch, counted, large, group
+):
+    if large:
+        for module in (row_groups, tables):
+            monkeypatch.setattr(module, "LARGE", 100)
+        monkeypatch.setattr(row_groups, "PIECE", 2000)
+        monkeypatch.setattr(tables, "BUFFER", 1000)
+    url, table = written(tmp_path / "t.parquet", 10_000, group)
+    with storage.sharing({url: "v1"}):
+        for start, stop in cuts(10_000, 37):
+            assert storage.read_rows(url, start, stop).equals(table.slice(start, stop - start))
+        alone = storage.read_rows(url, 0, 10_000)
+    assert alone.equals(table)
+    size = Path(url).stat().st_size
+    assert counted[url] <= 2.0 * size  # once by parts, once as a whole
+
+
+def test_rows_in_any_order_are_right(tmp_path, monkeypatch):
+    monkeypatch.setattr(row_groups, "LARGE", 100)
+    monkeypatch.setattr(row_groups, "PIECE", 2000)
+    url, table = written(tmp_path / "t.parquet", 3000, 1100)
+    spans = np.sort(np.random.default_rng(3).integers(0, 3001, (60, 2)), axis=1).tolist()
+    with storage.sharing({url: "v1"}):
+        for start, stop in spans:
+            found = storage.read_rows(url, start, stop, ["text", "n", "absent"])
+            assert found.column_names == ["text", "n"]
+            assert found.equals(table.select(["text", "n"]).slice(start, stop - start))
+    storage.decoded.release()
+
+
+def test_another_version_of_a_file_is_read_anew(tmp_path):
+    url, _ = written(tmp_path / "t.parquet", 1000, 1000)
+    with storage.sharing({url: "v1"}):
+        storage.read_rows(url, 0, 10)
+    _, table = written(tmp_path / "t.parquet", 1000, 1000, seed=1)
+    with storage.sharing({url: "v2"}):
+        assert storage.read_rows(url, 0, 10).equals(table.slice(0, 10))
+    assert storage.read_rows(url, 0, 10).equals(table.slice(0, 10))
+    storage.decoded.release()
+
+
+def test_few_groups_stay_and_none_after_release(tmp_path):
+    url, _ = written(tmp_path / "t.parquet", 1000, 100)
+    held = storage.decoded
+    with storage.sharing({url: "v1"}):
+        for start in range(0, 1000, 50):
+            storage.read_rows(url, start, start + 50)
+            assert len(held._groups) <= row_groups.KEPT
+    assert held._groups
+    held.release()
+    assert not held._groups
+    assert not held._footers
+    assert not held._streams
+
+
+def test_threads_share_what_one_decodes(tmp_path, counted):
+    url, table = written(tmp_path / "t.parquet", 10_000, 10_000)
+    wrong = []
+
+    def read(spans):
+        with storage.sharing({url: "v1"}):
+            for start, stop in spans:
+                if not storage.read_rows(url, start, stop).equals(table.slice(start, stop - start)):
+                    wrong.append((start, stop))
+
+    spans = cuts(10_000, 40)
+    threads = [threading.Thread(target=read, args=(spans[k::4],)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert counted[url] <= Path(url).stat().st_size
+
+
+SLOW = pytest.mark.slow
+FAMILIES = [
+    "keywords", "bags",
+    *(pytest.param(name, marks=SLOW) for name in ("variants", "features", "experts")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_run_reads_its_input_once_to_check_and_once_to_ingest(name, tmp_path, counted):
+    url = pipelines.simulate(name, str(tmp_path / "in"))
+    pipelines.run(name, url, str(tmp_path / "out"), partitions=16)
+    assert 0 < counted[url] <= 2.0 * Path(url).stat().st_size
