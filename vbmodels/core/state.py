@@ -152,7 +152,13 @@ def to_bytes(state: State) -> bytes:
     header = {"format": FORMAT, "tree": tree, "sha256": _digest(tree, arrays)}
     buffer = io.BytesIO()
     encoded = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
-    np.savez(buffer, allow_pickle=False, **{_HEADER: encoded}, **arrays)
+    try:
+        np.savez(buffer, allow_pickle=False, **{_HEADER: encoded}, **arrays)
+    except ValueError as error:
+        # A stop between opening a member and writing it is hidden by what closing the file says.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
     return buffer.getvalue()
 
 

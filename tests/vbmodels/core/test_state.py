@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import zipfile
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -232,3 +233,17 @@ def test_aligned_copies_only_what_it_must():
 
 def test_nbytes_counts_arrays_everywhere():
     assert nbytes(Sums(1.0, np.ones(2), (np.ones(3),), Sums(1.0, np.ones(4)))) == 8 * 9
+
+
+def test_a_stop_while_a_state_is_written_stays_a_stop(monkeypatch):
+    opened, handles = zipfile.ZipFile.open, []
+
+    def stopped(self, *args, **kwargs):
+        handles.append(opened(self, *args, **kwargs))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        to_bytes(outer())
+    for handle in handles:
+        handle.close()
