@@ -73,6 +73,7 @@ def beta_maximum(
     """
     la, lb = np.log(start[0]), np.log(start[1])
     active = (n > 1e-12) | (prior.log_a_precision * prior.log_rate_precision > 0.0)
+    last = np.full(len(n), np.inf)  # how far each moved
     for _ in range(100):
         value = beta_objective(la, lb, n, s1, s2, prior)
         step_a, step_b = _newton_step(la, lb, n, s1, s2, prior)
@@ -88,8 +89,11 @@ def beta_maximum(
         else:
             size = np.where(worse, 0.0, size)
         la, lb = la + size * step_a, lb + size * step_b
-        if np.all(size * np.maximum(np.abs(step_a), np.abs(step_b)) < 1e-11):
+        moved = size * np.maximum(np.abs(step_a), np.abs(step_b))
+        # Newton's steps shrink quadratically here until rounding moves them.
+        if np.all((moved < 1e-11) | ((moved < 1e-7) & (moved > 0.5 * last))):
             break
+        last = moved
     a, b = np.exp(la), np.exp(lb)
     for i in np.flatnonzero(active & (a + b > cap)):
         a[i], b[i] = _on_cap(n[i], s1[i], s2[i], prior, cap)
