@@ -18,8 +18,8 @@ from scipy.special import digamma
 from vbmodels.core.expfam.beta import Beta
 from vbmodels.core.state import FloatArray
 
-ROUNDS = 20
-"""Rounds of tau, lambda and alpha in one global step: each is cheap and raises the bound."""
+ROUNDS = 3
+"""Rounds of tau, lambda and alpha in one global step: each raises the bound, so few will do."""
 
 
 def log_break_terms(tau: FloatArray) -> FloatArray:
@@ -67,8 +67,9 @@ def stick_parameters(on: FloatArray, off: FloatArray, lam: FloatArray, alpha: fl
 
 
 def fit_sticks(
-    on: FloatArray, n_rows: float, alpha: float, tau: FloatArray, *, learn_alpha: bool
-) -> tuple[FloatArray, float]:
+    on: FloatArray, n_rows: float, alpha: float, tau: FloatArray, *, learn_alpha: bool,
+    rounds: int = ROUNDS,
+) -> tuple[FloatArray, float]:  # fmt: skip
     """Raise the bound over tau (eq 22), lambda (eq 25) and, if asked, alpha, in turn.
 
     alpha has a Gamma(1, 1) prior and stays a point, the mode of log alpha:
@@ -85,13 +86,15 @@ def fit_sticks(
         Where to start; tau is [K, 2].
     learn_alpha
         Whether alpha moves.
+    rounds
+        Most rounds; fewer are made where nothing moves.
     """
     off = n_rows - on
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         if learn_alpha:
             alpha = (len(on) + 1.0) / (1.0 - float(Beta(tau[:, 0], tau[:, 1]).mean_log.sum()))
         new = stick_parameters(on, off, break_weights(tau), alpha)
-        moved = np.max(np.abs(new - tau) / new)
+        moved = np.max(np.abs(new - tau) / new, initial=0.0)
         tau = new
         if moved < 1e-13:
             break
@@ -105,6 +108,40 @@ def stick_bound(
     q, prior = Beta(tau[:, 0], tau[:, 1]), Beta(np.full(len(tau), alpha), np.ones(len(tau)))
     value = on @ mean_log_on(tau) + (n_rows - on) @ bound_log_off(tau) - q.kl(prior).sum()
     return float(value) + (float(np.log(alpha)) - alpha if learn_alpha else 0.0)
+
+
+def best_stick_bound(on: FloatArray, n_rows: float, alpha: float, rounds: int = 200) -> FloatArray:
+    """Return `stick_bound` at its best q(v) for several sets of counts; alpha is held; [B].
+
+    Parameters
+    ----------
+    on
+        [B, K] expected rows with each feature; they are put in falling order first.
+    n_rows, alpha
+        N and the concentration.
+    rounds
+        Most rounds of `fit_sticks`, made for all sets at once.
+    """
+    on = -np.sort(-on, axis=1)
+    k, off = on.shape[1], n_rows - on
+    first, second = np.full(on.shape, alpha), np.ones(on.shape)
+    lower = np.tril(np.ones((k, k)))
+    for _ in range(rounds):
+        used, rest, total = digamma(first), digamma(second), digamma(first + second)
+        terms = rest + np.cumsum(used, axis=1) - used - np.cumsum(total, axis=1)
+        reach = np.logaddexp.accumulate(terms, axis=1)
+        broken = off[:, :, None] * lower * np.exp(np.minimum(terms[:, None] - reach[:, :, None], 0))
+        past = lower * (broken.sum(2)[:, :, None] - np.cumsum(broken, axis=2))
+        new = alpha + np.cumsum(on[:, ::-1], axis=1)[:, ::-1] + past.sum(1)
+        moved = np.max(np.abs(new - first) / new, initial=0.0)
+        first, second = new, 1.0 + broken.sum(1)
+        if moved < 1e-9:
+            break
+    values = [
+        stick_bound(o, n_rows, alpha, np.stack([a, b], axis=1), learn_alpha=False)
+        for o, a, b in zip(on, first, second, strict=True)
+    ]
+    return np.array(values)
 
 
 def draw_sticks(

@@ -27,7 +27,8 @@ from vbmodels.core import linalg
 from vbmodels.core.expfam.gaussian import Gaussian
 from vbmodels.core.state import FloatArray
 
-ROUNDS = 100
+ROUNDS = 3
+"""Rounds of weights and variances in one global step: each raises the bound, so few will do."""
 
 
 def fit_weights(
@@ -38,6 +39,7 @@ def fit_weights(
     *,
     learn: bool,
     each: bool,
+    rounds: int = ROUNDS,
 ) -> tuple[Gaussian, FloatArray]:
     """Return q(weights) of all units and the prior variances v, jointly optimal.
 
@@ -53,9 +55,11 @@ def fit_weights(
         Whether v moves.
     each
         Whether every feature has its own.
+    rounds
+        Most rounds; one is made where v does not move.
     """
     data = linalg.unpack(packed)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         prior = 1.0 / np.concatenate([[bias], variance])
         weights = Gaussian.from_linear(linear, data + np.diag(prior))
         if not learn:
