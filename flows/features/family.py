@@ -201,7 +201,7 @@ def _refuse_many_rows(rows: int) -> None:
 def _global_rows(at: Hyperparameters) -> list[Parameter]:
     sigma2, each = at.sigma2.tolist(), f"{at.prefix}fitted feature"
     rows = [Parameter("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
-    if np.all(at.sigma2 == sigma2[0]):
+    if sigma2 and np.all(at.sigma2 == sigma2[0]):
         rows.append(Parameter("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
     else:
         rows += [Parameter("sigma2", f"{each} {k}", v) for k, v in enumerate(sigma2)]

@@ -19,7 +19,7 @@ from vbmodels.features.proposals import (
     relabelled,
     with_born,
 )
-from vbmodels.features.search_state import Edit, Lane, LaneStats, SearchGlobal, ScreenStats
+from vbmodels.features.search_state import Edit, Lane, LaneStats, ScreenStats, SearchGlobal
 
 WORST_DELETE = -400.0
 """Nats: a delete that loses more at the screen is not tried."""
@@ -60,7 +60,7 @@ def deletes(lane: Lane, at: HeldOmega, source: int = 0, kept: int | None = None)
         if scores[i] > WORST_DELETE and lane.labels[i] != kept
     ]
     gone = [[i] for i in order[:DELETES]]
-    if kept is None and len(order) > 1 and scores[order[1]] > SURE_DELETE:
+    if kept is None and len(order) > 1 and scores[order[1]] > 0.0:
         several = greedy_deletes(at, SURE_DELETE)
         if len(several) > 1:
             gone = [several, *gone[: DELETES - 1]]

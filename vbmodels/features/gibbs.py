@@ -97,9 +97,7 @@ class GibbsIBP:
         for c in range(self.chains):
             own = np.random.default_rng([seed, c])
             chains.append(
-                first_chain(
-                    observed.stop, observed.go_on, k, self.alpha, self.weight_variance, own
-                )
+                first_chain(observed.stop, observed.go_on, k, self.alpha, self.weight_variance, own)
             )
         size = (self.chains, self.keep)
         return GibbsGlobal(

@@ -27,7 +27,7 @@ from vbmodels.features.candidates import (
 )
 from vbmodels.features.passes import PLANS, following
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
-from vbmodels.features.proposals import flip, flip_gain
+from vbmodels.features.proposals import flip, flip_gains
 from vbmodels.features.search_state import (
     BIRTH,
     CHAINS,
@@ -38,13 +38,12 @@ from vbmodels.features.search_state import (
     START,
     SWAP,
     TIDY,
-    History,
     Lane,
     LaneStats,
     SearchGlobal,
     SearchStats,
 )
-from vbmodels.features.sticks import fit_sticks
+from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import measured
 
 MOST_ROUNDS, MOST_SLOTS = 6, 200
@@ -93,10 +92,9 @@ def tidied(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchGlo
     """Turn one feature into its complement or put all in order, then propose deletes."""
     base, got = _still(q, stats, fit)
     at, k = held_of(base, got, fit), len(base.labels)
-    free = [i for i in range(k) if base.labels[i] not in q.flipped]
-    gains = [flip_gain(at, i) for i in free]
-    if gains and max(gains) > FLIP_GAIN:
-        i = free[int(np.argmax(gains))]
+    gains = np.where(np.isin(base.labels, q.flipped), -np.inf, flip_gains(at))
+    if gains.max(initial=-np.inf) > FLIP_GAIN:
+        i = int(np.argmax(gains))
         turned, on = np.arange(k) == i, at.on.copy()
         on[i] = at.n_rows - on[i]
         moved = _with_sticks(flip(base.q, i), on)
@@ -126,9 +124,7 @@ def _ordered(q: FeatureGlobal, order: IntArray) -> FeatureGlobal:
 
 
 def _with_sticks(q: FeatureGlobal, on: FloatArray) -> FeatureGlobal:
-    tau = np.stack([np.full(len(on), q.alpha), np.ones(len(on))], axis=1)
-    tau, _ = fit_sticks(on, q.n_rows, q.alpha, tau, learn_alpha=False, rounds=20)
-    return replace(q, tau=tau, share=on / q.n_rows)
+    return replace(q, tau=best_sticks(on[None], q.n_rows, q.alpha)[0][0], share=on / q.n_rows)
 
 
 def _still(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> tuple[Lane, LaneStats]:

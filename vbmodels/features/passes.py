@@ -23,6 +23,7 @@ from vbmodels.features.search_state import (
     START,
     SWAP,
     TIDY,
+    TRIALS,
     Lane,
     LaneStats,
     SearchGlobal,
@@ -61,7 +62,6 @@ PLANS = {
     SWAP: Plan(free=6),
 }
 """``slack``: a proposal whose bound fell by more nats is not judged."""
-TRIALS = (DELETE, RELABEL, BIRTH, SWAP)
 
 
 def following(
@@ -125,13 +125,24 @@ def _judged(stage: str, step: int, lanes: tuple[Lane, ...], modes: IntArray) -> 
     return judged
 
 
-def lane_moved(lane: Lane, got: LaneStats | None, fit: PolyaGammaIBP, judged: bool) -> Lane:
+def moved_lanes(
+    q: SearchGlobal, got: tuple[LaneStats | None, ...], fit: PolyaGammaIBP
+) -> tuple[Lane, ...]:
+    """Return the fits after a sweep; bounds of proposals are asked for at the end only."""
+    early = q.stage in TRIALS and q.step < PLANS[q.stage].length - 2
+    return tuple(
+        _moved(lane, one, fit, bool(judged), place == 0 or not early)
+        for place, (lane, one, judged) in enumerate(zip(q.lanes, got, q.judged, strict=True))
+    )
+
+
+def _moved(
+    lane: Lane, got: LaneStats | None, fit: PolyaGammaIBP, judged: bool, priced: bool
+) -> Lane:
     """Return a fit after a sweep: its parameters move unless it was idle or judged."""
     if got is None:
         return replace(lane, edit=None)
-    bound = fit.elbo(lane.q, got.fit)
+    bound = fit.elbo(lane.q, got.fit) if priced else -np.inf
     rise = bound - lane.bound if np.isfinite(lane.bound) else np.inf
     q = lane.q if judged else fit.global_step(lane.q, got.fit)
-    return replace(
-        lane, q=q, bound=bound, rise=rise, value=-np.inf, error=0.0, edit=None
-    )
+    return replace(lane, q=q, bound=bound, rise=rise, value=-np.inf, error=0.0, edit=None)

@@ -30,9 +30,8 @@ from vbmodels.features.screens import (
     triples_of,
 )
 from vbmodels.features.search_state import PairStats, PoolStats
-from vbmodels.features.sticks import best_stick_bound, fit_sticks
+from vbmodels.features.sticks import best_sticks
 
-STICK_ROUNDS = 20
 PATTERNS = np.array(
     [
         (t, s) if s == OWN_SECOND or t == OWN_FIRST else (s, t)
@@ -73,7 +72,7 @@ class HeldOmega:
     @cached_property
     def sticks(self) -> float:
         """The sticks' part of the bound."""
-        return float(best_stick_bound(self.on[None], self.n_rows, self.alpha)[0])
+        return float(best_sticks(_falling(self.on[None]), self.n_rows, self.alpha)[1][0])
 
     def value(self) -> float:
         """F, up to its constant."""
@@ -97,15 +96,10 @@ class HeldOmega:
 
     def fitted(self) -> FeatureGlobal:
         """Return the global parameters of these sums, hyperparameters held."""
-        k = len(self.on)
-        start = np.stack([np.full(k, self.alpha), np.ones(k)], axis=1)
-        tau, _ = fit_sticks(
-            self.on, self.n_rows, self.alpha, start, learn_alpha=False, rounds=STICK_ROUNDS
-        )
         return FeatureGlobal(
             mean=self.weights.mean,
             covariance=self.covariance,
-            tau=tau,
+            tau=best_sticks(self.on[None], self.n_rows, self.alpha)[0][0],
             alpha=self.alpha,
             variance=self.prior[1:].copy(),
             share=self.on / self.n_rows,
@@ -114,7 +108,9 @@ class HeldOmega:
         )
 
 
-def held_omega(q: FeatureGlobal, stats: FeatureStats, entropy: FloatArray, bias: float) -> HeldOmega:
+def held_omega(
+    q: FeatureGlobal, stats: FeatureStats, entropy: FloatArray, bias: float
+) -> HeldOmega:
     """Return the sums of a fit; ``bias`` is the prior variance of the biases."""
     return HeldOmega(
         linear=stats.linear,
@@ -129,7 +125,11 @@ def held_omega(q: FeatureGlobal, stats: FeatureStats, entropy: FloatArray, bias:
 
 def _sticks_of(on: FloatArray, at: HeldOmega) -> FloatArray:
     """Return the sticks' part of the bound at other counts [B, K], less what it is; [B]."""
-    return best_stick_bound(on, at.n_rows, at.alpha) - at.sticks
+    return best_sticks(_falling(on), at.n_rows, at.alpha)[1] - at.sticks
+
+
+def _falling(on: FloatArray) -> FloatArray:
+    return -np.sort(-on, axis=1)
 
 
 # Delete.
@@ -150,13 +150,18 @@ def delete_scores(at: HeldOmega) -> FloatArray:
 
 
 def greedy_deletes(at: HeldOmega, least: float) -> list[int]:
-    """Return features in the order in which they go while each gains more than ``least`` nats."""
+    """Return features in the order in which they go while each gains more than ``least`` nats.
+
+    Of features that no row has, or every row, any gain will do.
+    """
     left = list(range(len(at.on)))
     gone: list[int] = []
     while left:
-        scores = delete_scores(at.keeping(np.array(left)))
-        best = int(np.argmax(scores))
-        if scores[best] <= least:
+        now = at.keeping(np.array(left))
+        empty = np.minimum(now.on, now.n_rows - now.on) < 1.0
+        over = delete_scores(now) - np.where(empty, 0.0, least)
+        best = int(np.argmax(over))
+        if over[best] <= 0.0:
             break
         gone.append(left.pop(best))
     return gone
@@ -165,19 +170,20 @@ def greedy_deletes(at: HeldOmega, least: float) -> list[int]:
 # Flip.
 
 
-def flip_gain(at: HeldOmega, k: int) -> float:
-    """Return the exact rise of the bound where feature k becomes its complement.
+def flip_gains(at: HeldOmega) -> FloatArray:
+    """Return the exact rise of the bound where each feature becomes its complement; [K].
 
     b0 becomes b0 + B_k and B_k becomes -B_k: psi keeps its law, so the likelihood's part does
     not move, and only the sticks and the bias's divergence from its prior do.
     """
     mean, covariance = at.weights.mean, at.covariance
-    bias = mean[:, 0] + mean[:, k + 1]
-    spread = covariance[:, 0, 0] + 2.0 * covariance[:, 0, k + 1] + covariance[:, k + 1, k + 1]
-    prior = (covariance[:, 0, 0] + mean[:, 0] ** 2 - spread - bias**2).sum() / (2.0 * at.prior[0])
-    on = at.on.copy()
-    on[k] = at.n_rows - on[k]
-    return float(prior) + float(_sticks_of(on[None], at)[0])
+    bias, spread = mean[:, [0]] + mean[:, 1:], np.diagonal(covariance, axis1=1, axis2=2)
+    moved = spread[:, [0]] + 2.0 * covariance[:, 0, 1:] + spread[:, 1:] + bias**2
+    prior = (spread[:, [0]] + mean[:, [0]] ** 2 - moved).sum(0) / (2.0 * at.prior[0])
+    k = len(at.on)
+    on = np.where(np.eye(k, dtype=bool), at.n_rows - at.on, at.on)
+    result: FloatArray = prior + _sticks_of(on, at)
+    return result
 
 
 def flip(q: FeatureGlobal, k: int) -> FeatureGlobal:
@@ -191,9 +197,7 @@ def flip(q: FeatureGlobal, k: int) -> FeatureGlobal:
 # New bits of a pair.
 
 
-def relabel_scores(
-    at: HeldOmega, sums: PairStats, most: int = 60
-) -> tuple[IntArray, FloatArray]:
+def relabel_scores(at: HeldOmega, sums: PairStats, most: int = 60) -> tuple[IntArray, FloatArray]:
     """Return the ``most`` best new bits of a pair, over all pairs, and F with them, less F.
 
     The sums over a pair's patterns p (01, 10, 11) follow from those over products; every choice
@@ -360,4 +364,5 @@ def correlations(at: HeldOmega, square: FloatArray, sums: PoolStats) -> FloatArr
     wide = np.maximum(sums.square / n - waits**2, 0.0)
     both = sums.cross[:, 1:] / n - waits[:, None] * mean
     scale = np.sqrt(wide[:, None] * spread)
-    return np.divide(both, scale, out=np.zeros_like(both), where=scale > 1e-12)
+    found: FloatArray = np.divide(both, scale, out=np.zeros_like(both), where=scale > 1e-12)
+    return found

@@ -58,17 +58,13 @@ def pattern_sum(first: FloatArray, second: FloatArray, patterns: int) -> FloatAr
     return total
 
 
-def edited(
-    edit: Edit, lanes: tuple[FloatArray, ...], pool: tuple[FloatArray, ...]
-) -> FloatArray:
+def edited(edit: Edit, lanes: tuple[FloatArray, ...], pool: tuple[FloatArray, ...]) -> FloatArray:
     """Make a proposal's nu [U, K] from that of its source."""
     nu = lanes[edit.source]
     if edit.pair[0] >= 0:
         first, second = (nu[:, k].copy() for k in edit.pair)
         nu = nu.copy()
-        for k, patterns, own in zip(
-            edit.pair, edit.patterns, (OWN_FIRST, OWN_SECOND), strict=True
-        ):
+        for k, patterns, own in zip(edit.pair, edit.patterns, (OWN_FIRST, OWN_SECOND), strict=True):
             if patterns != own:
                 nu[:, k] = np.clip(pattern_sum(first, second, int(patterns)), SURE, 1.0 - SURE)
     nu = nu[:, edit.columns]

@@ -34,7 +34,7 @@ from vbmodels.features.moves import (
     screened,
     tidied,
 )
-from vbmodels.features.passes import following, lane_moved
+from vbmodels.features.passes import following, moved_lanes
 from vbmodels.features.polya_gamma import SETTLE as QUIET
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.row_moments import mean_omega
@@ -42,7 +42,6 @@ from vbmodels.features.screens import edited, entropy_of, screen_sums
 from vbmodels.features.search_state import (
     ALL,
     CHAINS,
-    HELD,
     IDLE,
     NEWEST,
     SCREEN,
@@ -57,7 +56,7 @@ from vbmodels.features.search_state import (
     SearchLocal,
     SearchStats,
 )
-from vbmodels.features.sticks import fit_sticks
+from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import fingerprints, likelihood_draws
 
 FEW_ROWS, LONG, SHORT = 500, 100, 60
@@ -171,9 +170,7 @@ class SearchIBP:
                 total += chance / AVERAGED
         return np.clip(total[:, q.kept[c]], SURE_START, 1.0 - SURE_START)
 
-    def suff_stats(
-        self, q: SearchGlobal, batch: FeatureBatch, local: SearchLocal
-    ) -> SearchStats:
+    def suff_stats(self, q: SearchGlobal, batch: FeatureBatch, local: SearchLocal) -> SearchStats:
         """Sum what the chains, the fits that are not idle, and a screen need."""
         sign = batch.sign[batch.row_of]
         chains = tuple(
@@ -208,10 +205,7 @@ class SearchIBP:
             return tidied(q, stats, self.fit)
         if q.stage == SCREEN:
             return screened(q, stats, self.fit)
-        lanes = tuple(
-            lane_moved(lane, got, self.fit, bool(judged))
-            for lane, got, judged in zip(q.lanes, stats.lanes, q.judged, strict=True)
-        )
+        lanes = moved_lanes(q, stats.lanes, self.fit)
         if q.stage == SETTLE:
             return following(q, SETTLE, q.step + 1, lanes)
         if q.stage == START:
@@ -260,12 +254,10 @@ class SearchIBP:
         mean = np.concatenate([bias[:, None], at.weights[:, columns + 1]], axis=1)
         units, size = mean.shape
         alpha, on = at.chain.alpha, at.on[columns]
-        tau = np.stack([np.full(size - 1, alpha), np.ones(size - 1)], axis=1)
-        tau, _ = fit_sticks(on, q.n_rows, alpha, tau, learn_alpha=False)
         return FeatureGlobal(
             mean=mean,
             covariance=np.broadcast_to(0.01 * np.eye(size), (units, size, size)).copy(),
-            tau=tau,
+            tau=best_sticks(on[None], q.n_rows, alpha)[0][0],
             alpha=alpha,
             variance=np.full(size - 1, at.chain.variance),
             share=on / q.n_rows,
@@ -296,7 +288,7 @@ class SearchIBP:
 
 
 def best_fit(q: SearchGlobal) -> FeatureGlobal:
-    """Return the parameters of the best fit so far; `SearchIBP.unfinished` says if there is none."""
+    """Return the parameters of the best fit so far; there is one unless `SearchIBP.unfinished`."""
     return q.lanes[best_lane(q)].q
 
 
@@ -307,9 +299,7 @@ def best_lane(q: SearchGlobal) -> int:
     return int(np.argmax([lane.bound for lane in q.lanes]))
 
 
-def _chain_stats(
-    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8]
-) -> ChainStats:
+def _chain_stats(weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8]) -> ChainStats:
     def omega(psi: FloatArray, rows: slice) -> FloatArray:
         return mean_omega(psi, sign[rows].astype(np.float64))
 

@@ -15,6 +15,8 @@ CHAINS, START, TIDY, DELETE, SCREEN, RELABEL, BIRTH, SWAP, SETTLE = (
     "chains", "start", "tidy", "delete", "screen", "relabel", "birth", "swap", "settle",
 )  # fmt: skip
 """Stages of a search, in the order of a round."""
+TRIALS = (DELETE, RELABEL, BIRTH, SWAP)
+"""Stages in which proposals are tried."""
 IDLE, HELD, NEWEST, ALL = range(4)
 """What moves in the rows: nothing and no sums; nothing; the last feature; every feature."""
 

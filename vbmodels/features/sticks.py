@@ -110,38 +110,46 @@ def stick_bound(
     return float(value) + (float(np.log(alpha)) - alpha if learn_alpha else 0.0)
 
 
-def best_stick_bound(on: FloatArray, n_rows: float, alpha: float, rounds: int = 200) -> FloatArray:
-    """Return `stick_bound` at its best q(v) for several sets of counts; alpha is held; [B].
+def best_sticks(
+    on: FloatArray, n_rows: float, alpha: float, rounds: int = 40
+) -> tuple[FloatArray, FloatArray]:
+    """Return tau [B, K, 2] and `stick_bound` [B] at their best for several sets of counts.
+
+    The rounds of `fit_sticks` are made for all sets at once, alpha held. They crawl where the
+    sticks are far off, so they start where each breaks as its share of the rows says.
 
     Parameters
     ----------
     on
-        [B, K] expected rows with each feature; they are put in falling order first.
+        [B, K] expected rows with each feature, best in falling order.
     n_rows, alpha
         N and the concentration.
     rounds
-        Most rounds of `fit_sticks`, made for all sets at once.
+        Most rounds.
     """
-    on = -np.sort(-on, axis=1)
     k, off = on.shape[1], n_rows - on
-    first, second = np.full(on.shape, alpha), np.ones(on.shape)
     lower = np.tril(np.ones((k, k)))
+    share = np.concatenate([np.ones((len(on), 1)), (on + 0.5) / (n_rows + 1.0)], axis=1)
+    v = np.clip(share[:, 1:] / share[:, :-1], 1e-9, 1.0 - 1e-9)
+    terms = np.log1p(-v) + np.cumsum(np.log(v), axis=1) - np.log(v)
+    tau = np.ones((*on.shape, 2))
     for _ in range(rounds):
-        used, rest, total = digamma(first), digamma(second), digamma(first + second)
-        terms = rest + np.cumsum(used, axis=1) - used - np.cumsum(total, axis=1)
         reach = np.logaddexp.accumulate(terms, axis=1)
         broken = off[:, :, None] * lower * np.exp(np.minimum(terms[:, None] - reach[:, :, None], 0))
         past = lower * (broken.sum(2)[:, :, None] - np.cumsum(broken, axis=2))
-        new = alpha + np.cumsum(on[:, ::-1], axis=1)[:, ::-1] + past.sum(1)
-        moved = np.max(np.abs(new - first) / new, initial=0.0)
-        first, second = new, 1.0 + broken.sum(1)
-        if moved < 1e-9:
+        used = alpha + np.cumsum(on[:, ::-1], axis=1)[:, ::-1] + past.sum(1)
+        new = np.stack([used, 1.0 + broken.sum(1)], axis=2)
+        moved = np.max(np.abs(new - tau) / new, initial=0.0)
+        tau = new
+        if moved < 1e-6:
             break
+        mean = digamma(tau[:, :, 0])
+        total = digamma(tau.sum(2))
+        terms = digamma(tau[:, :, 1]) + np.cumsum(mean, axis=1) - mean - np.cumsum(total, axis=1)
     values = [
-        stick_bound(o, n_rows, alpha, np.stack([a, b], axis=1), learn_alpha=False)
-        for o, a, b in zip(on, first, second, strict=True)
+        stick_bound(o, n_rows, alpha, t, learn_alpha=False) for o, t in zip(on, tau, strict=True)
     ]
-    return np.array(values)
+    return tau, np.array(values)
 
 
 def draw_sticks(

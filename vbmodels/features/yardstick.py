@@ -16,7 +16,7 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs_kernels import draw_uniform, row_keys, sum_log_sigmoid
 from vbmodels.features.polya_gamma import FeatureGlobal
-from vbmodels.features.sticks import stick_bound
+from vbmodels.features.sticks import best_sticks
 from vbmodels.features.weights import weight_kl
 
 _STREAM = 4
@@ -73,7 +73,7 @@ def fingerprints(batch: FeatureBatch) -> IntArray:
 def measured(
     q: FeatureGlobal, on: FloatArray, likelihood: FloatArray, bias_variance: float
 ) -> tuple[float, float]:
-    """Return the yardstick and its Monte-Carlo error.
+    """Return the yardstick, with the sticks at their best, and its Monte-Carlo error.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def measured(
     bias_variance
         Prior variance of the biases.
     """
-    rest = stick_bound(on, q.n_rows, q.alpha, q.tau, learn_alpha=False)
+    falling = -np.sort(-on)[None]
+    rest = float(best_sticks(falling, q.n_rows, q.alpha)[1][0])
     kl = weight_kl(q.mean, q.covariance, bias_variance, q.variance)
     value = float(likelihood.mean()) + rest - kl
     return value, float(likelihood.std(ddof=1) / np.sqrt(len(likelihood)))
