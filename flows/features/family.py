@@ -26,6 +26,7 @@ from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
 from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.naming import meaning_sums
 from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 
@@ -135,9 +136,8 @@ class FeaturesFamily:
         storage.write_table(
             paths.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
         )
-        weights = None
+        weights, fit = None, feature_models.read(model, q, settings)
         if index == 0:
-            fit = feature_models.read(model, q, settings)
             weights = weight_table(fit, columns)
             storage.write_table(
                 paths.table("weights", 0), pa.table(weights, schema=FEATURE_WEIGHTS.arrow)
@@ -147,6 +147,15 @@ class FeaturesFamily:
             distinct=len(batch.count),
             patterns=count_patterns(found.features > 0.5),
             imputed=len(found.rows),
+            meaning=meaning_sums(
+                found.features,
+                fit.mean,
+                fit.covariance,
+                batch.codes[batch.row_of],
+                batch.levels,
+                batch.row_id,
+                fit.n_rows,
+            ),
             columns=tuple(columns) if index == 0 else (),
             weights=weights,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from vbmodels.core.state import IntArray
 from vbmodels.features.polya_gamma import PolyaGammaIBP
@@ -125,3 +126,13 @@ def births(
     ]
     keys = [[-1, start, c, 0] for _, start, c in found[:BIRTHS]]
     return lanes, np.array(keys, np.int64).reshape(-1, 4)
+
+
+def matches_of(at: HeldOmega, screen: ScreenStats) -> IntArray:
+    """Return how many starts of the pool have each feature: the best matching, |corr| over .8."""
+    found = np.zeros(len(at.on), np.int64)
+    for sums in screen.pool:
+        known = np.abs(correlations(at, screen.square, sums))
+        waits, own = linear_sum_assignment(-known)
+        found[own] += known[waits, own] > SAME
+    return found

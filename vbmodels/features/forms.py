@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs import (
     GibbsIBP,
@@ -256,6 +256,16 @@ def rows_of(q: Any, local: Any) -> Any:
     if isinstance(q, SearchGlobal):
         return FeatureLocal(local.lanes[best_lane(q)])
     return leading(q, local) if isinstance(q, StartsGlobal) else local
+
+
+def stability(q: Any, chosen: Selection) -> tuple[IntArray | None, int]:
+    """Return how many of the other starts have each reported feature, and how many there are.
+
+    None where no other start was looked at.
+    """
+    if not isinstance(q, SearchGlobal) or len(q.matches) != len(best_of(q).share):
+        return None, 0
+    return q.matches[chosen.index], q.n_pool
 
 
 def _single(model: Any, q: Any) -> PolyaGammaIBP:

@@ -22,6 +22,7 @@ from vbmodels.features.candidates import (
     births,
     deletes,
     held_of,
+    matches_of,
     new_bits,
     plain_edit,
 )
@@ -155,7 +156,12 @@ def screened(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchG
     at = held_of(base, got, fit)
     lanes, keys = new_bits(q, base, at, screen)
     waiting, waiting_keys = births(q, base, at, screen, fit)
-    q = replace(q, waiting=tuple(waiting), waiting_keys=waiting_keys)
+    q = replace(
+        q,
+        waiting=tuple(waiting),
+        waiting_keys=waiting_keys,
+        matches=matches_of(at, screen),
+    )
     if lanes:
         return following(q, RELABEL, 0, (base, *lanes), keys=keys)
     return _after_pairs(q, base)

@@ -6,7 +6,7 @@ The standardised contrast of feature k in category r of column d compares rows a
 
 for draws of q(weights) and of the rows' features. A column tells of the feature
 
-    I_kd = sum_r pi_k p1 log(p1 / mix) + (1 - pi_k) p0 log(p0 / mix),  mix = pi_k p1 + (1 - pi_k) p0,
+    I_kd = sum_r pi_k p1 log(p1 / m) + (1 - pi_k) p0 log(p0 / m),  m = pi_k p1 + (1 - pi_k) p0,
 
 nats a row; columns rank by the 10 % quantile of I_kd over the draws, so that doubt counts against
 a column. Of the covariance S of categories in different columns the feature explains

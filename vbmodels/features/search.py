@@ -102,7 +102,8 @@ class SearchIBP:
             n_rows=observed.n_rows, chains=(), lanes=(), modes=np.zeros(0, np.int64),
             judged=np.zeros(0, bool), fresh=np.zeros(0, np.int64), kept=(),
             pooled=np.zeros(0, np.int64), drop=False, starts=np.zeros(0), waiting=(),
-            waiting_keys=NO_KEYS, n_pool=0, keys=NO_KEYS, failed=NO_KEYS, round=0, changed=False,
+            waiting_keys=NO_KEYS, n_pool=0,
+            matches=np.zeros(0, np.int64), keys=NO_KEYS, failed=NO_KEYS, round=0, changed=False,
             flipped=np.zeros(0, np.int64), history=none, sweep=0,
         )  # fmt: skip
         return self._begin_chains(empty, empty.slots)

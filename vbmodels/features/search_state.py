@@ -144,6 +144,8 @@ class SearchGlobal(State):
         Births that are tried when no new bits are accepted, and their keys.
     n_pool
         Starts in the pool.
+    matches
+        [K] starts in the pool that have each feature of the best fit, as of the last screen.
     keys, failed
         [P, 4] proposals that are tried, and [F, 4] those that this fit has refused: new bits as
         (first label, second label, patterns of the first, of the second), births as
@@ -177,6 +179,7 @@ class SearchGlobal(State):
     waiting: tuple[Lane, ...]
     waiting_keys: IntArray
     n_pool: int
+    matches: IntArray
     keys: IntArray
     failed: IntArray
     round: int

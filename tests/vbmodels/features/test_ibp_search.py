@@ -32,7 +32,7 @@ from vbmodels.features.proposals import (
 from vbmodels.features.row_moments import mean_omega, tilt_of
 from vbmodels.features.screens import edited, entropy_of, pattern_sum, screen_sums
 from vbmodels.features.search import SearchIBP, best_fit
-from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE, TRIALS, Lane, LaneStats
+from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE, Lane, LaneStats
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.sticks import best_sticks, fit_sticks, stick_bound
 from vbmodels.features.weights import weight_kl

@@ -13,7 +13,7 @@ LEVELS = np.array([2, 3, 4])
 
 
 def known(rows=900, seed=0):
-    """Two features: the first changes column 0 strongly and column 2 weakly, the second column 1."""
+    """Two features: the first changes columns 0 and, weakly, 2; the second column 1."""
     rng = np.random.default_rng(seed)
     z = rng.random((rows, 2)) < [0.3, 0.4]
     mean = np.zeros((6, 3))
@@ -82,9 +82,7 @@ def test_no_cut_of_the_rows_changes_what_a_feature_is():
     ids, parts = np.arange(2500), []
     whole = meaning_sums(nu, mean, covariance, codes, LEVELS, ids, 2500)
     for part in (slice(0, 800), slice(800, 2500)):
-        parts.append(
-            meaning_sums(nu[part], mean, covariance, codes[part], LEVELS, ids[part], 2500)
-        )
+        parts.append(meaning_sums(nu[part], mean, covariance, codes[part], LEVELS, ids[part], 2500))
     assert 800 < whole.compared < 1200
     together = tree_sum(parts)
     assert together.compared == whole.compared
