@@ -59,11 +59,6 @@ class FeaturesFamily:
         except InputError as error:
             return CheckedTable(0, error.faults)
         merged = tables_of.merge_levels(levels)
-        together = (
-            tables_of.too_many(name, of, file.url, settings.max_levels)
-            for name, of in merged.items()
-        )
-        checker.found.tell(*(fault for fault in together if fault is not None))
         return CheckedTable(checker.rows, tuple(checker.found.faults()), checker.names, merged)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -88,17 +83,8 @@ class FeaturesFamily:
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: FeatureSettings
     ) -> list[Part]:
-        """Cut the rows by number, once no column over all files has too many categories."""
+        """Cut the rows by number."""
         rows = [c.rows for c in checked]
-        merged = tables_of.merge_levels([_columns(c) for c in checked])
-        source = f"{len(files)} files together"
-        found = (
-            tables_of.too_many(name, levels, source, settings.max_levels)
-            for name, levels in merged.items()
-        )
-        faults = [fault for fault in found if fault is not None]
-        if faults:
-            raise InputError(faults)
         if settings.inference != "laplace":
             return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
         _refuse_many_rows(sum(rows))

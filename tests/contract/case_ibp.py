@@ -284,7 +284,7 @@ CASES = [
         objective=Objective(value=searched_value, every=170, rtol=1e-9),
         best=Best(phase=lambda q: q.stage, max_iter=600),
         sweeps=180,
-        resume_sweeps=150,
+        resume_sweeps=8,
     ),
     Case(
         name="ibp, starts of both kinds",

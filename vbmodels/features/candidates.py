@@ -49,7 +49,7 @@ def held_of(lane: Lane, got: LaneStats, fit: PolyaGammaIBP) -> HeldOmega:
 
 def _proposed(at: HeldOmega, labels: IntArray, edit: Edit) -> Lane:
     """Return a proposal that starts from the weights that its sums ask for."""
-    return Lane(at.fitted(), labels, -np.inf, np.inf, -np.inf, 0.0, edit)
+    return Lane(at.fitted(), labels, -np.inf, False, -np.inf, 0.0, edit)
 
 
 def deletes(lane: Lane, at: HeldOmega, source: int = 0, kept: int | None = None) -> list[Lane]:

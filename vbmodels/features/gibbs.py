@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
-from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.gibbs_state import (
@@ -48,7 +48,7 @@ class GibbsIBP:
     Parameters
     ----------
     n_features
-        K, the truncation.
+        K, the truncation; one fewer than rows at most.
     alpha, weight_variance, bias_variance
         As in `vbmodels.features.polya_gamma.PolyaGammaIBP`.
     learn
@@ -92,7 +92,7 @@ class GibbsIBP:
     def init(self, observed: UnitCounts, rng: np.random.Generator) -> GibbsGlobal:
         """Start every chain from weights around 0 and biases at the margins."""
         seed = int(rng.integers(2**62))
-        k, units = self.n_features, len(observed.stop)
+        k, units = bearable(self.n_features, observed.n_rows), len(observed.stop)
         chains = []
         for c in range(self.chains):
             own = np.random.default_rng([seed, c])
@@ -122,7 +122,7 @@ class GibbsIBP:
         """Draw every row's features in every chain."""
         sign = batch.sign[batch.row_of]
         if local is None:
-            local = _empty(batch, self.chains, self.n_features)
+            local = _empty(batch, self.chains, q.share.shape[1])
         keeping = self.warmup <= q.iteration < self.last
         rows, columns = missing_cells(batch)
         cells = local.cells.copy()
@@ -222,7 +222,7 @@ def score_rows(model: GibbsIBP, q: GibbsGlobal, batch: FeatureBatch, sweeps: int
     Through each chain's kept draws in turn, features are drawn ``sweeps`` times a draw.
     """
     sign = batch.sign[batch.row_of]
-    local = _empty(batch, model.chains, model.n_features)
+    local = _empty(batch, model.chains, q.share.shape[1])
     rows, columns = missing_cells(batch)
     cells, chains = local.cells, []
     for c in range(model.chains):

@@ -48,8 +48,6 @@ from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import measured
 
 MOST_ROUNDS, MOST_SLOTS = 6, 200
-SETTLED = 0.1
-"""Nats: starts whose bounds rise by less have settled."""
 FLIP_GAIN = 1.0
 """Nats of the bound that a complement must bring."""
 LEAST_GAIN = {DELETE: 0.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0}
@@ -69,7 +67,7 @@ def most_slots(n_rows: float) -> int:
 def chosen_start(q: SearchGlobal, lanes: tuple[Lane, ...]) -> SearchGlobal:
     """Go on with the starts; once they have settled, take the best and pool the others."""
     plan, step, earlier = PLANS[START], q.step + 1, len(lanes) - len(q.chains)
-    calm = all(lane.rise < SETTLED for lane in lanes[earlier:])
+    calm = all(lane.calm for lane in lanes[earlier:])
     if step < plan.length and not (calm and step > plan.held + 1):
         return following(q, START, step, lanes)
     bounds = np.array([lane.bound for lane in lanes])

@@ -78,6 +78,12 @@ class FeatureOptions:
         0.8,
         "Features that more than this share of the rows have are reported as their complements.",
     )
+    rare_below: int = option(
+        5,
+        "Categories with fewer cells than this are joined into one, where a column has several "
+        "of them.",
+        ge=0,
+    )
     least_rows: int | None = option(
         None,
         "Features that fewer rows have are not reported; by default a thousandth of the rows, and "

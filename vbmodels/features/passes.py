@@ -30,7 +30,7 @@ from vbmodels.features.search_state import (
 )
 
 CALM = 0.05
-"""Nats: a fit whose bound rose by less waits while proposals are tried beside it."""
+"""Nats: a fit whose bound rises by less waits while proposals are tried beside it."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _modes(stage: str, step: int, lanes: tuple[Lane, ...], n_new: int) -> IntArr
         modes[0] = ALL
     elif stage in TRIALS:
         modes[1:] = PLANS[stage].mode(step)
-        last, calm = step == PLANS[stage].length - 1, lanes[0].rise < CALM
+        last, calm = step == PLANS[stage].length - 1, lanes[0].calm
         if not calm and not (last and np.isfinite(lanes[0].value)):
             modes[0] = ALL
         elif last and not np.isfinite(lanes[0].value):
@@ -143,6 +143,6 @@ def _moved(
     if got is None:
         return replace(lane, edit=None)
     bound = fit.elbo(lane.q, got.fit) if priced else -np.inf
-    rise = bound - lane.bound if np.isfinite(lane.bound) else np.inf
+    calm = bool(np.isfinite(lane.bound) and bound - lane.bound < CALM)
     q = lane.q if judged else fit.global_step(lane.q, got.fit)
-    return replace(lane, q=q, bound=bound, rise=rise, value=-np.inf, error=0.0, edit=None)
+    return replace(lane, q=q, bound=bound, calm=calm, value=-np.inf, error=0.0, edit=None)

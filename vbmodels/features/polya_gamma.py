@@ -28,7 +28,7 @@ from scipy.special import expit, xlog1py, xlogy
 from vbmodels.core import linalg
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.row_moments import (
     blocks,
     log_two_cosh,
@@ -123,7 +123,7 @@ class PolyaGammaIBP:
     Parameters
     ----------
     n_features
-        K, the truncation.
+        K, the truncation; one fewer than rows at most.
     alpha
         Concentration; the start if it is learned.
     weight_variance
@@ -159,7 +159,7 @@ class PolyaGammaIBP:
 
     def init(self, observed: UnitCounts, rng: np.random.Generator) -> FeatureGlobal:
         """Biases at the margins, weights drawn around 0, every feature as common as any other."""
-        k, units = self.n_features, len(observed.stop)
+        k, units = bearable(self.n_features, observed.n_rows), len(observed.stop)
         mean = rng.normal(0.0, 0.5, (units, k + 1))
         mean[:, 0] = np.log((observed.go_on + 1.0) / (observed.stop + 1.0))
         share = np.full(k, START_SHARE * observed.n_rows)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
-from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.candidates import NO_KEYS
 from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
 from vbmodels.features.gibbs_kernels import draw_features, row_keys
@@ -98,7 +98,8 @@ class SearchIBP:
         none = History(np.zeros(0, "<U8"), np.zeros((0, 2), np.int64), np.zeros(0), 0)
         empty = SearchGlobal(
             stage=CHAINS, step=0, seed=int(rng.integers(2**62)), attempt=0,
-            slots=self.fit.n_features, margin=np.stack([observed.stop, observed.go_on]),
+            slots=bearable(self.fit.n_features, observed.n_rows),
+            margin=np.stack([observed.stop, observed.go_on]),
             n_rows=observed.n_rows, chains=(), lanes=(), modes=np.zeros(0, np.int64),
             judged=np.zeros(0, bool), fresh=np.zeros(0, np.int64), kept=(),
             pooled=np.zeros(0, np.int64), drop=False, starts=np.zeros(0), waiting=(),
@@ -242,7 +243,7 @@ class SearchIBP:
             fresh.append(c)
             first = self._first_fit(q, at, columns, everyone)
             labels = np.arange(len(columns), dtype=np.int64)
-            lanes.append(Lane(first, labels, -np.inf, np.inf, -np.inf, 0.0, None))
+            lanes.append(Lane(first, labels, -np.inf, False, -np.inf, 0.0, None))
         return following(
             q, START, 0, tuple(lanes), chains=chains, fresh=np.array(fresh, np.int64),
             kept=tuple(kept),

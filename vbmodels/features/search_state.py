@@ -58,8 +58,8 @@ class Lane(State):
         Its global parameters.
     labels
         [K] names of its features: what they draw in the yardstick hangs on them.
-    bound, rise
-        Its bound at the last sweep and how far that rose; -inf and inf before the first.
+    bound, calm
+        Its bound at the last sweep, -inf before the first, and whether that hardly rose.
     value, error
         Its yardstick and Monte-Carlo error; -inf and 0 until it is judged, and once it moves.
     edit
@@ -69,7 +69,7 @@ class Lane(State):
     q: FeatureGlobal
     labels: IntArray
     bound: float
-    rise: float
+    calm: bool
     value: float
     error: float
     edit: Edit | None

@@ -315,5 +315,5 @@ def test_an_idle_fit_keeps_its_sums_apart():
     local = model.local_step(q, batch, None)
     stats = model.suff_stats(q, batch, local)
     got = LaneStats(stats, batch.count @ entropy_of(local.nu), None)
-    lane = Lane(q, np.arange(3), 0.0, 0.0, 0.0, 0.0, None)
+    lane = Lane(q, np.arange(3), 0.0, True, 0.0, 0.0, None)
     assert_allclose(held_of(lane, got, model).linear, stats.linear)
