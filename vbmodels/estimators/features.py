@@ -45,6 +45,9 @@ class LatentFeatures(
     gauge
         "pinned" or "free": the text's bound with each column's most frequent category held at
         0, or not.
+    prediction
+        "sampled": missing cells average over draws of the weights and of the row's features;
+        "mean": over the weights alone (variational).
     alpha
         Concentration of the Indian buffet process (start, if learned).
     sigma2

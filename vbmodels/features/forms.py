@@ -21,7 +21,7 @@ from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
 from vbmodels.features.polish import Polished, polya_gamma_of
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.predict import impute
+from vbmodels.features.predict import impute, impute_sampled
 from vbmodels.features.published.laplace_chain import LaplaceIBP
 from vbmodels.features.published.text_bound import TextIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal, leader, leading
@@ -247,7 +247,10 @@ def apply(
     at = best_of(q)
     own = _single(model, q).features(at, batch) if local is None else rows_of(q, local)
     nu = own.nu[batch.row_of]
-    cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
+    if settings.prediction == "sampled":
+        cells = impute_sampled(at, batch, own.nu)
+    else:
+        cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
     return RowFindings(selected(nu, chosen), rows, columns, cells)
 
 

@@ -48,6 +48,12 @@ class FeatureOptions:
         "text: whether each column's most frequent category is held at 0, or all categories are "
         "free as in the text.",
     )
+    prediction: Literal["sampled", "mean"] = option(
+        "sampled",
+        "Missing cells. sampled: averages over weights drawn from their posterior, with the row's "
+        "features drawn given each; mean: the features' probabilities beside the posterior of the "
+        "weights, which is surer than it should be (variational, laplace).",
+    )
     alpha: float = option(
         1.0, "Concentration of the Indian buffet process (start, if learned).", gt=0.0
     )

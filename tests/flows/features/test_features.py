@@ -84,7 +84,13 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     weights = pq.read_table(folder / "weights")
     assert set(weights["feature"].to_pylist()) == set(range(found.shape[1] + 1))
     report = (folder / "report.html").read_text()
-    for words_ in ("Most frequent patterns", "Feature 1 alone", "What the features are", "Search", "Columns"):
+    for words_ in (
+        "Most frequent patterns",
+        "Feature 1 alone",
+        "What the features are",
+        "Search",
+        "Columns",
+    ):
         assert words_ in report
 
 
