@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
+from flows.features.ingest import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
@@ -246,13 +247,23 @@ def test_the_collapsed_sampler_refuses_many_rows(tmp_path, capsys):
     assert "at most 1,000 rows for the collapsed sampler" in " ".join(said.split())
 
 
-def test_a_column_of_100_000_levels_is_refused_with_the_limit(tmp_path, capsys):
-    n = 100_000
-    source = written(tmp_path, {"x": pa.array(np.arange(n)), "a": pa.array(["l", "r"] * (n // 2))})
-    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record")
-    assert code == 2
-    assert "column x: expected at most 100 different categories" in " ".join(said.split())
-    assert "100,000" in said
+def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():
+    counts = {str(i): 1 for i in range(100_000)} | {"often": 60_000, "also": 5}
+    column = order_levels("x", Levels(counts, 0), 5, 100)
+    assert column.levels == ("(rare)", "often", "also")
+    assert column.counts == (100_000, 60_000, 5)
+    codes, unknown = encode({"x": pa.array(["7", "often", "new", None, "also"])}, [column])
+    assert codes[:, 0].tolist() == [0, 1, -1, -1, 2]
+    assert unknown == {"x": {"new": 1}}
+
+
+def test_beyond_max_levels_the_least_frequent_are_joined():
+    counts = {f"level {i}": 300 - i for i in range(300)} | {"(rare)": 1000}
+    column = order_levels("x", Levels(counts, 0), 5, 100)
+    assert len(column.levels) == 100
+    assert column.levels[:2] == ("((rare))", "(rare)")
+    codes, _ = encode({"x": pa.array(["level 299", "(rare)", "level 0"])}, [column])
+    assert codes[:, 0].tolist() == [0, 1, 2]
 
 
 def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path, capsys):
