@@ -114,7 +114,8 @@ def merge_levels(parts: Sequence[Mapping[str, Levels]]) -> dict[str, Levels]:
 def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) -> Column:
     """Put the categories into stick-breaking order, rare ones joined; see `rare_levels`."""
     joined = rare_levels(levels.counts, least, most)
-    counts = {text: n for text, n in levels.counts.items() if text not in set(joined)}
+    rare = set(joined)
+    counts = {text: n for text, n in levels.counts.items() if text not in rare}
     if joined:
         label = RARE
         while label in counts:

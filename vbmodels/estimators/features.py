@@ -232,7 +232,8 @@ class LatentFeatures(
             value = {_text(cell): cell for cell in reversed(given)}
             counts = Counter(map(_text, given))
             rare = rare_levels(counts, self.rare_below, self.max_categories)
-            own = [(text,) for text in counts if text not in set(rare)]
+            apart = set(rare)
+            own = [(text,) for text in counts if text not in apart]
             texts = sorted(
                 [*own, tuple(rare)] if rare else own,
                 key=lambda joined: (-sum(counts[text] for text in joined), joined),
