@@ -334,7 +334,8 @@ def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
     every = [f"level {i % 20}" for i in range(n)]
     table = many(n, {"x": x, "every": every, "b": words(rng, n)})
     source = written(tmp_path, table)
-    asked = (*QUICK, "--set", "n_features=2", "--set", "max_levels=8", "--set", "rare_below=3")
+    asked = (*QUICK, "--set", "n_features=2", "--set", "max_levels=8", "--set", "rare_below=3",
+             "--set", "search=starts", "--set", "tol=1e-3")  # fmt: skip
     code, said = run(capsys, "features", source, tmp_path / "out", *asked)
     assert code == 0, said
     assert "(rare), in 2 columns: x (10), every (13)" in " ".join(said.split())
