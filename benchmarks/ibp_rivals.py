@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp
 from sklearn.decomposition import FactorAnalysis
+from sklearn.linear_model import LogisticRegression
 
 from vbmodels.features.batch import FeatureBatch, signs_of
 from vbmodels.features.gibbs import missing_cells
@@ -162,3 +163,18 @@ def _gaussian(precision: Table, linear: Table, rng: np.random.Generator) -> Tabl
     half = np.linalg.solve(factor, linear[..., None]) + rng.standard_normal((*linear.shape, 1))
     drawn = np.linalg.solve(np.swapaxes(factor, -1, -2), half)
     return np.asarray(drawn[..., 0])
+
+
+def logistic_columns(batch: FeatureBatch) -> Table:
+    """Regress every column on the others' categories; a missing one is a category of its own."""
+    codes = batch.codes[batch.row_of]
+    rows, columns = missing_cells(batch)
+    found = np.zeros((len(rows), int(batch.levels.max())))
+    blocks = [codes[:, [d]] == np.arange(-1, r) for d, r in enumerate(batch.levels)]
+    for d in np.unique(columns):
+        others = np.concatenate([b for e, b in enumerate(blocks) if e != d], axis=1).astype(float)
+        known, asked = codes[:, d] >= 0, np.flatnonzero(columns == d)
+        model = LogisticRegression(C=0.1, max_iter=500).fit(others[known], codes[known, d])
+        chance = model.predict_proba(others[rows[asked]])
+        found[asked[:, None], model.classes_] = np.maximum(chance, 1e-9)
+    return found / found.sum(1, keepdims=True)

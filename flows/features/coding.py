@@ -20,7 +20,7 @@ from flows.features.models import RowFindings
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
-from vbmodels.features.batch import feature_batch
+from vbmodels.features.batch import bearable, feature_batch
 
 _NAMED = 20
 
@@ -81,8 +81,8 @@ def code_parts(
     about = [json_files.read(url, AboutCells) for url in urls]
     found = tables_of.merge_levels([one.levels for one in about])
     if fitted is None:
-        kept, warnings = _settle(found)
-        _refuse_few_rows(sum(one.rows for one in about), settings)
+        kept, warnings = _settle(found, settings)
+        warnings += _lowered(sum(one.rows for one in about), settings)
     else:
         kept, warnings = _known(fitted, found), []
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
@@ -118,8 +118,10 @@ def _cells(table: pa.Table, name: str) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _settle(found: Mapping[str, Levels]) -> tuple[list[Column], list[str]]:
-    """Return the columns to model, and which were dropped and why."""
+def _settle(
+    found: Mapping[str, Levels], settings: FeatureSettings
+) -> tuple[list[Column], list[str]]:
+    """Return the columns to model, and which were dropped, or have categories joined, and why."""
     warnings = []
     for count, what in ((0, "without any cell"), (1, "with one category only")):
         names = [n for n, levels in found.items() if len(levels.counts) == count]
@@ -128,24 +130,32 @@ def _settle(found: Mapping[str, Levels]) -> tuple[list[Column], list[str]]:
             warnings.append(
                 f"{len(names)} columns {what} were left out: {', '.join(names[:_NAMED])}{more}."
             )
-    kept = [tables_of.order_levels(n, v) for n, v in found.items() if len(v.counts) > 1]
+    kept = [
+        tables_of.order_levels(n, v, settings.rare_below, settings.max_levels)
+        for n, v in found.items()
+        if len(v.counts) > 1
+    ]
+    joined = [c for c in kept if c.joined]
+    if joined:
+        told = ", ".join(f"{c.name} ({len(c.joined):,})" for c in joined[:_NAMED])
+        more = f" and {len(joined) - _NAMED} more" if len(joined) > _NAMED else ""
+        warnings.append(
+            f"Rare categories were joined into one, called {tables_of.RARE}, in {len(joined)} "
+            f"columns: {told}{more}. They have fewer cells than rare_below = {settings.rare_below}"
+            f", or are beyond max_levels = {settings.max_levels}."
+        )
     return kept, warnings
 
 
-def _refuse_few_rows(rows: int, settings: FeatureSettings) -> None:
-    if settings.n_features < rows:
-        return
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="n_features",
-                expected=f"fewer features than the {rows} rows with data",
-                found=str(settings.n_features),
-                remedy=f"set n_features to {max(1, rows // 10)} or give more rows",
-            )
-        ]
-    )
+def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
+    """Say so where so many features cannot be had of so few rows; the models lower them."""
+    most = bearable(settings.n_features, rows)
+    if most == settings.n_features:
+        return []
+    return [
+        f"n_features was lowered from {settings.n_features} to {most}: a table of {rows:,} rows "
+        "with data has fewer features than rows."
+    ]
 
 
 def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:

@@ -26,6 +26,7 @@ from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
 from flows.features.settings import FeatureSettings
 from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.naming import meaning_sums
 from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 
@@ -58,11 +59,6 @@ class FeaturesFamily:
         except InputError as error:
             return CheckedTable(0, error.faults)
         merged = tables_of.merge_levels(levels)
-        together = (
-            tables_of.too_many(name, of, file.url, settings.max_levels)
-            for name, of in merged.items()
-        )
-        checker.found.tell(*(fault for fault in together if fault is not None))
         return CheckedTable(checker.rows, tuple(checker.found.faults()), checker.names, merged)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -87,17 +83,8 @@ class FeaturesFamily:
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: FeatureSettings
     ) -> list[Part]:
-        """Cut the rows by number, once no column over all files has too many categories."""
+        """Cut the rows by number."""
         rows = [c.rows for c in checked]
-        merged = tables_of.merge_levels([_columns(c) for c in checked])
-        source = f"{len(files)} files together"
-        found = (
-            tables_of.too_many(name, levels, source, settings.max_levels)
-            for name, levels in merged.items()
-        )
-        faults = [fault for fault in found if fault is not None]
-        if faults:
-            raise InputError(faults)
         if settings.inference != "laplace":
             return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
         _refuse_many_rows(sum(rows))
@@ -135,9 +122,8 @@ class FeaturesFamily:
         storage.write_table(
             paths.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
         )
-        weights = None
+        weights, fit = None, feature_models.read(model, q, settings)
         if index == 0:
-            fit = feature_models.read(model, q, settings)
             weights = weight_table(fit, columns)
             storage.write_table(
                 paths.table("weights", 0), pa.table(weights, schema=FEATURE_WEIGHTS.arrow)
@@ -147,6 +133,15 @@ class FeaturesFamily:
             distinct=len(batch.count),
             patterns=count_patterns(found.features > 0.5),
             imputed=len(found.rows),
+            meaning=meaning_sums(
+                found.features,
+                fit.mean,
+                fit.covariance,
+                batch.codes[batch.row_of],
+                batch.levels,
+                batch.row_id,
+                fit.n_rows,
+            ),
             columns=tuple(columns) if index == 0 else (),
             weights=weights,
         )
@@ -201,7 +196,7 @@ def _refuse_many_rows(rows: int) -> None:
 def _global_rows(at: Hyperparameters) -> list[Parameter]:
     sigma2, each = at.sigma2.tolist(), f"{at.prefix}fitted feature"
     rows = [Parameter("alpha", f"{at.prefix}alpha", at.alpha, at.alpha_sd)]
-    if np.all(at.sigma2 == sigma2[0]):
+    if sigma2 and np.all(at.sigma2 == sigma2[0]):
         rows.append(Parameter("sigma2", f"{at.prefix}sigma2", sigma2[0], at.sigma2_sd))
     else:
         rows += [Parameter("sigma2", f"{each} {k}", v) for k, v in enumerate(sigma2)]

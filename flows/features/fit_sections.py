@@ -12,6 +12,7 @@ from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
 from vbmodels.features.published.laplace_chain import LaplaceIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal
+from vbmodels.features.search_state import BIRTH, DELETE, RELABEL, SWAP, SearchGlobal
 
 _GOOD_R_HAT = 1.1
 
@@ -27,6 +28,8 @@ def fit_section(model: Any, q: Any, results: dict[str, Any]) -> tuple[list[Secti
             f"probabilities are shares of its {model.draws} draws after {model.warmup}. The trace "
             "is log p(data, features), then the bound at these features."
         ]
+    if isinstance(q, SearchGlobal):
+        return [_search(q, results)], []
     if isinstance(q, StartsGlobal) and len(q.bounds) > 1:
         return [_starts(model, q, results)], []
     return [], []
@@ -64,6 +67,41 @@ def _starts(model: Restarts, q: StartsGlobal, results: dict[str, Any]) -> Sectio
         (),
         (Grid(columns, rows),),
     )
+
+
+def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
+    history = q.history
+    moves = [
+        {"move": str(stage), "before": int(size[0]), "after": int(size[1]), "gain": float(gain)}
+        for stage, size, gain in zip(history.stages, history.sizes, history.gains, strict=True)
+    ]
+    results["search"] = {
+        "starts": q.starts.tolist(),
+        "slots": q.slots,
+        "rounds": q.round,
+        "passes": q.sweep,
+        "judged": history.tried,
+        "moves": moves,
+    }
+    rows = [(_MOVES[m["move"]], m["before"], m["after"], f"{m['gain']:,.1f}") for m in moves]
+    return Section(
+        "Search",
+        f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
+        f"{history.tried} proposals judged by the yardstick, the true bound by Monte Carlo, "
+        f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows.",
+        (),
+        (Grid(("move", "features before", "after", "yardstick rose by (nats)"), rows),)
+        if rows
+        else (),
+    )
+
+
+_MOVES = {
+    DELETE: "deleted",
+    RELABEL: "a pair divided anew",
+    BIRTH: "taken from another start",
+    SWAP: "replaced by one of another start",
+}
 
 
 def _kind(model: Any) -> str:

@@ -15,11 +15,12 @@ from flows.data import storage
 from flows.data.names import row_names
 from flows.data.slabs import slabs
 from flows.data.table import Table
-from flows.faults import Fault
 from flows.features.nesarc import Form, read_nesarc
 from vbmodels.core.state import IntArray
+from vbmodels.features.batch import rare_levels
 
 ID = "id"
+RARE = "(rare)"
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,16 @@ class Levels:
 
 @dataclass(frozen=True)
 class Column:
-    """One column as it is modelled: its categories, most frequent first (ties by name)."""
+    """One column as it is modelled: its categories, most frequent first (ties by name).
+
+    ``joined`` are the rare ones that stand as one category, called `RARE`.
+    """
 
     name: str
     levels: tuple[str, ...]
     counts: tuple[int, ...]
     missing: int
+    joined: tuple[str, ...] = ()
 
 
 def read_file(url: str, start: int = 0, stop: int | None = None, form: Form = "table") -> pa.Table:
@@ -106,11 +111,25 @@ def merge_levels(parts: Sequence[Mapping[str, Levels]]) -> dict[str, Levels]:
     return {name: Levels(dict(counts[name]), missing[name]) for name in counts}
 
 
-def order_levels(name: str, levels: Levels) -> Column:
-    """Put the categories into stick-breaking order."""
-    ordered = sorted(levels.counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    names, counts = zip(*ordered, strict=True) if ordered else ((), ())
-    return Column(name, tuple(names), tuple(counts), levels.missing)
+def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) -> Column:
+    """Put the categories into stick-breaking order, rare ones joined; see `rare_levels`."""
+    joined = rare_levels(levels.counts, least, most)
+    rare = set(joined)
+    counts = {text: n for text, n in levels.counts.items() if text not in rare}
+    if joined:
+        label = RARE
+        while label in counts:
+            label = f"({label})"
+        counts[label] = sum(levels.counts[text] for text in joined)
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    names, cells = zip(*ordered, strict=True) if ordered else ((), ())
+    return Column(name, tuple(names), tuple(cells), levels.missing, tuple(joined))
+
+
+def _place_of_joined(column: Column) -> int:
+    """Return the number of the category that rare ones are joined into."""
+    labels = [i for i, text in enumerate(column.levels) if text.strip("()") == RARE.strip("()")]
+    return max(labels, key=lambda i: len(column.levels[i]))
 
 
 def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> tuple[IntArray, Any]:
@@ -125,21 +144,11 @@ def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> tuple[In
     for column in known:
         text = columns[column.name]
         index = pc.index_in(text, value_set=pa.array(column.levels, pa.string()))
+        if column.joined:
+            rare = pc.is_in(text, value_set=pa.array(column.joined, pa.string()))
+            index = pc.if_else(rare, pa.scalar(_place_of_joined(column), pa.int32()), index)
         codes.append(index.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
         strange = count_levels(text.filter(pc.and_(pc.is_null(index), pc.is_valid(text)))).counts
         if strange:
             unknown[column.name] = dict(strange)
     return np.stack(codes, axis=1), unknown
-
-
-def too_many(name: str, levels: Levels, file: str, most: int) -> Fault | None:
-    """Refuse a column with more categories than the limit."""
-    if len(levels.counts) <= most:
-        return None
-    return Fault(
-        file=file,
-        column=name,
-        expected=f"at most {most:,} different categories (max_levels)",
-        found=f"{len(levels.counts):,}",
-        remedy="leave the column out, join rare categories, or raise max_levels",
-    )

@@ -10,7 +10,7 @@ from flows.faults import RunError
 from flows.features.settings import FeatureSettings
 from vbmodels.features import forms
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.forms import Hyperparameters, Reported, RowFindings, make
+from vbmodels.features.forms import Hyperparameters, Reported, RowFindings, make, stability
 
 __all__ = [
     "Hyperparameters",
@@ -20,6 +20,7 @@ __all__ = [
     "hyperparameters",
     "make",
     "read",
+    "stability",
 ]
 
 

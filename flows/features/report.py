@@ -9,10 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from flows.features.fit_sections import fit_section
+from flows.features.meaning_sections import feature_name, meaning_results, meaning_sections
+from flows.features.models import stability
 from flows.features.sections import column_section, occurrence_sections, profile_sections
 from flows.features.settings import FeatureSettings
 from flows.report.page import Findings
-from vbmodels.core.state import FloatArray
+from vbmodels.core.in_process import tree_sum
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.naming import MeaningSums, meanings
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
 MOST_PATTERNS = 20
@@ -46,13 +50,14 @@ class FeatureSummary:
     distinct: int
     patterns: Patterns
     imputed: int
+    meaning: MeaningSums
     columns: tuple[Any, ...] = ()
     weights: dict[str, list[Any]] | None = None
 
 
 def weight_table(fit: Fit, columns: Sequence[Categories]) -> dict[str, list[Any]]:
     """Return the table of weights, column by column of the schema."""
-    levels = np.array([len(c.levels) for c in columns])
+    levels = _levels(columns)
     sd = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
     table: dict[str, list[Any]] = {
         name: [] for name in ("column", "category", "feature", "mean", "sd", "probability", "ratio")
@@ -77,6 +82,10 @@ def weight_table(fit: Fit, columns: Sequence[Categories]) -> dict[str, list[Any]
                     values.append(value)
             unit += len(column.levels) - 1
     return table
+
+
+def _levels(columns: Sequence[Categories]) -> IntArray:
+    return np.array([len(c.levels) for c in columns])
 
 
 def report(
@@ -112,7 +121,14 @@ def report(
     warnings = _flip_warnings(fit.chosen, flips, settings)
     if n == 0:
         warnings.append(_none_kept(rows, settings))
-    sections = [*occurrence_sections(found, fit.chosen), *profile_sections(weights, n)]
+    told_of = meanings(tree_sum(s.meaning for s in summaries), _levels(columns))
+    matches, others = stability(q, fit.chosen)
+    results["meaning"] = meaning_results(told_of, columns, matches, others)
+    sections = [
+        *meaning_sections(told_of, columns, matches, others),
+        *occurrence_sections(found, fit.chosen),
+        *profile_sections(weights, n),
+    ]
     fitted, told = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
     warnings += told
@@ -120,8 +136,8 @@ def report(
         f"; {imputed:,} missing cells filled" if imputed else ""
     )
     top = [
-        {"feature": k + 1, "share": f"{found.total[k]:.1%}", "raises": _raised(weights, k + 1)}
-        for k in range(n)
+        {"feature": k + 1, "share": f"{found.total[k]:.1%}", "is": feature_name(one, columns)}
+        for k, one in enumerate(told_of)
     ]
     return Findings(headline, sections, results, tuple(warnings), top)
 
@@ -160,9 +176,3 @@ def _flip_warnings(chosen: Selection, flips: Sequence[int], settings: FeatureSet
             "biases."
         )
     return warnings
-
-
-def _raised(weights: dict[str, list[Any]], k: int) -> str:
-    rows = [r for r in zip(*weights.values(), strict=True) if r[2] == k and r[3] is not None]
-    rows.sort(key=lambda row: -row[3])
-    return ", ".join(f"{row[0]} = {row[1]}" for row in rows[:4])

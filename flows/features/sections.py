@@ -15,7 +15,6 @@ from vbmodels.features.patterns import Occurrence, Selection
 MOST_COLUMNS = 12  # of the input, shown for each feature
 MOST_PAIRS = 12  # features in the tables of pairs
 MOST_CATEGORIES = 60  # in one figure of all columns
-FEATURES_A_FIGURE = 4
 Weights = dict[str, list[Any]]
 
 
@@ -88,7 +87,7 @@ def _pair_section(found: Occurrence) -> Section:
 
 
 def profile_sections(weights: Weights, n: int) -> list[Section]:
-    """Figures 5, 7 and 8; then, for none and each feature, what changes most."""
+    """Figures 5, 7 and 8 as a heat map; then, for none and each feature, what changes most."""
     rows = list(zip(*weights.values(), strict=True))
     sections = _figures(rows, n)
     for k in range(n + 1):
@@ -110,7 +109,7 @@ def profile_sections(weights: Weights, n: int) -> list[Section]:
 
 
 def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
-    """All columns at once: probabilities without any feature, and every feature's ratio."""
+    """All columns at once: what no feature, or a single one, adds to every share."""
     table: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
     for column, category, k, _, _, p, ratio in rows:
         table.setdefault((column, category), {})[k] = (p, ratio)
@@ -124,31 +123,25 @@ def _figures(rows: Sequence[tuple[Any, ...]], n: int) -> list[Section]:
     categories = Counter(column for column, _ in table)
     two = {column for column, count in categories.items() if count == 2}
     labels = [c if c in two else f"{c} = {r}" for c, r in keys]
-    none = [table[key][0] for key in keys]
-    base = [p / r if r else 0.0 for p, r in none]
-    probability = plots.profiles(
-        labels,
-        [("no feature", [p for p, _ in none]), ("all rows", base)],
-        "probability",
-        "Probability of each category without any feature, and in all rows",
+    lines = ["no feature", *(f"feature {k}" for k in range(1, n + 1))]
+    base = [p / ratio if ratio else 0.0 for p, ratio in (table[key][0] for key in keys)]
+    none = [table[key][0][0] - b for key, b in zip(keys, base, strict=True)]
+    alone = [
+        [table[key][k][0] - b for key, b in zip(keys, base, strict=True)] for k in range(1, n + 1)
+    ]
+    drawn = plots.heat_map(
+        lines, labels, [none, *alone], "Probability of each category less its share of all rows"
     )
-    ratios = []
-    for start in range(0, n, FEATURES_A_FIGURE):
-        some = range(start + 1, min(start + FEATURES_A_FIGURE, n) + 1)
-        series = [("no feature", [table[key][0][1] for key in keys])]
-        series += [(f"feature {k}", [table[key][k][1] for key in keys]) for k in some]
-        title = "Probability of each category over its share of all rows"
-        ratios.append(plots.profiles(labels, series, "ratio to all rows", title, log=True))
     shown = (
         "" if len(table) - len(first) == len(keys)
         else f" The {MOST_CATEGORIES} categories that features change most."
     )  # fmt: skip
     text = (
-        "Each column's categories but its most frequent one." + shown + " Above: their probability "
-        "when no feature is active, beside their share of all rows. Below: what no feature, or a "
-        "single one, makes of that share."
+        "Each column's categories but its most frequent one." + shown + " Their probability where "
+        "no feature is on, and where a single one is, less their share of all rows: blue is more, "
+        "orange less, the fullest colour the largest difference."
     )
-    return [Section("What features change", text, (probability, *ratios), ())] if keys else []
+    return [Section("What features change", text, (drawn,), ())] if keys else []
 
 
 def column_section(columns: Sequence[Any]) -> Section:

@@ -27,7 +27,10 @@ class FeatureSettings(declared(FeatureOptions)):
         "public file of NESARC wave 1, read as 52 criteria or 20 diagnoses.",
     )
     max_levels: int = Field(
-        100, ge=2, le=10_000, description="Most categories of a column that are accepted."
+        100,
+        ge=2,
+        le=10_000,
+        description="Most categories of a column; beyond that the least frequent are joined.",
     )
     missing: tuple[str, ...] = Field(
         (), description="Texts that stand for a missing cell, besides null."

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 _INK = "#010203"  # replaced by the page's own ink
 _ACCENT = "#040506"  # replaced by the page's accent
 # Wong (2011), told apart by the colour-blind on light and dark grounds alike.
 _SERIES = ("#e69f00", "#56b4e9", "#009e73", "#d55e00", "#cc79a7")
-_MARKS = ("o", "s", "^", "D", "v", "P")
 _STYLE = {_INK: "currentColor", _ACCENT: "var(--accent)"}
 
 
@@ -192,32 +192,21 @@ def lines(
     return _svg(figure, title)
 
 
-def profiles(
-    labels: Sequence[str],
-    series: Sequence[tuple[str, Sequence[float]]],
-    y_label: str,
-    title: str,
-    *,
-    log: bool = False,
+def heat_map(
+    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str
 ) -> str:
-    """Plot several values of each label, one coloured line of marks a series."""
-    figure, axes = _canvas("", y_label, height=3.6)
-    positions = np.arange(len(labels))
-    for k, (name, values) in enumerate(series):
-        colour = _INK if k == 0 else _SERIES[(k - 1) % len(_SERIES)]
-        axes.plot(positions, values, marker=_MARKS[k % len(_MARKS)], markersize=3.5,
-                  linewidth=0.8, color=colour, label=name)  # fmt: skip
-    if log:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.axhline(1.0, color=_INK, linewidth=0.5, linestyle=":")
-    size = min(7.5, 270.0 / max(len(labels), 1))  # points: labels stand side by side
-    axes.set_xticks(positions, [_plain(label) for label in labels], rotation=90, fontsize=size)
-    axes.set_xlim(-0.6, len(labels) - 0.4)
-    legend = axes.legend(frameon=False, fontsize="x-small", ncols=min(len(series), 5),
-                         loc="lower left", bbox_to_anchor=(0.0, 1.0))  # fmt: skip
-    for text in legend.get_texts():
-        text.set_color(_INK)
+    """Plot values from -1 to 1 as cells: blue above 0, orange below, the stronger the fuller."""
+    table = np.asarray(values, dtype=np.float64).reshape(len(rows), len(columns))
+    figure, axes = _canvas("", "", height=1.3 + 0.22 * len(rows))
+    top = max(float(np.abs(table).max(initial=0.0)), 1e-9)
+    for r, line in enumerate(table):
+        for c, value in enumerate(line):
+            colour, depth = (_SERIES[1] if value >= 0 else _SERIES[3]), abs(float(value)) / top
+            axes.add_patch(Rectangle((c - 0.5, r - 0.5), 1.0, 1.0, color=colour, alpha=depth, lw=0))
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    size = min(7.5, 270.0 / max(len(columns), 1))  # points: labels stand side by side
+    axes.set_xticks(range(len(columns)), [_plain(c) for c in columns], rotation=90, fontsize=size)
+    axes.set_yticks(range(len(rows)), [_plain(r) for r in rows], fontsize="small")
+    axes.tick_params(length=0)
     return _svg(figure, title)

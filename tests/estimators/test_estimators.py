@@ -309,7 +309,6 @@ def sampled_by(weight):
         (lambda x, y: EXPERTS.fit(x, np.zeros(len(y))), "one class"),
         (lambda x, y: EXPERTS.fit(x, np.arange(len(y)) % 3), "Only binary"),
         (lambda x, y: EXPERTS.fit(np.full_like(x, np.nan), y), "NaN"),
-        (lambda x, y: LatentFeatures(max_categories=3).fit(x), "at most 3 categories"),
         (lambda x, y: LatentFeatures().fit(np.ones((9, 2))), "two categories"),
         (lambda x, y: MultimodalMIC().fit([x], [1]), "two classes"),
         (lambda x, y: MultimodalMIC().fit([x, x[:, :2]], [0, 1]), "in bag 1"),

@@ -94,3 +94,19 @@ def test_infinity_is_refused_with_its_place(kind):
     named["c1"][2] = np.inf
     with pytest.raises(ValueError, match=r"found inf in row 2, column 1|contains infinity"):
         features().fit(kind(named))
+
+
+def test_rare_categories_are_joined_and_filled_with_the_most_frequent():
+    rng = np.random.default_rng(0)
+    first = np.array(["a"] * 30 + ["b"] * 20 + ["c"] * 3 + ["d"] * 2 + ["e"], dtype=object)
+    table = np.column_stack([first, rng.choice(["no", "yes"], len(first))]).astype(object)
+    found = LatentFeatures(2, search="starts", random_state=0, tol=1e-4).fit(table)
+    assert found.categories_[0] == ["a", "b", ("c", "d", "e")]
+    few = LatentFeatures(2, search="starts", random_state=0, tol=1e-4, max_categories=2).fit(table)
+    assert few.categories_[0] == ["a", ("b", "c", "d", "e")]
+    apart = LatentFeatures(2, search="starts", random_state=0, tol=1e-4, rare_below=0).fit(table)
+    assert apart.categories_[0] == ["a", "b", "c", "d", "e"]
+    filled = few.impute(np.array([[None, "no"], ["e", None]], dtype=object))
+    assert filled[0, 0] in ("a", "b")
+    assert filled[1, 0] == "e"
+    assert found.transform(table[-2:]).shape == (2, found.n_features_)

@@ -16,7 +16,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "keywords": {"max_iter": 6, "keyword_rate": 0.3},
     "bags": {"max_iter": 6},
     "variants": {"max_iter": 4, "case": "case", "control": "control"},
-    "features": {"max_iter": 4, "n_features": 2},
+    "features": {"max_iter": 4, "n_features": 2, "search": "starts"},
     "experts": {"n_experts": 2, "inference": "cavi"},
 }
 # What holds times, or where the run stands.

@@ -30,7 +30,7 @@ SETTINGS = {
     "keywords": {"max_iter": 3, "keyword_rate": 0.3},
     "bags": {"max_iter": 3},
     "variants": {"max_iter": 2},
-    "features": {"max_iter": 2, "n_features": 2},
+    "features": {"max_iter": 2, "n_features": 2, "search": "starts"},
     "experts": {"n_experts": 2, "inference": "cavi", "max_iter": 3},
 }
 TABLES = {

@@ -14,7 +14,7 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator
 from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, objects_of
-from vbmodels.features.batch import MISSING, feature_batch
+from vbmodels.features.batch import MISSING, feature_batch, rare_levels
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.options import FeatureOptions
@@ -33,14 +33,21 @@ class LatentFeatures(
     Parameters
     ----------
     n_features
-        Most features; fewer than rows are taken in any case.
+        Features that the search begins with; where all are in use it begins again with twice as
+        many. In other forms, the most features. Fewer than rows are taken in any case.
     inference
         "variational", or "gibbs": draws from the posterior, slower and better at missing cells.
+    search
+        "moves": short stochastic chains, then moves that a Monte-Carlo estimate of the true bound
+        judges; "starts": annealed and plain starts in turn (variational, bound "polya_gamma").
     bound
         "polya_gamma", "text" (the bound of Ruiz et al. first) or "both" (variational).
     gauge
         "pinned" or "free": the text's bound with each column's most frequent category held at
         0, or not.
+    prediction
+        "sampled": missing cells average over draws of the weights and of the row's features;
+        "mean": over the weights alone (variational).
     alpha
         Concentration of the Indian buffet process (start, if learned).
     sigma2
@@ -51,17 +58,19 @@ class LatentFeatures(
         "shared": one ``sigma2`` for all features; "each": every feature learns its own
         (variational).
     anneal
-        Sweeps of an annealed start (variational).
+        Sweeps of an annealed start (search "starts").
     starts
-        Starts side by side, of each bound (variational).
+        Chains of the search, or starts of each bound side by side (variational).
     chains, warmup, draws
         Of gibbs.
     flip_above
         Features that more than this share of the rows have are given as their complements.
     least_rows
         Features that fewer rows have are left out; None: a thousandth of the rows, 5 at least.
+    rare_below
+        Categories with fewer cells are joined into one, where a column has several.
     max_categories
-        Most categories of a column that are accepted.
+        Most categories of a column; beyond that the least frequent are joined.
     tol
         Relative tolerance on the rise of the bound to come.
     max_iter
@@ -77,7 +86,8 @@ class LatentFeatures(
         Posterior means and standard deviations of biases (first) and weights, [units, F + 1];
         a column with R categories has R - 1 units.
     categories_
-        The categories of every column of the fit, most frequent first.
+        The categories of every column of the fit, most frequent first; those that were joined
+        stand as a tuple.
     used_columns_
         The columns with two categories or more, by number.
     alpha_, sigma2_
@@ -96,7 +106,10 @@ class LatentFeatures(
 
     inference: Literal["variational", "gibbs"] = option("variational", "How it is fitted.")
     max_categories: int = option(
-        100, "Most categories of a column that are accepted.", ge=2, le=10_000
+        100,
+        "Most categories of a column; beyond that the least frequent are joined.",
+        ge=2,
+        le=10_000,
     )
 
     def __sklearn_tags__(self) -> Any:
@@ -119,8 +132,7 @@ class LatentFeatures(
         Raises
         ------
         ValueError
-            If a parameter is out of its range, no column has two categories, or one has more
-            than ``max_categories``.
+            If a parameter is out of its range, or no column has two categories.
         """
         self._validate_params()
         least = self.warmup + self.draws + 1
@@ -161,6 +173,8 @@ class LatentFeatures(
     def impute(self, X: Any) -> Any:
         """Return ``X`` with every missing cell filled by its most probable category.
 
+        Of rare categories that were joined that is the most frequent one.
+
         Cells of categories that the fit never saw, and those of columns with one category
         only, stay as they are.
         """
@@ -169,7 +183,8 @@ class LatentFeatures(
         for row, column, chance in zip(found.rows, found.columns, found.cells, strict=True):
             d = self.used_columns_[column]
             if is_missing(filled[row, d]):
-                filled[row, d] = self.categories_[d][int(np.argmax(chance))]
+                best = self.categories_[d][int(np.argmax(chance))]
+                filled[row, d] = best[0] if isinstance(best, tuple) else best
         if is_frame(X):
             columns = {str(d): column.tolist() for d, column in enumerate(filled.T)}
             return like(X, columns, labels=labels_of(X))
@@ -212,18 +227,24 @@ class LatentFeatures(
     def _dictionary(self, cells: Any) -> tuple[list[list[Any]], list[dict[str, int]]]:
         """Return the categories of every column, and the place of each by its text."""
         categories, places = [], []
-        for d, column in enumerate(cells.T):
+        for column in cells.T:
             given = [cell for cell in column if not is_missing(cell)]
             value = {_text(cell): cell for cell in reversed(given)}
             counts = Counter(map(_text, given))
-            texts = sorted(counts, key=lambda text: (-counts[text], text))
-            if len(texts) > self.max_categories:
-                raise ValueError(
-                    f"expected at most {self.max_categories} categories a column (max_categories), "
-                    f"found {len(texts)} in column {d}"
-                )
-            categories.append([value[text] for text in texts])
-            places.append({text: i for i, text in enumerate(texts)})
+            rare = rare_levels(counts, self.rare_below, self.max_categories)
+            apart = set(rare)
+            own = [(text,) for text in counts if text not in apart]
+            texts = sorted(
+                [*own, tuple(rare)] if rare else own,
+                key=lambda joined: (-sum(counts[text] for text in joined), joined),
+            )
+            categories.append(
+                [
+                    value[one[0]] if len(one) == 1 else tuple(value[text] for text in one)
+                    for one in texts
+                ]
+            )
+            places.append({text: i for i, joined in enumerate(texts) for text in joined})
         return categories, places
 
     def _codes(self, cells: Any) -> IntArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs import (
     GibbsIBP,
@@ -20,11 +20,13 @@ from vbmodels.features.gibbs import (
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
 from vbmodels.features.polish import Polished, polya_gamma_of
-from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
-from vbmodels.features.predict import impute
+from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.predict import impute, impute_sampled
 from vbmodels.features.published.laplace_chain import LaplaceIBP
 from vbmodels.features.published.text_bound import TextIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal, leader, leading
+from vbmodels.features.search import SearchIBP, best_fit, best_lane
+from vbmodels.features.search_state import SearchGlobal
 
 TRIAL_SWEEPS = 30  # sweeps after the annealing in which the starts compete
 TEXT_SWEEPS = 90  # of the text's bound and of the held weights after it
@@ -133,6 +135,8 @@ def make(settings: FeatureOptions) -> Any:
     plain, polish = replace(single, anneal=0), replace(single, anneal=0, hold=0)
     if settings.inference == "laplace":
         return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws, HELD)
+    if settings.search == "moves" and settings.bound == "polya_gamma":
+        return SearchIBP(polish, settings.starts)
     text = Polished(
         TextIBP(
             settings.n_features,
@@ -163,7 +167,7 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
         # Labels of features do not touch these, so that all chains tell of them.
         alpha, variance = drawn_hyperparameters(model, q).mean((0, 1)).tolist()
     else:
-        at = _best(q)
+        at = best_of(q)
         mean, covariance, share, alpha, variance = (
             at.mean, at.covariance, at.share, at.alpha, at.variance,
         )  # fmt: skip
@@ -177,12 +181,17 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     )
     mean, covariance = selected_weights(mean, covariance, chosen)
     variance = np.broadcast_to(variance, share.shape)
-    sigma2 = 0.5 * float(variance[chosen.index if chosen.index.size else slice(None)].mean())
+    kept = variance[chosen.index] if chosen.index.size else variance
+    sigma2 = 0.5 * float(kept.mean()) if kept.size else settings.sigma2
     return Reported(chosen, mean, covariance, alpha, sigma2, q.n_rows)
 
 
-def _best(q: Any) -> FeatureGlobal:
+def best_of(q: Any) -> FeatureGlobal:
     """Return the Polya-Gamma parameters of a fit."""
+    if isinstance(q, SearchGlobal):
+        if not q.lanes:
+            raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
+        return best_fit(q)
     at = leader(q) if isinstance(q, StartsGlobal) else q
     try:
         return polya_gamma_of(at)
@@ -209,7 +218,7 @@ def hyperparameters(model: Any, q: Any) -> list[Hyperparameters]:
         _refuse_unwritten(model, q)
         pairs = zip(drawn_hyperparameters(model, q), q.share, strict=True)
         return [_of_chain(f"chain {c + 1}, ", *pair) for c, pair in enumerate(pairs)]
-    at = _best(q)
+    at = best_of(q)
     return [Hyperparameters("", at.alpha, 0.5 * np.atleast_1d(at.variance), at.share)]
 
 
@@ -235,20 +244,39 @@ def apply(
         return RowFindings(
             selected(chance, chosen), rows, columns, local.cells / (counted * model.chains)
         )
-    at = _best(q)
-    if local is None:
-        own = _single(model, q).features(at, batch)
-    else:
-        own = leading(q, local) if isinstance(q, StartsGlobal) else local
+    at = best_of(q)
+    own = _single(model, q).features(at, batch) if local is None else rows_of(q, local)
     nu = own.nu[batch.row_of]
-    cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
+    if settings.prediction == "sampled":
+        cells = impute_sampled(at, batch, own.nu)
+    else:
+        cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
     return RowFindings(selected(nu, chosen), rows, columns, cells)
+
+
+def rows_of(q: Any, local: Any) -> Any:
+    """Return the rows' features of a fit."""
+    if isinstance(q, SearchGlobal):
+        return FeatureLocal(local.lanes[best_lane(q)])
+    return leading(q, local) if isinstance(q, StartsGlobal) else local
+
+
+def stability(q: Any, chosen: Selection) -> tuple[IntArray | None, int]:
+    """Return how many of the other starts have each reported feature, and how many there are.
+
+    None where no other start was looked at.
+    """
+    if not isinstance(q, SearchGlobal) or len(q.matches) != len(best_of(q).share):
+        return None, 0
+    return q.matches[chosen.index], q.n_pool
 
 
 def _single(model: Any, q: Any) -> PolyaGammaIBP:
     """Return the model that gives new rows their features."""
     if isinstance(model, LaplaceIBP):
         return model.weights_of(q)
+    if isinstance(model, SearchIBP):
+        return model.fit
     chosen = model.models[max(q.chosen, 0)]
     found: PolyaGammaIBP = chosen.polya if isinstance(chosen, Polished) else chosen
     return found

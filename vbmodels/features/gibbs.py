@@ -19,13 +19,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
-from vbmodels.core import linalg
 from vbmodels.core.diagnostics import Diagnosis, diagnose
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
-from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.batch import MISSING, FeatureBatch, UnitCounts, bearable, unit_counts
+from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.gibbs_state import (
     Chain,
@@ -36,9 +35,7 @@ from vbmodels.features.gibbs_state import (
     GibbsStats,
 )
 from vbmodels.features.predict import category_probabilities
-from vbmodels.features.sticks import draw_sticks
 
-BLOCK = 512
 TRACED = ("log_likelihood", "alpha", "weight_variance", "features_per_row", "features_in_use")
 """What is followed of each chain; none of it depends on the features' labels."""
 _FEATURES, _OMEGA, _NEW = 1, 2, 3
@@ -51,7 +48,7 @@ class GibbsIBP:
     Parameters
     ----------
     n_features
-        K, the truncation.
+        K, the truncation; one fewer than rows at most.
     alpha, weight_variance, bias_variance
         As in `vbmodels.features.polya_gamma.PolyaGammaIBP`.
     learn
@@ -95,13 +92,13 @@ class GibbsIBP:
     def init(self, observed: UnitCounts, rng: np.random.Generator) -> GibbsGlobal:
         """Start every chain from weights around 0 and biases at the margins."""
         seed = int(rng.integers(2**62))
-        k, units = self.n_features, len(observed.stop)
+        k, units = bearable(self.n_features, observed.n_rows), len(observed.stop)
         chains = []
         for c in range(self.chains):
-            weights = np.random.default_rng([seed, c]).normal(0.0, 0.5, (units, k + 1))
-            weights[:, 0] = np.log((observed.go_on + 1.0) / (observed.stop + 1.0))
-            v = np.full(k, (self.alpha + 1.0) / (self.alpha + 2.0))
-            chains.append(Chain(weights, v, self.alpha, self.weight_variance))
+            own = np.random.default_rng([seed, c])
+            chains.append(
+                first_chain(observed.stop, observed.go_on, k, self.alpha, self.weight_variance, own)
+            )
         size = (self.chains, self.keep)
         return GibbsGlobal(
             chains=tuple(chains),
@@ -125,7 +122,7 @@ class GibbsIBP:
         """Draw every row's features in every chain."""
         sign = batch.sign[batch.row_of]
         if local is None:
-            local = _empty(batch, self.chains, self.n_features)
+            local = _empty(batch, self.chains, q.share.shape[1])
         keeping = self.warmup <= q.iteration < self.last
         rows, columns = missing_cells(batch)
         cells = local.cells.copy()
@@ -146,7 +143,11 @@ class GibbsIBP:
         found = []
         for c, (chain, at) in enumerate(zip(q.chains, local.chains, strict=True)):
             keys = row_keys(batch.row_id, q.seed, q.iteration, c, _OMEGA)
-            found.append(_chain_stats(chain.weights, sign, at.z, keys))
+
+            def omega(psi: FloatArray, rows: slice, keys: Any = keys) -> FloatArray:
+                return draw_omega(psi, sign[rows], keys[rows])
+
+            found.append(chain_sums(chain.weights, sign, at.z, omega))
         return GibbsStats(tuple(found))
 
     def global_step(self, q: GibbsGlobal, stats: GibbsStats) -> GibbsGlobal:
@@ -163,7 +164,7 @@ class GibbsIBP:
             if slot is not None:
                 weights[c, slot], log_odds[c, slot] = chain.weights, chain.log_odds
             rng = np.random.default_rng([q.seed, c, q.iteration + 1])
-            chains.append(self._draw(chain, sums, rng))
+            chains.append(draw_chain(chain, sums, self.bias_variance, self.learn, rng))
         return replace(
             q,
             chains=tuple(chains),
@@ -181,24 +182,6 @@ class GibbsIBP:
             return None
         slot = -(-done * self.keep // self.draws) - 1
         return slot if done == self.draws * (slot + 1) // self.keep else None
-
-    def _draw(self, chain: Chain, sums: ChainStats, rng: np.random.Generator) -> Chain:
-        size = self.n_features + 1
-        prior = np.full(size, 1.0 / chain.variance)
-        prior[0] = 1.0 / self.bias_variance
-        precision = linalg.unpack(sums.quadratic) + np.diag(prior)
-        factor = linalg.cholesky(precision, "the precision of the weights")
-        noise = rng.standard_normal(sums.linear.shape)[..., None]
-        weights = linalg.solve(factor, sums.linear)
-        weights = weights + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
-        v = draw_sticks(sums.on, sums.n_rows, chain.alpha, chain.v, rng)
-        alpha, variance = chain.alpha, chain.variance
-        if self.learn:
-            alpha = float(rng.gamma(1.0 + len(v), 1.0 / (1.0 - np.log(v).sum())))
-            square = weights[:, 1:] ** 2
-            shape, rate = 1.0 + 0.5 * square.size, 1.0 + 0.5 * square.sum()
-            variance = float(rate / rng.gamma(shape))
-        return Chain(weights, v, alpha, variance)
 
     def elbo(self, q: GibbsGlobal, stats: GibbsStats) -> float:
         """Return the mean log likelihood of the chains' draws: a sampler has no bound."""
@@ -239,7 +222,7 @@ def score_rows(model: GibbsIBP, q: GibbsGlobal, batch: FeatureBatch, sweeps: int
     Through each chain's kept draws in turn, features are drawn ``sweeps`` times a draw.
     """
     sign = batch.sign[batch.row_of]
-    local = _empty(batch, model.chains, model.n_features)
+    local = _empty(batch, model.chains, q.share.shape[1])
     rows, columns = missing_cells(batch)
     cells, chains = local.cells, []
     for c in range(model.chains):
@@ -267,27 +250,6 @@ def _empty(batch: FeatureBatch, chains: int, k: int) -> GibbsLocal:
     one = ChainLocal(np.zeros(shape, np.int8), np.zeros(shape))
     cells = np.zeros((len(missing_cells(batch)[0]), int(batch.levels.max())))
     return GibbsLocal((one,) * chains, cells)
-
-
-def _chain_stats(
-    weights: FloatArray, sign: NDArray[np.int8], z: NDArray[np.int8], keys: Any
-) -> ChainStats:
-    units, size = weights.shape
-    linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
-    log_likelihood = 0.0
-    for i in range(0, len(z), BLOCK):
-        rows = slice(i, i + BLOCK)
-        full = np.concatenate([np.ones((len(z[rows]), 1)), z[rows]], axis=1)
-        psi = full @ weights.T
-        omega = draw_omega(psi, sign[rows], keys[rows])
-        s = sign[rows].astype(np.float64)
-        linear += 0.5 * s.T @ full
-        moments = (full[:, :, None] * full[:, None, :]).reshape(len(full), -1)
-        quadratic += omega.T @ moments
-        log_likelihood += float((log_expit(s * psi) * np.abs(s)).sum())
-    packed = linalg.pack(quadratic.reshape(units, size, size))
-    on = z.sum(0, dtype=np.float64)
-    return ChainStats(float(len(z)), on, linear, packed, log_likelihood)
 
 
 def _traced(chain: Chain, sums: ChainStats) -> FloatArray:

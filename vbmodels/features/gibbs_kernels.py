@@ -237,3 +237,29 @@ def draw_uniform(keys: Keys, size: int) -> FloatArray:
     found = np.empty((len(keys), size))
     _draw_uniform(keys, found)
     return found
+
+
+@njit(cache=True)
+def _sum_log_sigmoid(sign, psi, found):  # type: ignore[no-untyped-def]
+    for n in range(len(psi)):
+        total, product, factors = 0.0, 1.0, 0
+        for j in range(psi.shape[1]):
+            if sign[n, j] == 0:
+                continue
+            against = -psi[n, j] if sign[n, j] > 0 else psi[n, j]
+            if against > 35.0:
+                total += against
+            else:
+                product *= 1.0 + math.exp(against)
+                factors += 1
+                if factors % 8 == 0:
+                    total += math.log(product)
+                    product = 1.0
+        found[n] = -total - math.log(product)
+
+
+def sum_log_sigmoid(sign: NDArray[np.int8], psi: FloatArray) -> FloatArray:
+    """Return the sum over the units that were asked of log sigma(sign psi); [N]."""
+    found = np.empty(len(psi))
+    _sum_log_sigmoid(sign, psi, found)
+    return found

@@ -17,7 +17,8 @@ class FeatureOptions:
 
     n_features: int = option(
         12,
-        "Most features; those that the data do not ask for stay empty.",
+        "Features that the search begins with: it ends with those that the data ask for, and "
+        "begins again with twice as many where all are in use. In other forms, the most features.",
         ge=1,
         le=200,
         positional=True,
@@ -28,17 +29,30 @@ class FeatureOptions:
         "predicting missing cells; laplace: the collapsed sampler of Ruiz et al., in one "
         f"partition, for tables of at most {LARGEST_LAPLACE} rows.",
     )
+    search: Literal["moves", "starts"] = option(
+        "moves",
+        "moves: two short stochastic chains, then fits that moves improve (features deleted, taken "
+        "from the other chain, turned or given new bits), each judged by a Monte-Carlo estimate "
+        "of the true bound; starts: annealed and plain starts in turn, as for bound=text "
+        "(variational).",
+    )
     bound: Literal["polya_gamma", "text", "both"] = option(
         "polya_gamma",
-        "polya_gamma: closed form, from starts that are annealed and plain in turn; text: the "
-        "bound of Ruiz et al. first, then Polya-Gamma from its features; both: starts of either "
-        "kind side by side. A Monte-Carlo estimate of the true bound chooses among starts "
+        "polya_gamma: closed form; text: the bound of Ruiz et al. first, then Polya-Gamma from "
+        "its features; both: starts of either kind side by side. text and both are not searched "
+        "by moves: a Monte-Carlo estimate of the true bound chooses among their starts "
         "(variational).",
     )
     gauge: Literal["pinned", "free"] = option(
         "pinned",
         "text: whether each column's most frequent category is held at 0, or all categories are "
         "free as in the text.",
+    )
+    prediction: Literal["sampled", "mean"] = option(
+        "sampled",
+        "Missing cells. sampled: averages over weights drawn from their posterior, with the row's "
+        "features drawn given each; mean: the features' probabilities beside the posterior of the "
+        "weights, which is surer than it should be (variational, laplace).",
     )
     alpha: float = option(
         1.0, "Concentration of the Indian buffet process (start, if learned).", gt=0.0
@@ -55,9 +69,13 @@ class FeatureOptions:
         "learn: one sigma2 for all features, or each feature its own, so that features that nearly "
         "all rows or none have do not draw that of the others down (variational).",
     )
-    anneal: int = option(60, "Sweeps of an annealed start (variational).", ge=0, le=1000)
+    anneal: int = option(60, "Sweeps of an annealed start (search=starts).", ge=0, le=1000)
     starts: int = option(
-        2, "Starts side by side, of each bound; the best goes on (variational).", ge=1, le=20
+        2,
+        "Chains of the search, or starts of each bound side by side; the best goes on "
+        "(variational).",
+        ge=1,
+        le=20,
     )
     chains: int = option(3, "Chains (gibbs).", ge=1, le=20)
     warmup: int = option(200, "Draws of each chain that are thrown away (gibbs, laplace).", ge=0)
@@ -65,6 +83,12 @@ class FeatureOptions:
     flip_above: float = share(
         0.8,
         "Features that more than this share of the rows have are reported as their complements.",
+    )
+    rare_below: int = option(
+        5,
+        "Categories with fewer cells than this are joined into one, where a column has several "
+        "of them.",
+        ge=0,
     )
     least_rows: int | None = option(
         None,

@@ -161,7 +161,7 @@ class Polished:
 
     def _begin(self, q: TextGlobal, stood: bool) -> HeldGlobal:
         """Start Polya-Gamma's weights at nothing: the held features will set them."""
-        size, units = self.polya.n_features + 1, int((q.levels - 1).sum())
+        size, units = len(q.tau) + 1, int((q.levels - 1).sum())
         inner = FeatureGlobal(
             mean=np.zeros((units, size)),
             covariance=np.broadcast_to(0.01 * np.eye(size), (units, size, size)).copy(),

@@ -19,6 +19,7 @@ alpha move only after that, as from the start they would shrink to nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from scipy.special import expit, xlog1py, xlogy
 from vbmodels.core import linalg
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.row_moments import (
     blocks,
     log_two_cosh,
@@ -122,7 +123,7 @@ class PolyaGammaIBP:
     Parameters
     ----------
     n_features
-        K, the truncation.
+        K, the truncation; one fewer than rows at most.
     alpha
         Concentration; the start if it is learned.
     weight_variance
@@ -158,7 +159,7 @@ class PolyaGammaIBP:
 
     def init(self, observed: UnitCounts, rng: np.random.Generator) -> FeatureGlobal:
         """Biases at the margins, weights drawn around 0, every feature as common as any other."""
-        k, units = self.n_features, len(observed.stop)
+        k, units = bearable(self.n_features, observed.n_rows), len(observed.stop)
         mean = rng.normal(0.0, 0.5, (units, k + 1))
         mean[:, 0] = np.log((observed.go_on + 1.0) / (observed.stop + 1.0))
         share = np.full(k, START_SHARE * observed.n_rows)
@@ -195,23 +196,31 @@ class PolyaGammaIBP:
         self, q: FeatureGlobal, batch: FeatureBatch, local: FeatureLocal | None
     ) -> FeatureLocal:
         """Set q(omega), then q(z_nk) for k = 1..K in turn."""
-        k = self.n_features
-        nu = np.full((len(batch.count), k), 0.5) if local is None else local.nu.copy()
+        k = q.mean.shape[1] - 1
+        start = np.full((len(batch.count), k), 0.5) if local is None else local.nu
+        return FeatureLocal(self.visited(q, batch, start, range(k)))
+
+    def visited(
+        self, q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray, features: Iterable[int]
+    ) -> FloatArray:
+        """Set q(omega) at nu [U, K], then q(z_nk) for the given features in turn."""
+        nu, visits, size = nu.copy(), tuple(features), q.mean.shape[1]
         prior = mean_log_on(q.tau) - bound_log_off(q.tau)
-        second, beta = _second_moments(q), self.beta(q.sweep)
+        second, beta = second_moments(q), self.beta(q.sweep)
         for rows in blocks(len(nu)):
             sign = batch.sign[rows].astype(np.float64)
             omega = mean_omega(tilt_of(nu[rows], second), sign)
             pull = prior + 0.5 * (sign @ q.mean[:, 1:])
-            _visit(nu[rows], pull, (omega @ second).reshape(-1, k + 1, k + 1), beta)
-        return FeatureLocal(nu)
+            gram = (omega @ second).reshape(-1, size, size)
+            _visit(nu[rows], pull, gram, beta, visits)
+        return nu
 
     def suff_stats(
         self, q: FeatureGlobal, batch: FeatureBatch, local: FeatureLocal
     ) -> FeatureStats:
         """Sum the moments of z, with q(omega) at its optimum for ``q`` and ``local``."""
-        nu, second = local.nu, _second_moments(q)
-        units, size = batch.n_units, self.n_features + 1
+        nu, second = local.nu, second_moments(q)
+        units, size = batch.n_units, q.mean.shape[1]
         linear, quadratic = np.zeros((units, size)), np.zeros((units, size * size))
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
         for rows in blocks(len(nu)):
@@ -277,18 +286,20 @@ class PolyaGammaIBP:
         return Step.at(at, False if self.warming(at.q) else None)
 
 
-def _second_moments(q: FeatureGlobal) -> FloatArray:
+def second_moments(q: FeatureGlobal) -> FloatArray:
     """E[w w'] of every unit, row by row; [J, (K + 1)^2]."""
     second = q.covariance + q.mean[:, :, None] * q.mean[:, None, :]
     return second.reshape(len(second), -1)
 
 
-def _visit(nu: FloatArray, pull: FloatArray, gram: FloatArray, beta: float) -> None:
-    """Update nu [B, K] in place, feature by feature.
+def _visit(
+    nu: FloatArray, pull: FloatArray, gram: FloatArray, beta: float, features: Iterable[int]
+) -> None:
+    """Update some columns of nu [B, K] in place, feature by feature.
 
     ``pull`` is what is linear in z [B, K]; ``gram`` is sum_j E[omega] E[w w'] [B, K + 1, K + 1].
     """
-    for k in range(nu.shape[1]):
+    for k in features:
         row = gram[:, k + 1]
         others = row[:, 0] + np.einsum("nl,nl->n", row[:, 1:], nu) - row[:, k + 1] * nu[:, k]
         logit = pull[:, k] - others - 0.5 * row[:, k + 1]

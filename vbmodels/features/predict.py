@@ -6,8 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
+from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.batch import unit_offsets
+from vbmodels.features.batch import MISSING, FeatureBatch, unit_offsets
+from vbmodels.features.gibbs_kernels import draw_features, draw_uniform, row_keys
+from vbmodels.features.polya_gamma import FeatureGlobal
+from vbmodels.features.sticks import bound_log_off, mean_log_on
+from vbmodels.features.yardstick import fingerprints
+
+_STREAM = 8
 
 
 def category_probabilities(
@@ -92,3 +99,43 @@ def impute(
         stop = np.concatenate([1.0 - go_on, np.ones((len(rows), 1))], axis=1)
         result[rows, : levels[d]] = reach * stop
     return result
+
+
+def impute_sampled(
+    q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray, draws: int = 20, sweeps: int = 3
+) -> FloatArray:
+    """Return P(category) of every missing cell, rows sampled under q(weights); [M, R].
+
+    For each draw of the weights a row's features are drawn given them and the cells that it has,
+    from q(z) on, and P(category) averages over the draws. q(z) itself, set beside mean
+    weights, is too sure of itself: features that explain the same cells are independent there.
+    What a row draws hangs on what it answered.
+
+    Parameters
+    ----------
+    q
+        Global parameters.
+    batch, nu
+        The partition and q(z = 1) of its distinct rows [U, K]; cells are in the order of
+        `vbmodels.features.gibbs.missing_cells`.
+    draws, sweeps
+        Draws of the weights, and of a row's features given each.
+    """
+    rows, columns = np.nonzero(batch.codes[batch.row_of] == MISSING)
+    asked, place = np.unique(batch.row_of[rows], return_inverse=True)
+    total = np.zeros((len(rows), int(np.max(batch.levels))))
+    if not len(rows):
+        return total
+    log_odds = mean_log_on(q.tau) - bound_log_off(q.tau)
+    root = linalg.cholesky(q.covariance, "the covariance of the weights")
+    answers, sign = fingerprints(batch)[asked], batch.sign[asked]
+    for s in range(draws):
+        noise = np.random.default_rng([_STREAM, s]).standard_normal((*q.mean.shape, 1))
+        weights = q.mean + (root @ noise)[..., 0]
+        start = draw_uniform(row_keys(answers, _STREAM, s), nu.shape[1])
+        z = (start < nu[asked]).astype(np.int8)
+        for sweep in range(sweeps):
+            draw_features(sign, weights, log_odds, z, row_keys(answers, _STREAM, s, sweep))
+        psi = weights[:, 0] + z @ weights[:, 1:].T
+        total += category_probabilities(psi[place], batch.levels, columns) / draws
+    return total

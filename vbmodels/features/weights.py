@@ -27,7 +27,8 @@ from vbmodels.core import linalg
 from vbmodels.core.expfam.gaussian import Gaussian
 from vbmodels.core.state import FloatArray
 
-ROUNDS = 100
+ROUNDS = 3
+"""Rounds of weights and variances in one global step: each raises the bound, so few will do."""
 
 
 def fit_weights(
@@ -38,6 +39,7 @@ def fit_weights(
     *,
     learn: bool,
     each: bool,
+    rounds: int = ROUNDS,
 ) -> tuple[Gaussian, FloatArray]:
     """Return q(weights) of all units and the prior variances v, jointly optimal.
 
@@ -53,16 +55,20 @@ def fit_weights(
         Whether v moves.
     each
         Whether every feature has its own.
+    rounds
+        Most rounds; one is made where v does not move.
     """
     data = linalg.unpack(packed)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         prior = 1.0 / np.concatenate([[bias], variance])
-        weights = Gaussian.from_linear(linear, data + np.diag(prior))
+        factor = linalg.cholesky(data + np.diag(prior), "the precision of the weights")
         if not learn:
             break
-        spread = np.diagonal(weights.covariance, axis1=1, axis2=2)[:, 1:]
+        covariance = linalg.inverse(factor)
+        mean = (covariance @ linear[:, :, None])[:, :, 0]
+        spread = np.diagonal(covariance, axis1=1, axis2=2)[:, 1:]
         known = (1.0 - spread / variance).sum(0)
-        square = (weights.mean[:, 1:] ** 2).sum(0)
+        square = (mean[:, 1:] ** 2).sum(0)
         if not each:
             known, square = np.full_like(known, known.sum()), np.full_like(known, square.sum())
         new = np.sqrt(variance * (square + 2.0) / (np.maximum(known, 0.0) + 2.0))
@@ -70,7 +76,7 @@ def fit_weights(
         variance = new
         if done:
             break
-    return weights, variance
+    return Gaussian(linalg.solve(factor, linear), factor), variance
 
 
 def weight_kl(mean: FloatArray, covariance: FloatArray, bias: float, variance: FloatArray) -> float:

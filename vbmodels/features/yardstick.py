@@ -10,13 +10,13 @@ rows; what a row draws hangs on what it answered, so partitions and grouping cha
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_expit, xlog1py, xlogy
+from scipy.special import xlog1py, xlogy
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.gibbs_kernels import draw_uniform, row_keys
+from vbmodels.features.gibbs_kernels import draw_uniform, row_keys, sum_log_sigmoid
 from vbmodels.features.polya_gamma import FeatureGlobal
-from vbmodels.features.sticks import stick_bound
+from vbmodels.features.sticks import best_sticks
 from vbmodels.features.weights import weight_kl
 
 _STREAM = 4
@@ -24,7 +24,11 @@ _ROWS = 4096
 
 
 def likelihood_draws(
-    q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray, draws: int
+    q: FeatureGlobal,
+    batch: FeatureBatch,
+    nu: FloatArray,
+    draws: int,
+    labels: IntArray | None = None,
 ) -> FloatArray:
     """Return log p(x | z, weights) + H[q(z)] of a partition for every draw; [S].
 
@@ -36,25 +40,29 @@ def likelihood_draws(
         The partition and q(z = 1) of its distinct rows [U, K].
     draws
         S.
+    labels
+        [K] which random numbers each feature takes, from 0; by default its place. Fits that
+        share features compare closely where these have the same labels in both.
     """
+    labels = np.arange(nu.shape[1]) if labels is None else labels
+    most = int(labels.max(initial=-1)) + 1
     entropy = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
     factor = np.linalg.cholesky(q.covariance)
-    answers = _fingerprints(batch)
+    answers = fingerprints(batch)
     found = np.full(draws, entropy)
     for s in range(draws):
-        noise = np.random.default_rng([_STREAM, s]).standard_normal((*q.mean.shape, 1))
-        weights = q.mean + (factor @ noise)[..., 0]
+        noise = np.random.default_rng([_STREAM, s]).standard_normal((most + 1, len(q.mean)))
+        noise = noise[np.concatenate([[0], labels + 1])].T
+        weights = q.mean + (factor @ noise[..., None])[..., 0]
         for start in range(0, len(nu), _ROWS):
             rows = slice(start, start + _ROWS)
-            z = draw_uniform(row_keys(answers[rows], _STREAM, s), nu.shape[1]) < nu[rows]
+            z = draw_uniform(row_keys(answers[rows], _STREAM, s), most)[:, labels] < nu[rows]
             psi = weights[:, 0] + z @ weights[:, 1:].T
-            sign = batch.sign[rows].astype(np.float64)
-            told = np.where(sign == 0.0, 0.0, log_expit(sign * psi))
-            found[s] += float(batch.count[rows] @ told.sum(1))
+            found[s] += float(batch.count[rows] @ sum_log_sigmoid(batch.sign[rows], psi))
     return found
 
 
-def _fingerprints(batch: FeatureBatch) -> IntArray:
+def fingerprints(batch: FeatureBatch) -> IntArray:
     """Return a number for each distinct row that depends on its cells alone; [U]."""
     odd = np.random.default_rng(_STREAM).integers(1, 2**62, batch.codes.shape[1]) * 2 + 1
     with np.errstate(over="ignore"):
@@ -65,7 +73,7 @@ def _fingerprints(batch: FeatureBatch) -> IntArray:
 def measured(
     q: FeatureGlobal, on: FloatArray, likelihood: FloatArray, bias_variance: float
 ) -> tuple[float, float]:
-    """Return the yardstick and its Monte-Carlo error.
+    """Return the yardstick, with the sticks at their best, and its Monte-Carlo error.
 
     Parameters
     ----------
@@ -78,7 +86,8 @@ def measured(
     bias_variance
         Prior variance of the biases.
     """
-    rest = stick_bound(on, q.n_rows, q.alpha, q.tau, learn_alpha=False)
+    falling = -np.sort(-on)[None]
+    rest = float(best_sticks(falling, q.n_rows, q.alpha)[1][0])
     kl = weight_kl(q.mean, q.covariance, bias_variance, q.variance)
     value = float(likelihood.mean()) + rest - kl
     return value, float(likelihood.std(ddof=1) / np.sqrt(len(likelihood)))

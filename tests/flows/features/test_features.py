@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
+from flows.features.ingest import Levels, encode, order_levels
 from flows.features.settings import FeatureSettings
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.features.batch import split_rows
@@ -72,15 +73,25 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     true = np.stack([truth[c].to_pylist() for c in truth.column_names[1:]], 1)
     assert matched_f1(found > 0.5, true) > 0.75
     results = record["results"]
-    assert results["starts"]["kinds"] == ["annealed Polya-Gamma", "plain Polya-Gamma"]
+    assert results["search"]["moves"] == [] or results["search"]["moves"][0]["gain"] > 0
+    names = [m["name"] for m in results["meaning"]]
+    assert len(names) == found.shape[1]
+    assert all("question_" in name for name in names)
+    assert results["meaning"][0]["other_starts"] == 1
     assert results["features"] == found.shape[1]
     assert np.allclose(results["prevalence"], (found > 0.5).mean(0))
-    assert len(results["starts"]["bounds"]) == 2
+    assert len(results["search"]["starts"]) == 2
     assert results["columns"][0]["levels"].keys() == {"answer 0", "answer 1"}
     weights = pq.read_table(folder / "weights")
     assert set(weights["feature"].to_pylist()) == set(range(found.shape[1] + 1))
     report = (folder / "report.html").read_text()
-    for words_ in ("Most frequent patterns", "Feature 1 alone", "Starts", "Columns"):
+    for words_ in (
+        "Most frequent patterns",
+        "Feature 1 alone",
+        "What the features are",
+        "Search",
+        "Columns",
+    ):
         assert words_ in report
 
 
@@ -236,13 +247,23 @@ def test_the_collapsed_sampler_refuses_many_rows(tmp_path, capsys):
     assert "at most 1,000 rows for the collapsed sampler" in " ".join(said.split())
 
 
-def test_a_column_of_100_000_levels_is_refused_with_the_limit(tmp_path, capsys):
-    n = 100_000
-    source = written(tmp_path, {"x": pa.array(np.arange(n)), "a": pa.array(["l", "r"] * (n // 2))})
-    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record")
-    assert code == 2
-    assert "column x: expected at most 100 different categories" in " ".join(said.split())
-    assert "100,000" in said
+def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():
+    counts = {str(i): 1 for i in range(100_000)} | {"often": 60_000, "also": 5}
+    column = order_levels("x", Levels(counts, 0), 5, 100)
+    assert column.levels == ("(rare)", "often", "also")
+    assert column.counts == (100_000, 60_000, 5)
+    codes, unknown = encode({"x": pa.array(["7", "often", "new", None, "also"])}, [column])
+    assert codes[:, 0].tolist() == [0, 1, -1, -1, 2]
+    assert unknown == {"x": {"new": 1}}
+
+
+def test_beyond_max_levels_the_least_frequent_are_joined():
+    counts = {f"level {i}": 300 - i for i in range(300)} | {"(rare)": 1000}
+    column = order_levels("x", Levels(counts, 0), 5, 100)
+    assert len(column.levels) == 100
+    assert column.levels[:2] == ("((rare))", "(rare)")
+    codes, _ = encode({"x": pa.array(["level 299", "(rare)", "level 0"])}, [column])
+    assert codes[:, 0].tolist() == [0, 1, 2]
 
 
 def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path, capsys):
@@ -283,7 +304,6 @@ def many(n, columns):
 @pytest.mark.parametrize(
     ("columns", "settings", "sentence"),
     [
-        ({"x": [f"level {i}" for i in range(300)]}, (), "at most 100 different categories"),
         ({"x": [1.0, 2.5] * 150}, (), "row 2: expected whole numbers as codes of categories"),
         ({"x": [[1]] * 300}, (), "column x: expected categories"),
         ({"id": ["r0"] * 300}, (), "a name used once"),
@@ -298,11 +318,45 @@ def test_bad_tables_exit_2_with_a_sentence(columns, settings, sentence, tmp_path
     assert sentence in " ".join(said.split())
 
 
-def test_more_features_than_rows_is_refused(tmp_path, capsys):
+@pytest.mark.parametrize("search", ["moves", "starts"])
+def test_more_features_than_rows_are_lowered_with_a_word(search, tmp_path, capsys):
     source = written(tmp_path, many(10, {}))
-    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record")
-    assert code == 2
-    assert "fewer features than the 10 rows" in " ".join(said.split())
+    asked = ("--no-record", "--set", f"search={search}", "--set", "tol=1e-3")
+    code, said = run(capsys, "features", source, tmp_path / "out", *asked)
+    assert code == 0, said
+    assert "n_features was lowered from 12 to 9" in " ".join(said.split())
+
+
+def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
+    n = 60
+    rng = np.random.default_rng(4)
+    x = ["common" if i < 30 else "usual" if i < 50 else f"rare {i}" for i in range(n)]
+    every = [f"level {i % 20}" for i in range(n)]
+    table = many(n, {"x": x, "every": every, "b": words(rng, n)})
+    source = written(tmp_path, table)
+    asked = (*QUICK, "--set", "n_features=2", "--set", "max_levels=8", "--set", "rare_below=3",
+             "--set", "search=starts", "--set", "tol=1e-3")  # fmt: skip
+    code, said = run(capsys, "features", source, tmp_path / "out", *asked)
+    assert code == 0, said
+    assert "(rare), in 2 columns: x (10), every (13)" in " ".join(said.split())
+    _, record = latest(tmp_path / "out")
+    levels = {c["name"]: c["levels"] for c in record["results"]["columns"]}
+    assert levels["x"] == {"common": 30, "usual": 20, "(rare)": 10}
+    assert len(levels["every"]) == 8
+    assert levels["every"]["(rare)"] == 39
+    new = many(4, {"x": ["rare 55", "common", None, "never seen"], "every": ["level 3"] * 4,
+                   "b": words(rng, 4)})  # fmt: skip
+    folder = tmp_path / "new"
+    folder.mkdir()
+    code, said = run(capsys, "score", tmp_path / "out", written(folder, new), tmp_path / "scored")
+    assert code == 0, said
+    assert "never seen" in said
+    assert "rare 55" not in said
+    scored, _ = latest(tmp_path / "scored")
+    imputed = pq.read_table(scored / "imputed").to_pylist()
+    assert {(r["id"], r["category"]) for r in imputed if r["column"] == "x"} == {
+        (name, c) for name in ("r2", "r3") for c in ("common", "usual", "(rare)")
+    }
 
 
 def test_empty_rows_and_columns_are_named_and_left_out(tmp_path, capsys):

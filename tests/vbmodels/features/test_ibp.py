@@ -104,7 +104,7 @@ def test_features_that_no_row_has_keep_the_prior_of_their_variance():
     linear[:, 0], linear[:, 1] = 0.5 * rows * true, 0.5 * rows * true
     packed = pack(gram)
     found = {
-        each: fit_weights(linear, packed, 2.0, np.full(2, 0.7), learn=True, each=each)
+        each: fit_weights(linear, packed, 2.0, np.full(2, 0.7), learn=True, each=each, rounds=100)
         for each in (False, True)
     }
     weights, variance = found[True]

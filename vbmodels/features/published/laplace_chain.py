@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import BoolArray, FloatArray, State, Stats
-from vbmodels.features.batch import FeatureBatch, UnitCounts, unit_counts
+from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
 from vbmodels.features.polish import HeldGlobal
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.published.laplace_gibbs import LaplaceDraw, LaplaceGibbs
@@ -125,7 +125,7 @@ class LaplaceIBP:
             return FeatureLocal(self._chance(local)) if isinstance(local, ChainRows) else local
         sampler = LaplaceGibbs(
             batch.codes[batch.row_of], batch.levels, self.polya.alpha, self.sigma2,
-            self.polya.n_features,
+            bearable(self.polya.n_features, q.n_rows),
         )  # fmt: skip
         rng = np.random.default_rng([q.seed, q.iteration])
         if local is None:

@@ -33,7 +33,7 @@ from vbmodels.core import linalg
 from vbmodels.core.cavi import evaluated
 from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
-from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.batch import FeatureBatch, bearable
 from vbmodels.features.published.softmax_cells import cells_of, indicators, log_totals, normalised
 from vbmodels.features.published.text_newton import newton_step
 from vbmodels.features.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
@@ -146,7 +146,7 @@ class TextIBP:
 
     def init(self, observed: LevelCounts, rng: np.random.Generator) -> TextGlobal:
         """Biases at the margins, weights drawn around 0."""
-        k, levels = self.n_features, observed.levels // observed.parts
+        k, levels = bearable(self.n_features, observed.n_rows), observed.levels // observed.parts
         phi = rng.normal(0.0, 0.5, (len(observed.counts), k + 1))
         column = np.repeat(np.arange(len(levels)), levels)
         log_count = np.log(observed.counts + 1.0)
@@ -191,7 +191,7 @@ class TextIBP:
 
     def local_step(self, q: TextGlobal, batch: FeatureBatch, local: TextLocal | None) -> TextLocal:
         """Set xi, then nu_nk for k = 1..K in turn, xi anew after each."""
-        nu = np.full((len(batch.count), self.n_features), 0.5) if local is None else local.nu.copy()
+        nu = np.full((len(batch.count), len(q.tau)), 0.5) if local is None else local.nu.copy()
         prior = mean_log_on(q.tau) - bound_log_off(q.tau)
         u = self.log_mean(q)
         rise = np.expm1(u[:, 1:]).T
@@ -212,7 +212,7 @@ class TextIBP:
     def suff_stats(self, q: TextGlobal, batch: FeatureBatch, local: TextLocal) -> TextStats:
         """Sum gradient and curvature, with xi at its best for ``q`` and ``local``."""
         nu, u = local.nu, self.log_mean(q)
-        size = self.n_features + 1
+        size = len(q.tau) + 1
         linear, slope = np.zeros(u.shape), np.zeros(u.shape)
         curvature = np.zeros((len(u), size, size))
         bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))

@@ -1,0 +1,84 @@
+"""Missing cells by rows that are sampled under q(weights)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, softmax
+
+from vbmodels.features.batch import feature_batch, split_rows
+from vbmodels.features.polya_gamma import FeatureGlobal
+from vbmodels.features.predict import category_probabilities, impute, impute_sampled
+from vbmodels.features.sticks import bound_log_off, mean_log_on
+
+LEVELS = np.array([2, 2, 2, 3, 2])
+
+
+def fitted(seed=0, spread=1e-8):
+    rng = np.random.default_rng(seed)
+    mean = rng.normal(0.0, 1.5, (6, 3))
+    covariance = np.broadcast_to(spread * np.eye(3), (6, 3, 3)).copy()
+    tau = np.array([[30.0, 20.0], [25.0, 15.0]])
+    return FeatureGlobal(mean, covariance, tau, 1.0, np.full(2, 2.0), np.full(2, 0.5), 40.0, 100)
+
+
+def rows(n=40, seed=1):
+    rng = np.random.default_rng(seed)
+    codes = np.column_stack([rng.integers(0, r, n) for r in LEVELS])
+    codes[rng.random(codes.shape) < 0.2] = -1
+    return codes
+
+
+def test_with_certain_weights_cells_are_those_of_all_patterns():
+    """The reference goes through all patterns of the two features."""
+    q, codes = fitted(), rows()
+    batch = feature_batch(codes, LEVELS, grouped=False)
+    nu = np.full((len(codes), 2), 0.5)
+    found = impute_sampled(q, batch, nu, draws=1500, sweeps=6)
+    odds = mean_log_on(q.tau) - bound_log_off(q.tau)
+    patterns = np.array(list(product([0, 1], repeat=2)))
+    psi = q.mean[:, 0] + patterns @ q.mean[:, 1:].T
+    sign = batch.sign.astype(float)
+    told = np.where(sign[:, None] == 0, 0.0, np.log(expit(sign[:, None] * psi))).sum(2)
+    weight = softmax(told + patterns @ odds, axis=1)
+    at, columns = np.nonzero(codes == -1)
+    expected = sum(
+        weight[at, i, None] * category_probabilities(np.tile(psi[i], (len(at), 1)), LEVELS, columns)
+        for i in range(4)
+    )
+    assert_allclose(found, expected, atol=0.06)
+    assert_allclose(found.sum(1), 1.0)
+
+
+def test_neither_the_cut_nor_grouping_changes_a_cell():
+    q, codes = fitted(spread=0.3), np.repeat(rows(20), 2, axis=0)
+    whole = feature_batch(codes, LEVELS)
+    found = impute_sampled(q, whole, np.full((len(whole.count), 2), 0.4))
+    parts = [
+        impute_sampled(q, part, np.full((len(part.count), 2), 0.4))
+        for part in split_rows(codes, LEVELS, 3, grouped=False)
+    ]
+    assert_array_equal(np.concatenate(parts), found)
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_a_table_without_features_or_without_missing_cells_has_its_cells(k):
+    q = fitted()
+    q = FeatureGlobal(
+        q.mean[:, : k + 1], q.covariance[:, : k + 1, : k + 1], q.tau[:k], 1.0, q.variance[:k],
+        q.share[:k], 40.0, 100,
+    )  # fmt: skip
+    batch = feature_batch(rows(), LEVELS)
+    nu = np.full((len(batch.count), k), 0.5)
+    found = impute_sampled(q, batch, nu)
+    assert_allclose(found.sum(1), 1.0)
+    at, columns = np.nonzero(batch.codes[batch.row_of] == -1)
+    plain = impute(nu[batch.row_of][at], q.mean, q.covariance, LEVELS, columns)
+    assert found.shape == plain.shape
+    if k == 0:
+        assert_allclose(found, plain, atol=1e-3)
+    full = feature_batch(np.zeros((5, 5), int), LEVELS)
+    assert impute_sampled(q, full, np.full((1, k), 0.5)).shape == (0, 3)

@@ -1,0 +1,98 @@
+"""What a feature is: contrasts by going through rows, doubt, covariances, and the name it gets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from vbmodels.core.in_process import tree_sum
+from vbmodels.features.naming import _category_sums, _covariance, meaning_sums, meanings
+from vbmodels.features.predict import category_probabilities
+
+LEVELS = np.array([2, 3, 4])
+
+
+def known(rows=900, seed=0):
+    """Two features: the first changes columns 0 and, weakly, 2; the second column 1."""
+    rng = np.random.default_rng(seed)
+    z = rng.random((rows, 2)) < [0.3, 0.4]
+    mean = np.zeros((6, 3))
+    mean[:, 0] = [-1.0, 0.5, -0.5, 0.2, 0.0, -0.3]
+    mean[0, 1], mean[3, 1], mean[1, 2] = 3.0, 0.8, -2.5
+    covariance = np.broadcast_to(0.01 * np.eye(3), (6, 3, 3))
+    psi = mean[:, 0] + z @ mean[:, 1:].T
+    cells = [category_probabilities(psi, LEVELS, np.full(rows, d)) for d in range(3)]
+    codes = np.stack(
+        [(rng.random((rows, 1)) > np.cumsum(c, axis=1)[:, :-1]).sum(1) for c in cells], axis=1
+    )
+    codes = np.minimum(codes, LEVELS - 1)
+    return z.astype(float), mean, covariance, codes
+
+
+def test_category_sums_are_those_of_every_cell():
+    psi = np.random.default_rng(1).normal(size=(7, 6))
+    each = [
+        category_probabilities(psi, LEVELS, np.full(7, d)).sum(0)[: LEVELS[d]] for d in range(3)
+    ]
+    assert_allclose(_category_sums(psi, LEVELS), np.concatenate(each), rtol=1e-12)
+
+
+def test_a_feature_is_told_by_the_columns_that_it_changes():
+    nu, mean, covariance, codes = known()
+    sums = meaning_sums(nu, mean, covariance, codes, LEVELS, np.arange(len(nu)), len(nu))
+    first, second = meanings(sums, LEVELS)
+    assert [c.column for c in first.contrasts] == [0, 2, 1]
+    assert second.contrasts[0].column == 1
+    assert_allclose(first.prevalence, nu[:, 0].mean())
+    assert first.sure == 1.0
+    assert first.prevalence_sd == 0.0
+    best = first.contrasts[0]
+    assert best.category == 1
+    on, off = 1 / (1 + np.exp(-2.0)), 1 / (1 + np.exp(1.0))
+    assert_allclose([best.with_it, best.without_it], [on, off], atol=4 * best.sd)
+    assert best.sure_nats <= best.nats
+    third = first.contrasts[2]
+    assert abs(third.with_it - third.without_it) < 4 * third.sd + 1e-6
+    assert first.contrasts[0].nats > 10 * third.nats
+
+
+def test_what_is_explained_is_the_covariance_of_the_columns_that_a_feature_ties():
+    nu, mean, covariance, codes = known(rows=6000)
+    sums = meaning_sums(nu, mean, covariance, codes, LEVELS, np.arange(len(nu)), len(nu))
+    first, _ = meanings(sums, LEVELS)
+    observed = _covariance(sums, LEVELS)
+    plain = np.cov((codes[:, 0] == 1).astype(float), codes[:, 2] == 0, ddof=0)[0, 1]
+    assert_allclose(observed[1, 5], plain, atol=1e-12)
+    assert first.covariance > 0.7
+    assert {first.pairs[0].first[0], first.pairs[0].second[0]} == {0, 2}
+    assert_allclose(first.pairs[0].explained, first.pairs[0].observed, atol=0.02)
+
+
+def test_missing_cells_are_left_out_of_the_covariances():
+    nu, mean, covariance, codes = known(rows=300)
+    codes[:100, 2] = -1
+    sums = meaning_sums(nu, mean, covariance, codes, LEVELS, np.arange(300), 300)
+    there = codes[100:]
+    plain = np.cov((there[:, 0] == 1).astype(float), there[:, 2] == 0, ddof=0)[0, 1]
+    assert_allclose(_covariance(sums, LEVELS)[1, 5], plain, atol=1e-12)
+
+
+def test_no_cut_of_the_rows_changes_what_a_feature_is():
+    nu, mean, covariance, codes = known(rows=2500)
+    ids, parts = np.arange(2500), []
+    whole = meaning_sums(nu, mean, covariance, codes, LEVELS, ids, 2500)
+    for part in (slice(0, 800), slice(800, 2500)):
+        parts.append(meaning_sums(nu[part], mean, covariance, codes[part], LEVELS, ids[part], 2500))
+    assert 800 < whole.compared < 1200
+    together = tree_sum(parts)
+    assert together.compared == whole.compared
+    assert_allclose(together.with_it, whole.with_it, rtol=1e-12)
+    assert_allclose(together.together, whole.together)
+
+
+def test_doubt_spreads_the_prevalence():
+    nu, mean, covariance, codes = known(rows=400)
+    sums = meaning_sums(np.full_like(nu, 0.5), mean, covariance, codes, LEVELS, np.arange(400), 400)
+    first, _ = meanings(sums, LEVELS)
+    assert first.sure == 0.0
+    assert_allclose(first.prevalence_sd, np.sqrt(0.25 * 400) / 400)

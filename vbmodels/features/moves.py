@@ -1,0 +1,238 @@
+"""Rounds of moves on a fit: flip, delete, new bits for a pair, births from the pool, swaps.
+
+Coordinate ascent cannot empty junk features, change the basis of a pair (found: "a or b" and "b";
+true: "a" and "b") or bring in a feature that another start found. A round first puts features in
+the order of how common they are and turns one into its complement where that raises the bound
+(exact, by the driver); then it deletes until no delete is accepted, gives pairs new bits until
+none is accepted, and tries features of the pool, each alone or in the place of another. What
+proposals are worth is screened from sums (`proposals`); those that look best are tried side by
+side for some sweeps; the best of them replaces the fit if its yardstick is higher, by common
+random numbers. Rounds end when one changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.candidates import (
+    NO_KEYS,
+    births,
+    deletes,
+    held_of,
+    matches_of,
+    new_bits,
+    plain_edit,
+)
+from vbmodels.features.passes import PLANS, following
+from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
+from vbmodels.features.proposals import flip, flip_gains
+from vbmodels.features.search_state import (
+    BIRTH,
+    CHAINS,
+    DELETE,
+    RELABEL,
+    SCREEN,
+    SETTLE,
+    START,
+    SWAP,
+    TIDY,
+    Lane,
+    LaneStats,
+    SearchGlobal,
+    SearchStats,
+)
+from vbmodels.features.sticks import best_sticks
+from vbmodels.features.yardstick import measured
+
+MOST_ROUNDS, MOST_SLOTS = 6, 200
+FLIP_GAIN = 1.0
+"""Nats of the bound that a complement must bring."""
+LEAST_GAIN = {DELETE: 0.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0}
+"""Nats of the yardstick that a move must bring."""
+SWAPPABLE = 60.0
+"""Nats: a refused birth that is further behind is not tried with a delete after it."""
+
+
+def most_slots(n_rows: float) -> int:
+    """Return the most slots of chains over so many rows."""
+    return int(max(1.0, min(MOST_SLOTS, n_rows - 1.0)))
+
+
+# The start.
+
+
+def chosen_start(q: SearchGlobal, lanes: tuple[Lane, ...]) -> SearchGlobal:
+    """Go on with the starts; once they have settled, take the best and pool the others."""
+    plan, step, earlier = PLANS[START], q.step + 1, len(lanes) - len(q.chains)
+    calm = all(lane.calm for lane in lanes[earlier:])
+    if step < plan.length and not (calm and step > plan.held + 1):
+        return following(q, START, step, lanes)
+    bounds = np.array([lane.bound for lane in lanes])
+    best = int(np.argmax(bounds))
+    base = replace(lanes[best], edit=plain_edit(best, np.arange(len(lanes[best].labels))))
+    others = np.array([i for i in range(len(lanes)) if i != best], np.int64)
+    q = replace(q, round=0, flipped=np.zeros(0, np.int64), failed=NO_KEYS, starts=bounds)
+    begun = begin_round(q, base)
+    return replace(begun, pooled=others, n_pool=q.n_pool + len(others))
+
+
+def begin_round(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    """Begin the next round: one sweep for the sums of the fit."""
+    return following(q, TIDY, 0, (base,), round=q.round + 1, changed=False, waiting=())
+
+
+# Order and flips.
+
+
+def tidied(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchGlobal:
+    """Turn one feature into its complement or put all in order, then propose deletes."""
+    base, got = _still(q, stats, fit)
+    at, k = held_of(base, got, fit), len(base.labels)
+    gains = np.where(np.isin(base.labels, q.flipped), -np.inf, flip_gains(at))
+    if gains.max(initial=-np.inf) > FLIP_GAIN:
+        i = int(np.argmax(gains))
+        turned, on = np.arange(k) == i, at.on.copy()
+        on[i] = at.n_rows - on[i]
+        moved = _with_sticks(flip(base.q, i), on)
+        edit = replace(plain_edit(0, np.arange(k)), flipped=turned)
+        base = replace(base, q=moved, value=-np.inf, edit=edit)
+        flipped = np.append(q.flipped, base.labels[i])
+        return following(q, TIDY, q.step + 1, (base,), flipped=flipped)
+    order = np.argsort(-at.on, kind="stable")
+    if np.any(order != np.arange(k)):
+        moved = _with_sticks(_ordered(base.q, order), at.on[order])
+        base = replace(
+            base, q=moved, labels=base.labels[order], value=-np.inf, edit=plain_edit(0, order)
+        )
+        return following(q, TIDY, q.step + 1, (base,))
+    lanes = deletes(base, at)
+    return following(q, DELETE, 0, (base, *lanes)) if lanes else _after_deletes(q, base)
+
+
+def _ordered(q: FeatureGlobal, order: IntArray) -> FeatureGlobal:
+    place = np.concatenate([[0], order + 1])
+    return replace(
+        q,
+        mean=q.mean[:, place],
+        covariance=q.covariance[:, place[:, None], place],
+        variance=q.variance[order],
+    )
+
+
+def _with_sticks(q: FeatureGlobal, on: FloatArray) -> FeatureGlobal:
+    return replace(q, tau=best_sticks(on[None], q.n_rows, q.alpha)[0][0], share=on / q.n_rows)
+
+
+def _still(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> tuple[Lane, LaneStats]:
+    """Return the best fit, which does not move in this sweep, and its sums."""
+    base, got = q.lanes[0], stats.lanes[0]
+    assert got is not None
+    return replace(base, bound=fit.elbo(base.q, got.fit), edit=None), got
+
+
+# What comes after what.
+
+
+def _after_deletes(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    """Search again with twice the slots where all are in use; else screen pairs and the pool."""
+    k = len(base.labels)
+    if q.round == 1 and k >= max(q.slots - 1, 1) and q.slots < most_slots(q.n_rows):
+        return following(q, CHAINS, 0, (base,), attempt=q.attempt + 1)
+    if k > 1 or q.n_pool:
+        return following(q, SCREEN, 0, (base,))
+    return _end_round(q, base)
+
+
+def screened(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchGlobal:
+    """Propose new bits of pairs, and births that are tried where none is accepted."""
+    base, got = _still(q, stats, fit)
+    screen = stats.screen
+    assert screen is not None
+    at = held_of(base, got, fit)
+    lanes, keys = new_bits(q, base, at, screen)
+    waiting, waiting_keys = births(q, base, at, screen, fit)
+    q = replace(
+        q,
+        waiting=tuple(waiting),
+        waiting_keys=waiting_keys,
+        matches=matches_of(at, screen),
+    )
+    if lanes:
+        return following(q, RELABEL, 0, (base, *lanes), keys=keys)
+    return _after_pairs(q, base)
+
+
+def _after_pairs(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    if not q.waiting:
+        return _end_round(q, base)
+    return following(q, BIRTH, 0, (base, *q.waiting), keys=q.waiting_keys, waiting=())
+
+
+def _end_round(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    if q.changed and q.round < MOST_ROUNDS:
+        return begin_round(q, base)
+    return following(q, SETTLE, 0, (base,))
+
+
+# Judgement.
+
+
+def judged_move(
+    q: SearchGlobal, lanes: tuple[Lane, ...], stats: SearchStats, fit: PolyaGammaIBP
+) -> SearchGlobal:
+    """Go on with the proposals' sweeps; at the last one accept the best, or none."""
+    if q.step + 1 < PLANS[q.stage].length:
+        return following(q, q.stage, q.step + 1, lanes)
+    lanes = tuple(
+        _valued(lane, got, fit) if judged else lane
+        for lane, got, judged in zip(lanes, stats.lanes, q.judged, strict=True)
+    )
+    base, best = lanes[0], 1 + int(np.argmax([lane.value for lane in lanes[1:]]))
+    winner, history = lanes[best], q.history
+    history = replace(history, tried=history.tried + int(q.judged[1:].sum()))
+    if not winner.value > base.value + LEAST_GAIN[q.stage]:
+        q = replace(q, history=history, failed=np.concatenate([q.failed, q.keys]), keys=NO_KEYS)
+        return _refused(q, lanes, best, stats, fit)
+    history = replace(
+        history,
+        stages=np.append(history.stages, q.stage).astype("<U8"),
+        sizes=np.concatenate([history.sizes, [[len(base.labels), len(winner.labels)]]]),
+        gains=np.append(history.gains, winner.value - base.value),
+    )
+    q = replace(q, history=history, failed=NO_KEYS, keys=NO_KEYS, changed=True)
+    taken = replace(winner, edit=plain_edit(best, np.arange(len(winner.labels))))
+    got = stats.lanes[best]
+    assert got is not None
+    if q.stage == DELETE:
+        more = deletes(winner, held_of(winner, got, fit), best)
+        if more:
+            return following(q, DELETE, 0, (taken, *more))
+        return _after_deletes(q, taken)
+    if q.stage == RELABEL:
+        return following(q, SCREEN, 0, (taken,), waiting=())
+    return _end_round(q, taken)
+
+
+def _refused(
+    q: SearchGlobal, lanes: tuple[Lane, ...], best: int, stats: SearchStats, fit: PolyaGammaIBP
+) -> SearchGlobal:
+    base, birth, got = lanes[0], lanes[best], stats.lanes[best]
+    if q.stage == DELETE:
+        return _after_deletes(q, base)
+    if q.stage == RELABEL:
+        return _after_pairs(q, base)
+    if q.stage == BIRTH and got is not None and birth.value > base.value - SWAPPABLE:
+        swaps = deletes(birth, held_of(birth, got, fit), best, int(birth.labels[-1]))
+        if swaps:
+            return following(q, SWAP, 0, (base, *swaps))
+    return _end_round(q, base)
+
+
+def _valued(lane: Lane, got: LaneStats | None, fit: PolyaGammaIBP) -> Lane:
+    assert got is not None
+    assert got.likelihood is not None
+    value, error = measured(lane.q, got.fit.on, got.likelihood, fit.bias_variance)
+    return replace(lane, value=value, error=error)

@@ -1,0 +1,296 @@
+"""What a feature is, in words: what it changes most, with what certainty, and what it explains.
+
+The standardised contrast of feature k in category r of column d compares rows as they are:
+
+    p1_kdr = mean over rows of P(x_d = r | z_k = 1, the row's other features),   p0 with z_k = 0,
+
+for draws of q(weights) and of the rows' features. A column tells of the feature
+
+    I_kd = sum_r pi_k p1 log(p1 / m) + (1 - pi_k) p0 log(p0 / m),  m = pi_k p1 + (1 - pi_k) p0,
+
+nats a row; columns rank by the 10 % quantile of I_kd over the draws, so that doubt counts against
+a column. Of the covariance S of categories in different columns the feature explains
+E_k = pi_k (1 - pi_k) (p1 - p0)(p1 - p0)', a share of 1 - |S - E_k|^2 / |S|^2. All of it needs
+sums over rows only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit, xlogy
+
+from vbmodels.core.state import FloatArray, IntArray, Stats
+from vbmodels.features.batch import unit_offsets
+from vbmodels.features.gibbs_kernels import draw_uniform, row_keys
+
+DRAWS = 16
+ROWS = 1000
+"""About so many rows, drawn by their numbers, are compared; of fewer, all."""
+MOST_CATEGORIES = 600
+"""Covariances of more categories than that are not looked at."""
+NAMED, PAIRS = 3, 2
+SURE = 0.1
+"""Rows with a probability nearer than that to 0 or 1 are sure."""
+_STREAM = 7
+
+
+@dataclass(frozen=True)
+class MeaningSums(Stats):
+    """Sums over rows; C categories of all D columns, F reported features.
+
+    Parameters
+    ----------
+    rows, compared
+        All rows, and those that the contrasts are means over.
+    with_it, without_it
+        [S, F, C] sums of p1 and p0 over the rows that are compared.
+    on, doubt, sure
+        [F] sums of the probabilities nu, of nu (1 - nu), and of the rows that are sure.
+    together, shown, pairs
+        Rows with two categories [C, C], with a category and a cell in a column [C, D], and with
+        cells in two columns [D, D]; None where there are too many categories.
+    """
+
+    rows: float
+    compared: float
+    with_it: FloatArray
+    without_it: FloatArray
+    on: FloatArray
+    doubt: FloatArray
+    sure: FloatArray
+    together: FloatArray | None
+    shown: FloatArray | None
+    pairs: FloatArray | None
+
+
+@dataclass(frozen=True)
+class ColumnContrast:
+    """What a feature does to one column: the category that it changes most.
+
+    Attributes
+    ----------
+    column, category
+        Numbers of both.
+    with_it, without_it, sd
+        p1, p0 and the posterior standard deviation of their difference.
+    nats, sure_nats
+        I_kd a row: mean, and the quantile that ranks columns.
+    """
+
+    column: int
+    category: int
+    with_it: float
+    without_it: float
+    sd: float
+    nats: float
+    sure_nats: float
+
+
+@dataclass(frozen=True)
+class PairExplained:
+    """Categories (column, category) of two columns: covariance as observed and by the feature."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    observed: float
+    explained: float
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What one reported feature is.
+
+    Attributes
+    ----------
+    prevalence, prevalence_sd, sure
+        Share of rows with it, the standard deviation that its rows' doubt gives it, and the share
+        of rows that are sure.
+    contrasts
+        Every column, the most telling first.
+    covariance
+        Share of the squared covariance between columns that goes with it; None where not asked.
+    pairs
+        The pairs of columns that it ties most.
+    """
+
+    prevalence: float
+    prevalence_sd: float
+    sure: float
+    contrasts: tuple[ColumnContrast, ...]
+    covariance: float | None
+    pairs: tuple[PairExplained, ...]
+
+
+def meaning_sums(
+    nu: FloatArray,
+    mean: FloatArray,
+    covariance: FloatArray,
+    codes: NDArray[np.integer],
+    levels: IntArray,
+    row_id: IntArray,
+    n_rows: float,
+) -> MeaningSums:
+    """Sum what `meanings` needs over the rows of a partition.
+
+    Parameters
+    ----------
+    nu
+        [N, F] probabilities of the reported features.
+    mean, covariance
+        [J, F + 1] and [J, F + 1, F + 1] of biases and their weights.
+    codes, levels
+        [N, D] categories, -1 where missing, and [D] how many each column has.
+    row_id
+        [N] numbers of the rows: which are compared, and what they draw, hang on these.
+    n_rows
+        Rows of all partitions.
+    """
+    keys = row_keys(row_id, _STREAM)
+    rows = np.flatnonzero(draw_uniform(keys, 1)[:, 0] * n_rows < ROWS)
+    with_it, without_it = _contrast_sums(nu[rows], mean, covariance, levels, row_id[rows])
+    together = shown = pairs = None
+    if int(np.sum(levels)) <= MOST_CATEGORIES:
+        there = (codes >= 0).astype(np.float64)
+        column, category = _places(levels)
+        cells = (codes[:, column] == category).astype(np.float64)
+        together, shown, pairs = cells.T @ cells, cells.T @ there, there.T @ there
+    return MeaningSums(
+        rows=float(len(nu)),
+        compared=float(len(rows)),
+        with_it=with_it,
+        without_it=without_it,
+        on=nu.sum(0),
+        doubt=(nu * (1.0 - nu)).sum(0),
+        sure=((nu < SURE) | (nu > 1.0 - SURE)).sum(0).astype(np.float64),
+        together=together,
+        shown=shown,
+        pairs=pairs,
+    )
+
+
+def _places(levels: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the column and the number of every category; [C] each."""
+    column = np.repeat(np.arange(len(levels)), levels)
+    first = np.cumsum(levels) - levels
+    return column, np.arange(len(column)) - first[column]
+
+
+def _contrast_sums(
+    nu: FloatArray, mean: FloatArray, covariance: FloatArray, levels: IntArray, row_id: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    features = nu.shape[1]
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    found = np.zeros((2, DRAWS, features, int(np.sum(levels))))
+    for s in range(DRAWS):
+        noise = np.random.default_rng([_STREAM, s]).standard_normal((*mean.shape, 1))
+        weights = mean + (root @ noise)[..., 0]
+        z = draw_uniform(row_keys(row_id, _STREAM, s), features) < nu
+        psi = weights[:, 0] + z @ weights[:, 1:].T
+        for k in range(features):
+            without = psi - np.outer(z[:, k], weights[:, k + 1])
+            found[1, s, k] = _category_sums(without, levels)
+            found[0, s, k] = _category_sums(without + weights[:, k + 1], levels)
+    return found[0], found[1]
+
+
+def _category_sums(psi: FloatArray, levels: IntArray) -> FloatArray:
+    """Return the sum over rows of every category's probability; psi is [B, J], the sum [C]."""
+    column, category = _places(levels)
+    first = unit_offsets(levels)
+    unit = first[column] + category
+    last = category == np.asarray(levels)[column] - 1
+    go_on = np.concatenate([np.zeros((len(psi), 1)), np.cumsum(log_expit(psi), axis=1)], axis=1)
+    stop = np.concatenate([log_expit(-psi), np.zeros((len(psi), 1))], axis=1)
+    reach = go_on[:, unit] - go_on[:, first[column]]
+    total: FloatArray = np.exp(reach + stop[:, np.where(last, psi.shape[1], unit)]).sum(0)
+    return total
+
+
+def meanings(sums: MeaningSums, levels: IntArray) -> list[Meaning]:
+    """Return what every reported feature is, from the sums over all partitions."""
+    column, category = _places(levels)
+    with_it, without_it = sums.with_it / sums.compared, sums.without_it / sums.compared
+    observed = _covariance(sums, levels)
+    found = []
+    for k in range(len(sums.on)):
+        pi = float(sums.on[k] / sums.rows)
+        difference = with_it[:, k] - without_it[:, k]
+        nats = _told(with_it[:, k], without_it[:, k], pi, column, len(levels))
+        low = np.quantile(nats, 0.1, axis=0)
+        centre, sd = difference.mean(0), difference.std(0, ddof=1)
+        contrasts = []
+        for d in np.argsort(-low, kind="stable").tolist():
+            own = np.flatnonzero(column == d)
+            # Of two categories that change alike, the one that the feature raises.
+            c = int(own[np.argmax(np.abs(centre[own]) + 1e-9 * (centre[own] > 0))])
+            contrasts.append(
+                ColumnContrast(
+                    column=d,
+                    category=int(category[c]),
+                    with_it=float(with_it[:, k, c].mean()),
+                    without_it=float(without_it[:, k, c].mean()),
+                    sd=float(sd[c]),
+                    nats=float(nats[:, d].mean()),
+                    sure_nats=float(low[d]),
+                )
+            )
+        share, pairs = _explained(observed, pi, centre, column, category)
+        spread = float(np.sqrt(sums.doubt[k])) / sums.rows
+        sure = float(sums.sure[k] / sums.rows)
+        found.append(Meaning(pi, spread, sure, tuple(contrasts), share, pairs))
+    return found
+
+
+def _told(
+    with_it: FloatArray, without_it: FloatArray, pi: float, column: IntArray, columns: int
+) -> FloatArray:
+    """Return I_kd of every draw and column; [S, D]."""
+    mix = pi * with_it + (1.0 - pi) * without_it
+    safe = np.maximum(mix, 1e-300)
+    terms = pi * xlogy(with_it, with_it / safe) + (1.0 - pi) * xlogy(without_it, without_it / safe)
+    result: FloatArray = terms @ (column[:, None] == np.arange(columns))
+    return result
+
+
+def _covariance(sums: MeaningSums, levels: IntArray) -> FloatArray | None:
+    """Return the covariances of categories of different columns, over rows with both cells."""
+    if sums.together is None or sums.shown is None or sums.pairs is None:
+        return None
+    column, _ = _places(levels)
+    both = np.maximum(sums.pairs[column[:, None], column], 1.0)
+    share = sums.shown[:, column] / both
+    covariance: FloatArray = sums.together / both - share * share.T
+    covariance[column[:, None] == column] = 0.0
+    return covariance
+
+
+def _explained(
+    observed: FloatArray | None, pi: float, centre: FloatArray, column: IntArray, category: IntArray
+) -> tuple[float | None, tuple[PairExplained, ...]]:
+    if observed is None or not np.any(observed):
+        return None, ()
+    own = pi * (1.0 - pi) * np.outer(centre, centre)
+    own[column[:, None] == column] = 0.0
+    share = 1.0 - float(((observed - own) ** 2).sum() / (observed**2).sum())
+    order = np.argsort(-np.abs(np.triu(own)).ravel(), kind="stable")
+    seen: set[tuple[int, int]] = set()
+    pairs: list[PairExplained] = []
+    for place in order.tolist():
+        a, b = divmod(place, len(column))
+        key = (int(column[a]), int(column[b]))
+        if own[a, b] == 0.0 or len(pairs) == PAIRS:
+            break
+        if key in seen:
+            continue
+        seen.add(key)
+        pairs.append(
+            PairExplained(
+                (key[0], int(category[a])), (key[1], int(category[b])),
+                float(observed[a, b]), float(own[a, b]),
+            )
+        )  # fmt: skip
+    return share, tuple(pairs)
