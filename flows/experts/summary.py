@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from flows.experts.weights import Curve
+from flows.report.baselines import Baseline
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.posterior import Predicted
@@ -31,6 +33,10 @@ class ExpertSummary:
     judged
         Over the same rows: number, right ones, sum of log-loss, then the last two for
         logistic regression, and sum and sum of squares of the difference in log-loss; [7].
+    baselines
+        What simple forms get on these rows; told with the first partition.
+    curves
+        What the columns add in the additive part; told with the first partition.
     """
 
     rows: int
@@ -40,6 +46,8 @@ class ExpertSummary:
     judged: FloatArray
     columns: tuple[str, ...]
     has_baseline: bool
+    baselines: tuple[Baseline, ...] = ()
+    curves: tuple[Curve, ...] = ()
 
 
 def summarise(

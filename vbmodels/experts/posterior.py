@@ -73,7 +73,7 @@ class Posterior(State):
         ValueError
             For another method.
         """
-        found = [_mixed(_sums(c, batch, method, draws), batch.t) for c in self.components]
+        found = [mixed(_sums(c, batch, method, draws), batch.t) for c in self.components]
         probability = np.mean([p for p, _ in found], axis=0)
         return Predicted(probability, found[0][1])
 
@@ -82,7 +82,7 @@ class Posterior(State):
 
         The parameters, and what is raised, are those of `predict`.
         """
-        return _log_odds(_sums(c, batch, method, draws) for c in self.components)
+        return log_odds_of(_sums(c, batch, method, draws) for c in self.components)
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ class DrawnPosterior(State):
         probability, share = np.zeros(batch.size), np.zeros((k, batch.size))
         count = len(self._spaced(most))
         for linear in self._linear(batch, most):
-            p, r = _mixed(linear, batch.t)
+            p, r = mixed(linear, batch.t)
             probability += p / count
             share += r / count
         return Predicted(probability, share)
 
     def log_odds(self, batch: Rows, method: str = "monte_carlo", most: int = 400) -> FloatArray:
         """Return log p / (1 - p) of every row; see `Posterior.log_odds`."""
-        return _log_odds(self._linear(batch, most))
+        return log_odds_of(self._linear(batch, most))
 
     def _spaced(self, most: int) -> FloatArray:
         return self.draws[:: -(-len(self.draws) // most)]
@@ -123,11 +123,30 @@ class DrawnPosterior(State):
             yield batch.project(one.reshape(2 * k, -1)).reshape(1, 2, k, -1)
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Mean and variance of gate and expert sums of every row; [2, K, N] each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
 def _sums(component: Component, batch: Rows, method: str, draws: int) -> FloatArray:
     """Return gate and expert sums of every row, [draws or 1, 2, K, N]."""
+    return sums_of(Sums(*component.linear(batch)), batch, method, draws)
+
+
+def sums_of(of: Sums, batch: Rows, method: str, draws: int) -> FloatArray:
+    """Return sums of every row at their means, shrunk or drawn; [draws or 1, 2, K, N].
+
+    Raises
+    ------
+    ValueError
+        For another method than those of `METHODS`.
+    """
     if method not in METHODS:
         raise ValueError(f"expected one of {', '.join(METHODS)}, got {method!r}")
-    mean, variance = component.linear(batch)
+    mean, variance = of.mean, of.variance
     k = mean.shape[1]
     if method == "monte_carlo":
         noise = batch.noise(draws, 2 * k).reshape(-1, 2, k, batch.size)
@@ -138,7 +157,7 @@ def _sums(component: Component, batch: Rows, method: str, draws: int) -> FloatAr
     return result
 
 
-def _log_odds(sums: Iterable[FloatArray]) -> FloatArray:
+def log_odds_of(sums: Iterable[FloatArray]) -> FloatArray:
     """Return the log odds of the mean over arrays of sums, each [draws, 2, K, N]."""
     total: FloatArray = np.array(-np.inf)
     for at in sums:
@@ -152,7 +171,7 @@ def _log_odds(sums: Iterable[FloatArray]) -> FloatArray:
     return odds
 
 
-def _mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+def mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return probabilities [N] and shares [K, N], the means over sums [draws, 2, K, N]."""
     gates, one = softmax(at[:, 0], axis=1), expit(at[:, 1])
     probability = np.einsum("dkn,dkn->n", gates, one) / len(at)
