@@ -210,7 +210,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         batch = self._unlabelled(X)
         return self.posterior_.predict(batch, self.predict_by)
 
-    def _unlabelled(self, X: Any) -> Rows | CodedRows:
+    def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)
         X = self._table(X, reset=False, dtype=np.float64, order="C")
         return self._rows(X, np.zeros(len(X)), cell_keys(X), np.ones(len(X)))

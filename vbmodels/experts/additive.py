@@ -186,9 +186,9 @@ class AdditiveExperts:
     kappas: tuple[float, ...] = (0.0,)
     omegas: tuple[float, ...] = (0.0,)
     n_restarts: int = 5
-    evaluations: int = 80
+    evaluations: int = 50
     tolerance: float = 3e-6
-    width_evaluations: int = 20
+    width_evaluations: int = 10
     always: bool = False
 
     def observe(self, batch: CodedRows) -> Counted:
@@ -235,7 +235,8 @@ class AdditiveExperts:
                 without.append(rows)
         mixtures = None
         if q.points:
-            offsets = {p.fold: batch.project(p.coefficients) for p in _bases(q)}
+            parts = {p.candidate.fold for p in q.points}
+            offsets = {p.fold: batch.offset(p.coefficients) for p in _bases(q) if p.fold in parts}
             draws = DRAWS if q.observed.rows < MANY_ROWS else 2
             mixtures = Sums.at(
                 q.points, batch.mixing, FOLDS, draws, offsets, held=q.phase == "judged"
@@ -325,12 +326,13 @@ class AdditiveExperts:
             return self._absorbed(asked, stats, number)
         if asked.phase != at.q.phase or asked.rung != at.q.rung:
             return self._begun(asked, stats, number)
-        q, sums = at.q, at.stats.mixtures
+        q, sums, trials = at.q, at.stats.mixtures, stats.mixtures
+        assert trials is not None
         points, found = list(q.points), list(at.memories)
         value, gradient = sums.value.copy(), list(sums.gradient)
         tolerance = self.tolerance * q.observed.rows
         for j, i in enumerate(at.going):
-            new, slopes = float(stats.mixtures.value[j]), stats.mixtures.gradient[j]
+            new, slopes = float(trials.value[j]), trials.gradient[j]
             before = _stretched(points[i], q.observed, float(value[i]), gradient[i])
             after = _stretched(asked.points[j], q.observed, new, slopes)
             accepted, found[i] = judge(found[i], before, after, tolerance)

@@ -63,7 +63,8 @@ class Part(State):
         if self.covariance is None:
             return np.zeros_like(self.coefficients)
         size = np.arange(1, self.coefficients.size + 1)
-        return np.sqrt(self.covariance[size * (size + 1) // 2 - 1])
+        result: FloatArray = np.sqrt(self.covariance[size * (size + 1) // 2 - 1])
+        return result
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from vbmodels.experts.knots import Basis, RowSample, coded
 _CHUNK = 2048
 FEW_COLUMNS = 12
 """Up to this many columns the mixture sees lines and steps; of more, each column's quantile."""
+MOST_OFFSETS = 6
+"""Sums of additive parts that a partition keeps from one evaluation to the next."""
 SMALLEST_SCALE = 1e-6
 
 
@@ -91,8 +93,21 @@ class CodedRows(State):
         total: FloatArray = self.rows.project(linear[None])[0]
         steps = coefficients[lines:-1]
         if steps.size:
-            total = total + self._staircase(steps)[self._levels].sum(1)
+            total += self._staircase(steps)[self._levels].sum(1)
         return total
+
+    def offset(self, coefficients: FloatArray) -> FloatArray:
+        """Return `project` of coefficients that many evaluations have in common."""
+        kept, key = self._offsets, coefficients.tobytes()
+        if key not in kept:
+            if len(kept) >= MOST_OFFSETS:
+                kept.clear()
+            kept[key] = self.project(coefficients)
+        return kept[key]
+
+    @cached_property
+    def _offsets(self) -> dict[bytes, FloatArray]:
+        return {}
 
     def _staircase(self, steps: FloatArray) -> FloatArray:
         """Return the height of every level of every stepped column."""

@@ -62,7 +62,7 @@ class RowSample:
         count = min(STEPS, MOST_STEPS // max(1, free.size))
         for j in free if count else free[:0]:
             values, index = np.unique(self.x[:, j], return_inverse=True)
-            at = _knots(values, np.bincount(index, self.copies), count)
+            at = _knots(values, np.bincount(index, self.copies).astype(np.float64), count)
             found[j, : len(at)] = at
         return found
 
