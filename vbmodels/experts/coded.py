@@ -93,7 +93,8 @@ class CodedRows(State):
         total: FloatArray = self.rows.project(linear[None])[0]
         steps = coefficients[lines:-1]
         if steps.size:
-            total += self._staircase(steps)[self._levels].sum(1)
+            heights: FloatArray = self._staircase(steps)[self._levels].sum(1)
+            return total + heights
         return total
 
     def offset(self, coefficients: FloatArray) -> FloatArray:
@@ -121,7 +122,7 @@ class CodedRows(State):
 
     def collect(self, slopes: FloatArray, stepped: bool) -> FloatArray:
         """Return the sum over rows of slopes [N] times every column, intercept last."""
-        linear = self.rows.collect(slopes[None])[0]
+        linear: FloatArray = self.rows.collect(slopes[None])[0]
         if not stepped or not self._of_step[0].size:
             return linear
         levels = self._levels
