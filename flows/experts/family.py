@@ -41,7 +41,7 @@ from flows.experts.weights import MOST_CURVES, AnyPosterior, curves_of, names_of
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from vbmodels.core.state import to_bytes
-from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.additive import MOST_COLUMNS, AdditiveExperts
 from vbmodels.experts.additive_posterior import AdditivePosterior
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
@@ -141,6 +141,18 @@ class Experts:
         if fitted is None:
             table = storage.read_table(work_url(paths, "rows", 0))
             columns = [n.removeprefix("c.") for n in table.column_names if n.startswith("c.")]
+            if settings.inference == "additive" and len(columns) > MOST_COLUMNS:
+                raise InputError(
+                    [
+                        Fault(
+                            file="settings",
+                            column="inference",
+                            expected=f"at most {MOST_COLUMNS} columns for inference=additive",
+                            found=f"{len(columns)}",
+                            remedy="take inference=marginal or fewer columns",
+                        )
+                    ]
+                )
             summed = reduce(add, each(sums_of, indices, settings, paths))
             sums = summed.columns
             if not (sums.positive and sums.negative):

@@ -136,6 +136,16 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     )
 
 
+def test_more_columns_than_the_default_takes_are_refused(tmp_path, capsys):
+    more = {f"x{d}": np.arange(12) % 2 for d in range(3000)}
+    path = written(tmp_path, {**plain(n=12), **more})
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    assert code == 2, said
+    expected = "expected at most 3000 columns for inference=additive, found 3002"
+    assert expected in " ".join(said.split())
+    assert "take inference=marginal" in " ".join(said.split())
+
+
 def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys):
     rng = np.random.default_rng(0)
     path = written(tmp_path, {**plain(n=300), "label": (rng.random(300) < 0.3).astype(int)})
