@@ -36,7 +36,7 @@ from flows.experts.design import (
 from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
-from flows.experts.summary import ExpertSummary, summarise
+from flows.experts.summary import DRAWS, ExpertSummary, summarise
 from flows.experts.weights import MOST_CURVES, AnyPosterior, curves_of, names_of, weights_of
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
@@ -199,10 +199,11 @@ class Experts:
         searched = isinstance(model, MarginalExperts | AdditiveExperts)
         baseline = model.baseline(q) if searched else None
         plain = None if baseline is None else baseline.predict(batch, settings.predict).probability
+        drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
         if index > 0:
-            return summarise(batch, found, plain, ())
+            return summarise(batch, found, drawn, plain, ())
         return replace(
-            summarise(batch, found, plain, named.mixture[:-1]),
+            summarise(batch, found, drawn, plain, named.mixture[:-1]),
             curves=curves_of(posterior, design, basis)[:MOST_CURVES],
         )
 

@@ -15,11 +15,11 @@ from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.diagnostics import Diagnosis
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive import Additive
 from vbmodels.experts.additive_posterior import AdditivePosterior
 from vbmodels.experts.choice import Choice
 from vbmodels.experts.diversity import angles
 from vbmodels.experts.posterior import Component
+from vbmodels.experts.progress import Additive
 from vbmodels.experts.published.metropolis import QUANTITIES
 
 MOST_R_HAT = 1.05
@@ -55,7 +55,8 @@ def report(
     share = sum((s.share for s in summaries), np.zeros(k))
     alone = isinstance(posterior, AdditivePosterior) and not posterior.mixtures
     if not alone:
-        sections.append(_who(responsible, share, rows))
+        drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
+        sections.append(_who(responsible, share, drawn, rows))
         sections += _weights(one, columns, responsible, chains is not None, additive is not None)
     sections += _angles(one, responsible, results)
     sections += _chains(chains, results)
@@ -252,15 +253,16 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     ]
 
 
-def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Section:
+def _who(responsible: FloatArray, share: FloatArray, drawn: FloatArray, rows: int) -> Section:
     order = np.argsort(-responsible)
-    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}") for k in order]
+    sd = drawn.std(0) / rows
+    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}", f"{sd[k]:.3f}") for k in order]
     return Section(
         "Who is responsible",
         "How many rows each expert has the largest share of (given the label where there is one), "
-        "and its mean share.",
+        "and its mean share, with the standard deviation of that under draws of the posterior.",
         (),
-        (Grid(("expert", "rows", "mean share"), table),),
+        (Grid(("expert", "rows", "mean share", "sd"), table),),
     )
 
 

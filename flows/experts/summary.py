@@ -14,6 +14,8 @@ from vbmodels.experts.batch import Rows
 from vbmodels.experts.posterior import Predicted
 
 BINS = 10
+DRAWS = 20
+"""Draws of the posterior under which shares are summed up."""
 _LEAST = 1e-12
 
 
@@ -27,6 +29,8 @@ class ExpertSummary:
         Rows for which each expert has the largest share; [K].
     share
         Sum of shares; [K].
+    drawn
+        The same under draws of the posterior, which are those of every partition; [draws, K].
     calibration
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
@@ -42,6 +46,7 @@ class ExpertSummary:
     rows: int
     responsible: FloatArray
     share: FloatArray
+    drawn: FloatArray
     calibration: FloatArray
     judged: FloatArray
     columns: tuple[str, ...]
@@ -51,7 +56,11 @@ class ExpertSummary:
 
 
 def summarise(
-    batch: Rows, found: Predicted, baseline: FloatArray | None, columns: tuple[str, ...]
+    batch: Rows,
+    found: Predicted,
+    drawn: FloatArray,
+    baseline: FloatArray | None,
+    columns: tuple[str, ...],
 ) -> ExpertSummary:
     """Summarise one partition."""
     best = np.argmax(found.responsibility, axis=0)
@@ -64,6 +73,7 @@ def summarise(
         rows=batch.size,
         responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
         share=found.responsibility.sum(1),
+        drawn=drawn,
         calibration=calibration,
         judged=judged,
         columns=tuple(str(c) for c in columns),

@@ -104,7 +104,7 @@ def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> t
         mean = x @ part.coefficients
         sd = np.zeros(len(at))
         if covariance is not None:
-            sd = np.sqrt(np.maximum(np.einsum("ni,ij,nj->n", x, covariance, x), 0.0))
+            sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
         spread = float(np.std(mean)) if knots.size else float(abs(mean[-1] - mean[0])) / 2.0
         curve = Curve(str(name), *(tuple(map(float, v)) for v in (at, mean, sd)), spread)
         found.append(curve)
@@ -114,9 +114,8 @@ def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> t
 def _places(knots: FloatArray, centre: float, scale: float) -> FloatArray:
     """Return where a curve is drawn: on both sides of every knot, or at 0 and 1, or 2 sd out."""
     if not knots.size:
-        ends = np.array([0.0, 1.0]) if scale == 1.0 and centre == 0.0 else np.array([-2.0, 2.0])
-        return centre + scale * ends if scale != 1.0 or centre != 0.0 else ends
+        as_it_is = scale == 1.0 and centre == 0.0
+        return np.array([0.0, 1.0]) if as_it_is else centre + scale * np.array([-2.0, 2.0])
     width = (knots[-1] - knots[0]) / max(1, len(knots) - 1) or scale
-    after = np.append(knots[1:], knots[-1] + width)
-    pairs = np.column_stack([knots, np.minimum(np.nextafter(knots, np.inf), after)])
+    pairs = np.column_stack([knots, np.nextafter(knots, np.inf)])
     return np.concatenate([[knots[0] - width], pairs.ravel(), [knots[-1] + width]])

@@ -16,9 +16,10 @@ from tests.contract.extremes import Extremes
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive import AdditiveExperts, Progress
+from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
+from vbmodels.experts.progress import Progress
 from vbmodels.experts.simulate import simulate
 
 

@@ -24,39 +24,42 @@ points of the objective of `candidate` in the others; phases do not compare.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vbmodels.core.ascent import search
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive_posterior import AdditivePosterior, Part
 from vbmodels.experts.batch import Observed
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice, choose
 from vbmodels.experts.coded import CodedRows
-from vbmodels.experts.lbfgs import Memory, judge, trial
-from vbmodels.experts.newton import (
-    TAUS,
-    Ask,
-    Climb,
-    Counted,
-    LeftOut,
-    Path,
-    Told,
-    answered,
-    left_out,
-)
+from vbmodels.experts.lbfgs import judge
+from vbmodels.experts.newton import TAUS, Counted, Path, answered, left_out
 from vbmodels.experts.posterior import Component
+from vbmodels.experts.progress import (
+    FOLDS,
+    MANY_ROWS,
+    Additive,
+    AdditiveSums,
+    Progress,
+    ProgressCursor,
+    alone,
+    asks_of,
+    bases_of,
+    begun,
+    evaluated,
+    held_parts,
+    of_mixture,
+    stretched,
+    trials_of,
+    whole,
+)
 
-FOLDS, HELD = 4, 2
-"""Parts of the rows, and how many of them are held out in turn: of few rows, all."""
-FEW_ROWS, MANY_ROWS = 2000, 10_000
-"""From the second number of rows on one part and one start of each candidate tell enough."""
 RUNGS = ((10, 4), (15, 2), (25, 1))
-"""Evaluations of each rung, and by what the number of candidates is divided after it."""
+"""Evaluations of each rung, and how many of eight candidates go on after it."""
 STARTS = 2
 DRAWS = 4
 """Fixed draws of each row for the widths; of many rows, a pair."""
@@ -64,91 +67,6 @@ MOST_COLUMNS = 3000
 """Columns whose second moments a partition can send."""
 ROUGH, FINE = 1e-6, 1e-10
 """Rise to come, in nats a row, that ends a fit of a path and the last one."""
-
-
-@dataclass(frozen=True)
-class Additive(State):
-    """What the paths found.
-
-    Attributes
-    ----------
-    taus, left_out
-        Of lines, and of lines and steps if there are any: values tried, and the leave-one-out
-        log-likelihood a row; [2][...].
-    intercept
-        That of the intercept alone.
-    gain, error
-        How much better steps were than lines, and the standard error of that; a row.
-    form
-        "intercept", "lines" or "steps".
-    """
-
-    taus: tuple[FloatArray, ...]
-    left_out: tuple[FloatArray, ...]
-    intercept: float
-    gain: float
-    error: float
-    form: str
-
-
-@dataclass(frozen=True)
-class Progress(State):
-    """Where the fit stands.
-
-    Attributes
-    ----------
-    phase
-        "path", "compared", "folds", "rung", "judged", "mode", "gaussian" or "additive".
-    observed
-        Counts of the rows.
-    seed
-        Seed of the starts.
-    paths
-        Of phase 1.
-    climbs
-        Of phase 2: the lines, f0, and f0 without each part.
-    points
-        Mixtures of the phases after.
-    rung
-        Number of the rung.
-    parts
-        f0, logistic regression, and f0 without each part, once they are known.
-    additive, chosen
-        What phases 1 and 3 found.
-    """
-
-    phase: str
-    observed: Counted
-    seed: int
-    paths: tuple[Path, ...] = ()
-    climbs: tuple[Climb, ...] = ()
-    points: tuple[Point, ...] = ()
-    rung: int = 0
-    parts: tuple[Part, ...] = ()
-    additive: Additive | None = None
-    chosen: Choice | None = None
-
-
-@dataclass(frozen=True)
-class AdditiveSums(Stats):
-    """What a partition returns: answers to fits, what leaving rows out gives, and mixtures."""
-
-    told: tuple[Told, ...]
-    left_out: LeftOut
-    mixtures: Sums | None
-
-
-@dataclass(frozen=True)
-class ProgressCursor(Cursor):
-    """A cursor with the searches' memories, and the evaluations left in this phase."""
-
-    memories: tuple[Memory, ...] = ()
-    left: int = 0
-
-    @property
-    def going(self) -> list[int]:
-        """Which searches go on."""
-        return [i for i, m in enumerate(self.memories) if not m.done] if self.left > 0 else []
 
 
 @dataclass(frozen=True)
@@ -224,7 +142,7 @@ class AdditiveExperts:
 
     def suff_stats(self, q: Progress, batch: CodedRows, local: None) -> AdditiveSums:
         """Answer every fit and evaluate every mixture on the partition."""
-        asks = _asks(q)
+        asks = asks_of(q)
         parted = any(a.fold >= 0 for a in asks)
         fold = batch.rows.fold(FOLDS) if parted else None
         told, without = [], []
@@ -236,7 +154,7 @@ class AdditiveExperts:
         mixtures = None
         if q.points:
             parts = {p.candidate.fold for p in q.points}
-            offsets = {p.fold: batch.offset(p.coefficients) for p in _bases(q) if p.fold in parts}
+            offsets = {p.fold: batch.offset(p.coefficients) for p in bases_of(q) if p.fold in parts}
             draws = DRAWS if q.observed.rows < MANY_ROWS else 2
             mixtures = Sums.at(
                 q.points, batch.mixing, FOLDS, draws, offsets, held=q.phase == "judged"
@@ -245,13 +163,13 @@ class AdditiveExperts:
 
     def global_step(self, q: Progress, stats: AdditiveSums) -> Progress:
         """Return the points one step up their gradients; the loop itself remembers more."""
-        return _trials(q, _begun(q, stats)) if q.points else q
+        return trials_of(q, begun(q, stats)) if q.points else q
 
     def elbo(self, q: Progress, stats: AdditiveSums) -> float:
         """Return what is shown of a point; see the module's text."""
         if not q.points:
             return float(np.mean([told.value for told in stats.told]))
-        values = [p.objective(v, g)[0] for p, v, g in _evaluated(q, stats)]
+        values = [p.objective(v, g)[0] for p, v, g in evaluated(q, stats)]
         return sum(values) / len(values)
 
     def unfinished(self, q: Progress) -> str | None:
@@ -307,15 +225,15 @@ class AdditiveExperts:
             done = all(climb.done for climb in q.climbs)
             return self._mixtures(self._settled(q)) if done else q
         if at.going:
-            trials = _trials(q, at.memories).points
+            trials = trials_of(q, at.memories).points
             return replace(q, points=tuple(trials[i] for i in at.going))
         if q.phase == "rung":
-            return replace(q, phase="judged", points=(*q.points, *_alone(q)))
+            return replace(q, phase="judged", points=(*q.points, *alone(q)))
         if q.phase == "judged":
             return self._judged(q, at.stats.mixtures)
-        values = [p.objective(v, g)[0] for p, v, g in _evaluated(q, at.stats)]
+        values = [p.objective(v, g)[0] for p, v, g in evaluated(q, at.stats)]
         first = int(np.argmax(values))
-        wide = q.points[first].widened(_of_mixture(q.observed), True)
+        wide = q.points[first].widened(of_mixture(q.observed), True)
         rest = tuple(p for i, p in enumerate(q.points) if i != first)
         return replace(q, phase="gaussian", points=(wide, *rest))
 
@@ -333,8 +251,8 @@ class AdditiveExperts:
         tolerance = self.tolerance * q.observed.rows
         for j, i in enumerate(at.going):
             new, slopes = float(trials.value[j]), trials.gradient[j]
-            before = _stretched(points[i], q.observed, float(value[i]), gradient[i])
-            after = _stretched(asked.points[j], q.observed, new, slopes)
+            before = stretched(points[i], q.observed, float(value[i]), gradient[i])
+            after = stretched(asked.points[j], q.observed, new, slopes)
             accepted, found[i] = judge(found[i], before, after, tolerance)
             if accepted:
                 points[i], value[i], gradient[i] = asked.points[j], new, slopes
@@ -365,7 +283,7 @@ class AdditiveExperts:
         if q.phase == "judged":
             return ProgressCursor(q, stats, number, self.elbo(q, stats))
         left = {"rung": RUNGS[q.rung][0], "gaussian": self.width_evaluations}
-        memories = _begun(q, stats)
+        memories = begun(q, stats)
         if q.phase == "gaussian":
             memories = (memories[0], *(replace(m, done=True) for m in memories[1:]))
         most = left.get(q.phase, self.evaluations)
@@ -396,7 +314,7 @@ class AdditiveExperts:
         full = f0.finer(tolerance, q.observed)
         climbs = [full, best[0].finer(tolerance, q.observed)]
         if self.n_experts > 1 and not self.always:
-            climbs += [full.without(fold, 1.0 - 1.0 / FOLDS) for fold in _held(q.observed)]
+            climbs += [full.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
         return replace(q, phase="folds", paths=(), climbs=tuple(climbs), additive=found)
 
     def _settled(self, q: Progress) -> Progress:
@@ -417,7 +335,7 @@ class AdditiveExperts:
         points = [
             self._start(q, replace(c, fold=fold), [q.seed, 0, fold, i])
             for c in candidates
-            for fold in _held(q.observed)
+            for fold in held_parts(q.observed)
             for i in range(STARTS if q.observed.rows < MANY_ROWS else 1)
         ]
         return replace(q, phase="rung", points=tuple(points))
@@ -429,11 +347,11 @@ class AdditiveExperts:
             held: dict[Candidate, float] = {}
             for c, v in zip(dict.fromkeys(p.candidate for p in q.points), sums.held, strict=True):
                 if c.n_experts > 1:
-                    held[_whole(c)] = held.get(_whole(c), 0.0) + float(v)
+                    held[whole(c)] = held.get(whole(c), 0.0) + float(v)
             divisor = RUNGS[q.rung][1]
             count = max(1, (len(self.candidates()) * divisor + 7) // 8)
             better = sorted(held, key=lambda c: -held[c])[:count]
-            points = tuple(p for p in own if _whole(p.candidate) in better)
+            points = tuple(p for p in own if whole(p.candidate) in better)
             return replace(q, phase="rung", rung=q.rung + 1, points=points)
         chosen = choose(q.points, sums, any_number=True)
         q = replace(q, chosen=chosen)
@@ -448,7 +366,7 @@ class AdditiveExperts:
     def _modes(self, q: Progress, choice: Choice, found: Sequence[Point]) -> Progress:
         """Begin at what the rungs found, and at random for the rest."""
         kept = [choice.candidates[i] for i in choice.kept]
-        starts = [[p for p in found if _whole(p.candidate) == c] for c in kept]
+        starts = [[p for p in found if whole(p.candidate) == c] for c in kept]
         points = []
         for i in range(self.n_restarts):
             at = i % len(kept)
@@ -461,72 +379,4 @@ class AdditiveExperts:
     def _start(self, q: Progress, candidate: Candidate, seed: list[int]) -> Point:
         rng = np.random.default_rng(seed)
         columns = q.observed.mixing.size
-        return Point.random(candidate, columns, rng).narrowed(_of_mixture(q.observed))
-
-
-def _held(observed: Counted) -> range:
-    """Return the parts that are held out in turn."""
-    if observed.rows < FEW_ROWS:
-        return range(FOLDS)
-    return range(HELD if observed.rows < MANY_ROWS else 1)
-
-
-def _whole(candidate: Candidate) -> Candidate:
-    return replace(candidate, fold=-1)
-
-
-def _alone(q: Progress) -> tuple[Point, ...]:
-    """Return the additive part as a mixture of one, for each part that is held out."""
-    nothing = np.zeros((2, 1, q.observed.mixing.size))
-    common = np.zeros(q.observed.mixing.size - 1)
-    return tuple(
-        Point(Candidate(1, 1.0, False, fold=f), nothing, common) for f in _held(q.observed)
-    )
-
-
-def _asks(q: Progress) -> list[Ask]:
-    if q.phase == "path":
-        return [path.ask(q.observed) for path in q.paths if not path.done]
-    if q.phase == "compared":
-        best = [path.best for path in q.paths if path.best is not None]
-        return [climb.left_out(q.observed) for climb in best]
-    if q.phase == "additive":
-        return [Ask(q.parts[0].coefficients, q.parts[0].stepped, -1, False)]
-    return [climb.ask for climb in q.climbs if not climb.done]
-
-
-def _bases(q: Progress) -> tuple[Part, ...]:
-    return (q.parts[0], *q.parts[2:])
-
-
-def _of_mixture(observed: Counted) -> Observed:
-    return Observed(observed.rows, observed.positive, observed.mixing)
-
-
-def _evaluated(q: Progress, stats: AdditiveSums) -> Iterator[tuple[Point, float, FloatArray]]:
-    assert stats.mixtures is not None
-    pairs = zip(stats.mixtures.value, stats.mixtures.gradient, strict=True)
-    return ((p, float(v), g) for p, (v, g) in zip(q.points, pairs, strict=True))
-
-
-def _begun(q: Progress, stats: AdditiveSums) -> tuple[Memory, ...]:
-    return tuple(
-        Memory.first(_stretched(p, q.observed, value, gradient)[1])
-        for p, value, gradient in _evaluated(q, stats)
-    )
-
-
-def _trials(q: Progress, memories: Sequence[Memory]) -> Progress:
-    observed = _of_mixture(q.observed)
-    points = [
-        p if m.done else p.at(trial(p.vector, m, p.stretch(observed)))
-        for p, m in zip(q.points, memories, strict=True)
-    ]
-    return replace(q, points=tuple(points))
-
-
-def _stretched(
-    point: Point, observed: Counted, value: float, slopes: FloatArray
-) -> tuple[float, FloatArray]:
-    value, gradient = point.objective(value, slopes)
-    return value, gradient / point.stretch(_of_mixture(observed))
+        return Point.random(candidate, columns, rng).narrowed(of_mixture(q.observed))

@@ -10,7 +10,15 @@ from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.newton import Climb, Counted
-from vbmodels.experts.posterior import Component, Predicted, Sums, log_odds_of, mixed, sums_of
+from vbmodels.experts.posterior import (
+    Component,
+    Predicted,
+    Sums,
+    drawn_shares,
+    log_odds_of,
+    mixed,
+    sums_of,
+)
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,13 @@ class AdditivePosterior(State):
     def log_odds(self, batch: CodedRows, method: str = "plug_in", draws: int = 64) -> FloatArray:
         """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
         return log_odds_of(self._sums(batch, method, draws))
+
+    def drawn_shares(self, batch: CodedRows, draws: int, seed: int) -> FloatArray:
+        """Return each expert's sum of shares under draws of the best start; [draws, K]."""
+        if not self.mixtures:
+            return np.full((draws, 1), float(batch.size))
+        offset = batch.project(self.part.coefficients)
+        return drawn_shares(self.mixtures[0], batch.mixing, offset, draws, seed)
 
     def _sums(self, batch: CodedRows, method: str, draws: int) -> list[FloatArray]:
         """Return gate and expert sums of every row for each mixture, [draws or 1, 2, K, N]."""

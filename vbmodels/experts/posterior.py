@@ -84,6 +84,10 @@ class Posterior(State):
         """
         return log_odds_of(_sums(c, batch, method, draws) for c in self.components)
 
+    def drawn_shares(self, batch: Rows, draws: int, seed: int) -> FloatArray:
+        """Return each expert's sum of shares under draws of the best start; [draws, K]."""
+        return drawn_shares(self.components[0], batch, 0.0, draws, seed)
+
 
 @dataclass(frozen=True)
 class DrawnPosterior(State):
@@ -113,6 +117,11 @@ class DrawnPosterior(State):
     def log_odds(self, batch: Rows, method: str = "monte_carlo", most: int = 400) -> FloatArray:
         """Return log p / (1 - p) of every row; see `Posterior.log_odds`."""
         return log_odds_of(self._linear(batch, most))
+
+    def drawn_shares(self, batch: Rows, draws: int, seed: int) -> FloatArray:
+        """Return each expert's sum of shares under about ``draws`` of the draws; [draws, K]."""
+        found = [mixed(at, batch.t)[1].sum(1) for at in self._linear(batch, draws)]
+        return np.array(found)
 
     def _spaced(self, most: int) -> FloatArray:
         return self.draws[:: -(-len(self.draws) // most)]
@@ -155,6 +164,25 @@ def sums_of(of: Sums, batch: Rows, method: str, draws: int) -> FloatArray:
     shrink = 1.0 / np.sqrt(1.0 + np.pi * variance / 8.0) if method == "mackay" else 1.0
     result: FloatArray = (mean * shrink)[None]
     return result
+
+
+def drawn_shares(
+    component: Component, batch: Rows, offset: FloatArray | float, draws: int, seed: int
+) -> FloatArray:
+    """Return each expert's sum of shares under draws of gates and experts; [draws, K].
+
+    The draws are the same for every partition, so their sums over partitions are those of all
+    rows. ``offset`` is added to every expert's sums.
+    """
+    rng = np.random.default_rng(seed)
+    _, k, p = component.mean.shape
+    found = np.empty((draws, k))
+    for i in range(draws):
+        one = component.mean + component.sd * rng.standard_normal(component.mean.shape)
+        at = batch.project(one.reshape(2 * k, p)).reshape(1, 2, k, -1)
+        at[:, 1] += offset
+        found[i] = mixed(at, batch.t)[1].sum(1)
+    return found
 
 
 def log_odds_of(sums: Iterable[FloatArray]) -> FloatArray:

@@ -178,6 +178,11 @@ def test_experts_stand_where_no_additive_form_does():
     assert loss["own"] < loss["logistic"] - 0.2
     shares = QUICK.posterior(done.q).predict(batch).responsibility
     assert_allclose(shares.sum(0), 1.0)
+    drawn = QUICK.posterior(done.q).drawn_shares(batch, 8, 0)
+    assert_allclose(drawn.sum(1), 600.0)
+    halves = [QUICK.posterior(done.q).drawn_shares(b, 8, 0) for b in cut_coded(x, t, 2, new=new)]
+    assert_allclose(halves[0] + halves[1], drawn)
+    assert drawn.std(0).max() > 0.0
     by_draws = QUICK.posterior(done.q).predict(batch, "monte_carlo").probability
     assert 0.0 < np.abs(by_draws - p).max() < 1.0
 
