@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.metrics import roc_auc_score
 
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
@@ -42,6 +40,9 @@ def trees(
     ``careful``: slower steps on fewer columns than scikit-learn's own, whose log loss on few rows
     is far worse.
     """
+    # Workers load this module and grow no trees: scikit-learn takes a second of CPU to load.
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     settings: dict[str, Any] = {}
     if careful:
         settings = {
@@ -55,6 +56,8 @@ def trees(
 
 def compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
     """Compare a baseline's probabilities with the model's on rows with both labels."""
+    from sklearn.metrics import roc_auc_score
+
     rng = np.random.default_rng(seed)
     losses = [_loss(q, truth) for q in (p, own)]
     away = losses[0] - losses[1]
