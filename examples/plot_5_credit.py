@@ -3,7 +3,8 @@ Which expert speaks for which loan
 ==================================
 
 A credit-like table in which default has two stories: young firms fail by debt, old ones by falling
-sales. One logistic regression has to average them; a mixture of two experts tells them apart.
+sales. One logistic regression has to average them; a mixture of two experts tells them apart. (The
+default would add experts to an additive form; here their own weights are to be read.)
 """
 
 import tempfile
@@ -46,7 +47,7 @@ outcome = launch(
     "experts",
     f"{folder}/loans.parquet",
     f"{folder}/results",
-    ExpertSettings(n_experts=2),
+    ExpertSettings(n_experts=2, inference="marginal"),
     ComputeSettings(),
     recorded=False,
 )

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
 from flows.bags.form import work_url
 from flows.bags.settings import BagSettings
-from flows.bags.summary import BagSummary, Baseline
+from flows.bags.summary import BagSummary
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
+from flows.report.baselines import Baseline, compared, trees
 from vbmodels.bags.bag_pools import pooled, sizes_of
 from vbmodels.bags.batch import UNLABELLED, Bags
 from vbmodels.core.state import FloatArray, IntArray
@@ -31,7 +29,6 @@ from vbmodels.core.state import FloatArray, IntArray
 LARGEST = 20_000_000
 """Numbers of all instances beyond which there is no baseline on instances."""
 FOLDS = 3
-DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -90,23 +87,7 @@ def judged(of: Held, seed: int) -> tuple[Baseline, ...]:
     if len(of.rows):
         told["boosted trees on instances"] = by_instances(of, seen, held, seed)
     own = of.probability[held]
-    return tuple(_compared(name, p, own, truth, seed) for name, p in told.items())
-
-
-def trees(x: np.ndarray, y: IntArray, seed: int) -> Any:
-    """Return what tells P of new rows by boosted trees on rows [n, P].
-
-    Slower steps on fewer columns than scikit-learn's own, whose log loss on small sets of bags is
-    far worse.
-    """
-    model = HistGradientBoostingClassifier(
-        random_state=seed,
-        learning_rate=0.05,
-        max_features=0.3,
-        min_samples_leaf=int(np.clip(len(y) // 4, 1, 20)),
-    )
-    model.fit(x, y)
-    return lambda new: model.predict_proba(new)[:, 1]
+    return tuple(compared(name, p, own, truth, seed) for name, p in told.items())
 
 
 def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatArray:
@@ -137,29 +118,6 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     head = LogisticRegression().fit(told[seen], of.label[seen])
     found: FloatArray = head.predict_proba(told[held])[:, 1]
     return found
-
-
-def _compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
-    rng = np.random.default_rng(seed)
-    losses = [_loss(q, truth) for q in (p, own)]
-    away = losses[0] - losses[1]
-    n = truth.size
-    drawn = away[rng.integers(n, size=(DRAWS, n))].mean(axis=1)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Baseline(
-        name=name,
-        auroc=float(roc_auc_score(truth, p)),
-        log_loss=float(losses[0].mean()),
-        more=float(away.mean()),
-        low=float(low),
-        high=float(high),
-    )
-
-
-def _loss(p: FloatArray, truth: IntArray) -> FloatArray:
-    p = np.clip(p, 1e-15, 1.0 - 1e-15)
-    result: FloatArray = -np.log(np.where(truth == 1, p, 1.0 - p))
-    return result
 
 
 def _size(index: int, paths: RunPaths) -> int:

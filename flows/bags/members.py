@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from flows.bags import stacked
-from flows.bags.summary import BagSummary, Baseline
+from flows.bags.summary import BagSummary
 from flows.bags.tables import block_named
+from flows.report.baselines import shown
 from flows.report.page import Grid, Section
 
 MOST_BLOCKS = 12
@@ -18,50 +19,12 @@ def about_members(
 ) -> tuple[list[Section], tuple[str, ...]]:
     """Return sections and warnings; figures go into ``results``."""
     baselines = [baseline for one in summaries for baseline in one.baselines]
-    sections, warnings = _baselines(baselines, results)
+    sections, warnings = shown(baselines, results, "bags")
     sections += _weights(stacked.weights_of(q), results)
     modalities = summaries[0].modalities
     blocks = [(block_named(name, modalities), v) for name, v in stacked.blocks_of(q)]
     sections += _blocks(blocks)
     return sections, (*warnings, *stacked.warnings_of(q))
-
-
-def _baselines(
-    baselines: Sequence[Baseline], results: dict[str, Any]
-) -> tuple[list[Section], tuple[str, ...]]:
-    """Show the baselines beside the model, and say which one is better."""
-    if not baselines:
-        return [], ()
-    results["baselines"] = {
-        r.name: {
-            "auroc": r.auroc, "log_loss": r.log_loss, "more": r.more, "interval": [r.low, r.high],
-        }
-        for r in baselines
-    }  # fmt: skip
-    rows = [
-        (r.name, f"{r.auroc:.3f}", f"{r.log_loss:.3f}", f"{r.more:+.3f}",
-         f"{r.low:+.3f} to {r.high:+.3f}", _verdict(r))
-        for r in baselines
-    ]  # fmt: skip
-    columns = ("baseline", "AUROC", "log loss", "more than the model's", "95 %", "")
-    text = (
-        "Fitted to the same bags and judged on the same bags held out; the interval of the "
-        "difference is by the bootstrap over bags."
-    )
-    better = [r for r in baselines if r.high < 0.0]
-    warnings = tuple(
-        f"On the bags held out, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
-        f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of bags use that one."
-        for r in sorted(better, key=lambda r: r.log_loss)[:1]
-    )
-    grid = Grid(columns, rows)
-    return [Section("Beside simple baselines", text, (), (grid,))], warnings
-
-
-def _verdict(baseline: Baseline) -> str:
-    if baseline.high < 0.0:
-        return "use that one"
-    return "worse" if baseline.low > 0.0 else "no clear difference"
 
 
 def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from flows.report.baselines import Baseline
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 EXAMPLES = 5  # bags of each sort
@@ -29,21 +30,6 @@ class Example:
     instances: tuple[tuple[str, str, float | None, float | None, float | None], ...]
     bald: float | None = None
     reasons: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A simple baseline on the bags held out.
-
-    ``more`` is its log loss less the model's, with its 95 % interval: above 0 the model is better.
-    """
-
-    name: str
-    auroc: float
-    log_loss: float
-    more: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

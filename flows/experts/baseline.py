@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
-from flows.experts.design import work_url
+from flows.experts.design import read_batch
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import ExpertSummary, judge
 from flows.family import Each
 from vbmodels.core.fit import drive
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, to_bytes
-from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.posterior import Posterior
 
@@ -77,28 +75,18 @@ def _fit(indices: list[int], settings: ExpertSettings, paths: RunPaths, each: Ea
 
 
 def _observed(index: int, model: MarginalExperts, paths: RunPaths) -> Any:
-    return model.observe(_batch(work_url(paths, "partitions", index, "npz")))
+    return model.observe(read_batch(paths, index))
 
 
 def _sums(index: int, model: MarginalExperts, q: Any, paths: RunPaths) -> Any:
-    return model.suff_stats(q, _batch(work_url(paths, "partitions", index, "npz")), None)
+    return model.suff_stats(q, read_batch(paths, index), None)
 
 
 def _judged(index: int, baseline: Posterior, method: str, paths: RunPaths) -> FloatArray:
-    batch = _batch(work_url(paths, "partitions", index, "npz"))
+    batch = read_batch(paths, index)
     table = storage.read_table(paths.table("rows", index), ["probability"])
     own = table["probability"].to_numpy()
     return judge(batch, own, baseline.predict(batch, method).probability)
-
-
-def _batch(url: str) -> Rows:
-    # Kept by version: a long-lived process may meet the same run again with other rows.
-    return _batch_of(url, storage.fingerprint_of(url))
-
-
-@lru_cache(maxsize=2)
-def _batch_of(url: str, version: str) -> Rows:
-    return read_state(url, Rows)
 
 
 def _url(paths: RunPaths) -> str:

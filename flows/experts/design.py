@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,17 @@ from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, InputError
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.batch import Rows, hashed
-from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, cell_keys, scaled, too_large
+from vbmodels.experts.coded import CodedRows, basis_of
+from vbmodels.experts.columns import (
+    FURTHEST,
+    LARGEST,
+    SPARSE,
+    ColumnSums,
+    cell_keys,
+    scaled,
+    too_large,
+)
+from vbmodels.experts.knots import Basis, RowSample, coded
 
 _NAMED = 20
 
@@ -60,12 +71,57 @@ def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarra
     return np.asarray((t != 0.0) & (hashed(groups, 3, 1)[0] >= test_share))
 
 
-def sums_of(index: int, settings: ExpertSettings, paths: RunPaths) -> ColumnSums:
+@dataclass(frozen=True)
+class Summed:
+    """A partition's columns summed up, with a sample of its rows for the additive form."""
+
+    columns: ColumnSums
+    sample: RowSample | None
+
+    def __add__(self, other: Summed) -> Summed:
+        """Add another partition's."""
+        both = self.sample is not None and other.sample is not None
+        return Summed(self.columns + other.columns, self.sample + other.sample if both else None)
+
+
+def read_basis(paths: RunPaths, work: bool = False) -> Basis | None:
+    """Return the knots of a finished run, or of one at work; None where its form has none."""
+    url = _basis_url(paths, work)
+    return read_state(url, Basis) if storage.exists(url) else None
+
+
+def write_basis(paths: RunPaths, basis: Basis | None, work: bool = False) -> None:
+    """Keep the knots, if there are any."""
+    if basis is not None:
+        storage.write_bytes(_basis_url(paths, work), to_bytes(basis))
+
+
+def _basis_url(paths: RunPaths, work: bool) -> str:
+    folder = paths.work if work else storage.join(paths.root, "posterior")
+    return storage.join(folder, "knots.npz")
+
+
+def settled_basis(settings: ExpertSettings, summed: Summed, design: Design) -> Basis | None:
+    """Return the knots of the additive form; None for another."""
+    if summed.sample is None:
+        return None
+    return basis_of(
+        summed.sample,
+        (design.centre, design.scale),
+        summed.columns.binary | summed.columns.constant,
+        design.sparse,
+        FURTHEST if settings.standardise else np.inf,
+    )
+
+
+def sums_of(index: int, settings: ExpertSettings, paths: RunPaths) -> Summed:
     """Sum up a partition's columns."""
     table = storage.read_table(work_url(paths, "rows", index))
     columns = [n for n in table.column_names if n.startswith("c.")]
     x, t = _arrays(table, columns)
-    return ColumnSums.of(x, t * fitted_rows(groups_of(x, columns), t, settings.test_share))
+    groups = groups_of(x, columns)
+    sums = ColumnSums.of(x, t * fitted_rows(groups, t, settings.test_share))
+    return Summed(sums, RowSample.of(x, groups) if settings.inference == "additive" else None)
 
 
 def _arrays(table: pa.Table, columns: Sequence[str]) -> tuple[FloatArray, FloatArray]:
@@ -130,6 +186,8 @@ def build(index: int, settings: ExpertSettings, paths: RunPaths, new: bool) -> s
     columns = [f"c.{n}" for n in design.columns]
     x, t = _arrays(table, columns)
     groups = groups_of(x, columns)
+    basis = read_basis(paths, work=True)
+    codes = None if basis is None else coded(x, basis.knots)
     x = scaled(x, design.centre, design.scale)
     names = table[tables_of.ID].to_pylist()
     found = too_large(x)
@@ -149,7 +207,26 @@ def build(index: int, settings: ExpertSettings, paths: RunPaths, new: bool) -> s
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
     weight = fitted * design.weights[(t > 0).astype(np.int64)]
-    batch = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
+    if basis is not None:
+        x = np.clip(x, -basis.limit, basis.limit)
+    batch: State = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
+    if basis is not None and codes is not None:
+        batch = CodedRows(batch, codes, basis)
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
+
+
+def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows:
+    """Return one partition's arrays."""
+    url = work_url(paths, "partitions", index, "npz")
+    # Kept by version: a long-lived process may meet the same run again with other rows.
+    return _batch_of(url, storage.fingerprint_of(url))
+
+
+@lru_cache(maxsize=2)
+def _batch_of(url: str, version: str) -> Rows | CodedRows:
+    found = read_state(url, State)
+    if not isinstance(found, Rows | CodedRows):
+        raise TypeError(f"{url} holds a {type(found).__name__}, expected rows")
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -20,25 +20,34 @@ from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.experts import ingest as tables_of
 from flows.experts.baseline import compared
+from flows.experts.beside import with_baselines
 from flows.experts.design import (
     build,
     fitted_rows,
     groups_of,
+    read_basis,
     read_design,
     settle,
+    settled_basis,
     sums_of,
     work_url,
+    write_basis,
 )
-from flows.experts.report import AnyPosterior, report
+from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
-from flows.experts.summary import ExpertSummary, summarise
+from flows.experts.summary import DRAWS, ExpertSummary, summarise
+from flows.experts.weights import MOST_CURVES, AnyPosterior, curves_of, names_of, weights_of
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from vbmodels.core.state import to_bytes
+from vbmodels.experts.additive import MOST_COLUMNS, AdditiveExperts
+from vbmodels.experts.additive_posterior import AdditivePosterior
 from vbmodels.experts.batch import Rows
+from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.forms import make
 from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.options import experts_of
 from vbmodels.experts.published.metropolis import SampledExperts
 
 
@@ -132,7 +141,20 @@ class Experts:
         if fitted is None:
             table = storage.read_table(work_url(paths, "rows", 0))
             columns = [n.removeprefix("c.") for n in table.column_names if n.startswith("c.")]
-            sums = reduce(add, each(sums_of, indices, settings, paths))
+            if settings.inference == "additive" and len(columns) > MOST_COLUMNS:
+                raise InputError(
+                    [
+                        Fault(
+                            file="settings",
+                            column="inference",
+                            expected=f"at most {MOST_COLUMNS} columns for inference=additive",
+                            found=f"{len(columns)}",
+                            remedy="take inference=marginal or fewer columns",
+                        )
+                    ]
+                )
+            summed = reduce(add, each(sums_of, indices, settings, paths))
+            sums = summed.columns
             if not (sums.positive and sums.negative):
                 raise InputError(
                     [
@@ -146,11 +168,13 @@ class Experts:
                     ]
                 )
             design, warnings = settle(columns, sums, settings)
+            basis = settled_basis(settings, summed, design)
         else:
-            design = read_design(fitted)
+            design, basis = read_design(fitted), read_basis(fitted)
+        write_basis(paths, basis, work=True)
         storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
         urls = each(build, indices, settings, paths, fitted is not None)
-        return Prepared(tuple(urls), Rows, warnings)
+        return Prepared(tuple(urls), Rows if basis is None else CodedRows, warnings)
 
     def model(self, settings: ExpertSettings) -> Any:
         """Return the model to fit."""
@@ -167,35 +191,63 @@ class Experts:
         schema = expert_rows(len(found.responsibility)).arrow
         arrays = [names, pa.array(found.probability), *map(pa.array, found.responsibility)]
         storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
-        columns = read_design(paths, work=True).columns
+        design, basis = read_design(paths, work=True), read_basis(paths, work=True)
+        named = names_of(posterior, design.columns, basis)
         if index == 0:
-            table = pa.table(_weights(posterior, columns), schema=EXPERTS.arrow)
+            table = pa.table(weights_of(posterior, named), schema=EXPERTS.arrow)
             storage.write_table(paths.table("experts", 0), table)
-        baseline = model.baseline(q) if isinstance(model, MarginalExperts) else None
+        searched = isinstance(model, MarginalExperts | AdditiveExperts)
+        baseline = model.baseline(q) if searched else None
         plain = None if baseline is None else baseline.predict(batch, settings.predict).probability
-        return summarise(batch, found, plain, tuple(columns) if index == 0 else ())
+        drawn = posterior.drawn_shares(batch, DRAWS, settings.seed)
+        if index > 0:
+            return summarise(batch, found, drawn, plain, ())
+        return replace(
+            summarise(batch, found, drawn, plain, named.mixture[:-1]),
+            curves=curves_of(posterior, design, basis)[:MOST_CURVES],
+        )
 
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[ExpertSummary], *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
     ) -> tuple[Sequence[ExpertSummary], Any]:  # fmt: skip
-        """Compare with logistic regression where the model has none beside it."""
+        """Compare with simple forms: logistic regression where the model has none beside it."""
         held_out = any(summary.judged[0] > 0.0 for summary in summaries)
-        if isinstance(model, MarginalExperts) or settings.n_experts == 1 or not held_out:
+        if not held_out:
             return summaries, q
-        return compared(summaries, settings, paths, fitted, each), q
+        searched = isinstance(model, MarginalExperts | AdditiveExperts)
+        if not searched and experts_of(settings) > 1:
+            summaries = compared(summaries, settings, paths, fitted, each)
+        if fitted is not None:
+            return summaries, q
+        others = {}
+        if isinstance(model, AdditiveExperts):
+            others["logistic regression"] = model.baseline(q)
+            if q.points:
+                others["the additive part alone"] = model.additive_part(q)
+        columns = len(read_design(paths, work=True).columns)
+        return with_baselines(summaries, others, columns, settings, paths, each), q
 
     def keep(
         self, q: Any, settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
-        """Keep the scale of every column: new rows are brought to it."""
+        """Keep the scale and the knots of every column: new rows are brought to them."""
         url = storage.join(paths.root, "posterior", "design.npz")
         storage.write_bytes(url, to_bytes(read_design(paths, work=True)))
+        write_basis(paths, read_basis(paths, work=True))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
-        """Return every weight of the first component."""
-        one = model.posterior(q).components[0]
-        return [
+        """Return every weight of the additive part, where there is one, and of the best start."""
+        posterior = model.posterior(q)
+        found = []
+        if isinstance(posterior, AdditivePosterior):
+            pairs = zip(posterior.part.coefficients, posterior.part.sd, strict=True)
+            found = [
+                Parameter("additive", str(d), float(mean), float(sd))
+                for d, (mean, sd) in enumerate(pairs)
+            ]
+        one = posterior.components[0]
+        return found + [
             Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
             for r, role in enumerate(("gate", "expert"))
             for k in range(one.mean.shape[1])
@@ -207,9 +259,11 @@ class Experts:
         ingested: Sequence[Ingested], settings: ExpertSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        chosen = q.chosen if isinstance(model, MarginalExperts) else None
+        searched = isinstance(model, MarginalExperts | AdditiveExperts)
+        chosen = q.chosen if searched else None
         chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
-        return report(model.posterior(q), chosen, summaries, settings, chains)
+        additive = q.additive if isinstance(model, AdditiveExperts) else None
+        return report(model.posterior(q), chosen, summaries, settings, chains, additive)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw rows with known experts."""
@@ -220,19 +274,6 @@ class Experts:
 
 def _rows(checked: Checked) -> CheckedRows:
     return checked if isinstance(checked, CheckedRows) else CheckedRows(checked.rows)
-
-
-def _weights(posterior: AnyPosterior, columns: Sequence[str]) -> list[Any]:
-    """Return the columns of the table of experts, of the best start."""
-    one = posterior.components[0]
-    named = [*(str(c) for c in columns), "intercept"]
-    rows = [
-        (k + 1, role, name, float(one.mean[r, k, d]), float(one.sd[r, k, d]))
-        for k in range(one.mean.shape[1])
-        for r, role in ((1, "expert"), (0, "gate"))
-        for d, name in enumerate(named)
-    ]
-    return [pa.array(values) for values in zip(*rows, strict=True)]
 
 
 FAMILY = Experts()

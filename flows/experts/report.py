@@ -9,16 +9,19 @@ import numpy as np
 
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
+from flows.experts.weights import AnyPosterior
 from flows.report import plots
+from flows.report.baselines import Baseline, shown
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.diagnostics import Diagnosis
 from vbmodels.core.state import FloatArray
+from vbmodels.experts.additive_posterior import AdditivePosterior
 from vbmodels.experts.choice import Choice
 from vbmodels.experts.diversity import angles
-from vbmodels.experts.posterior import Component, DrawnPosterior, Posterior
+from vbmodels.experts.posterior import Component
+from vbmodels.experts.progress import Additive
 from vbmodels.experts.published.metropolis import QUANTITIES
 
-AnyPosterior = Posterior | DrawnPosterior
 MOST_R_HAT = 1.05
 MOST_WEIGHTS = 12  # of an expert, shown
 MOST_EXPERTS = 10
@@ -31,8 +34,12 @@ def report(
     summaries: Sequence[ExpertSummary],
     settings: ExpertSettings,
     chains: Diagnosis | None = None,
+    additive: Additive | None = None,
 ) -> Findings:
-    """Say what was found in all partitions; ``chains`` is a sampler's diagnosis."""
+    """Say what was found in all partitions.
+
+    ``chains`` is a sampler's diagnosis, ``additive`` what an additive form was chosen by.
+    """
     one = posterior.components[0]
     k = one.mean.shape[1]
     columns = summaries[0].columns
@@ -40,10 +47,17 @@ def report(
     responsible = sum((s.responsible for s in summaries), np.zeros(k))
     judged = sum((s.judged for s in summaries), np.zeros(7))
     results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
-    sections = [*_quality(judged, summaries, results), *_choice(chosen, results)]
+    baselines = [one for s in summaries for one in s.baselines]
+    beside, better = shown(baselines, results, "rows")
+    sections = [*_quality(judged, summaries, results), *beside]
+    sections += _curves(additive, summaries, results)
+    sections += _choice(chosen, results)
     share = sum((s.share for s in summaries), np.zeros(k))
-    sections.append(_who(responsible, share, rows))
-    sections += _weights(one, columns, responsible, chains is not None)
+    alone = isinstance(posterior, AdditivePosterior) and not posterior.mixtures
+    if not alone:
+        drawn = sum((s.drawn for s in summaries), np.zeros_like(summaries[0].drawn))
+        sections.append(_who(responsible, share, drawn, rows))
+        sections += _weights(one, columns, responsible, chains is not None, additive is not None)
     sections += _angles(one, responsible, results)
     sections += _chains(chains, results)
     order = np.argsort(-responsible)[:MOST_EXPERTS]
@@ -55,16 +69,19 @@ def report(
                 f"{columns[d]} {one.mean[1, e, d]:+.2f}" for d in _largest(one, e)[:5]
             ),
         }
-        for e in order
+        for e in (order if not alone else ())
     ]
     headline = f"{results['used_experts']} of {k} experts are responsible for {rows:,} rows"
-    if k == 1:
+    if alone and additive is not None:
+        headline = f"{_FORMS[additive.form]} on {rows:,} rows"
+    elif k == 1:
         headline = f"Logistic regression on {rows:,} rows"
     elif results["used_experts"] == 1:
         headline = f"One of {k} experts holds all {rows:,} rows: in effect a logistic regression"
     if judged[0]:
         headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
-    warnings = _warnings(chosen, settings, chains)
+    headline += _trees(baselines)
+    warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and results["used_experts"] == 1:
         warnings += (
             f"This is no mixture: one of {k} experts has the largest share of every row. Take "
@@ -73,8 +90,26 @@ def report(
     return Findings(headline, sections, results, warnings, top)
 
 
+_FORMS = {
+    "intercept": "No column tells the label: every row gets the share of the label 1",
+    "lines": "Logistic regression, without experts beside it,",
+    "steps": "An additive model of lines and steps, without experts beside it,",
+}
+
+
+def _trees(baselines: Sequence[Baseline]) -> str:
+    """Say so where boosted trees are better."""
+    for one in baselines:
+        if one.name == "boosted trees" and one.high < 0.0:
+            return f"; boosted trees do better here ({one.log_loss:.4f})"
+    return ""
+
+
 def _warnings(
-    chosen: Choice | None, settings: ExpertSettings, chains: Diagnosis | None
+    chosen: Choice | None,
+    settings: ExpertSettings,
+    chains: Diagnosis | None,
+    additive: Additive | None,
 ) -> tuple[str, ...]:
     if chains is not None:
         worst = chains.largest_r_hat
@@ -86,6 +121,11 @@ def _warnings(
         )
     if chosen is None or chosen.candidates[chosen.best].n_experts > 1 or settings.n_experts == 1:
         return ()
+    if additive is not None:
+        return (
+            "On held-out rows no mixture was better than the additive part by more than one "
+            "standard error, so that stands alone (one expert).",
+        )
     return (
         "On held-out rows no mixture was better than logistic regression by more than one "
         "standard error, so logistic regression was fitted (one expert).",
@@ -130,7 +170,7 @@ def _quality(
         Section(
             "How good it is",
             f"On {n:,.0f} labelled rows that were left out of the fit. {beside}",
-            (),
+            (_calibration(counts, predicted, found),),
             (
                 Grid(tuple(names), rows),
                 Grid(
@@ -139,6 +179,50 @@ def _quality(
                     "Calibration: the last two columns should agree.",
                 ),
             ),
+        )
+    ]
+
+
+def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -> str:
+    some = counts > 0
+    at, share = predicted[some] / counts[some], found[some] / counts[some]
+    return plots.calibration(at.tolist(), share.tolist(), counts[some].tolist(), "Calibration")
+
+
+def _curves(
+    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any]
+) -> list[Section]:
+    if additive is None:
+        return []
+    results["additive"] = {
+        "form": additive.form, "gain": additive.gain, "gain_se": additive.error,
+        "intercept_log_loss": -additive.intercept,
+    }  # fmt: skip
+    names = ("lines (logistic regression)", "lines and steps")
+    rows = [("the intercept alone", "", f"{-additive.intercept:.4f}")]
+    rows += [
+        (name, f"{tau:g}", f"{-value:.4f}")
+        for name, taus, left_out in zip(names, additive.taus, additive.left_out, strict=False)
+        for tau, value in zip(taus, left_out, strict=True)
+    ]
+    pictures = tuple(
+        plots.curve(c.at, c.mean, c.sd, c.column, "added log odds", c.column)
+        for s in summaries
+        for c in s.curves
+        if c.spread > 0.0
+    )
+    text = (
+        "What each column adds to the log odds of the label 1, with 95 % bands, from its middle "
+        "on; those that move most first. "
+        f"Steps gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
+        "rows out; they are taken if that is more than one standard error."
+    )
+    return [
+        Section(
+            "What each column says",
+            text,
+            pictures,
+            (Grid(("form", "tau", "log-loss, each row left out"), rows),),
         )
     ]
 
@@ -158,8 +242,9 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     return [
         Section(
             "How the prior was chosen",
-            "By the log-loss of rows held out of a first fit, with logistic regression (one "
-            f"expert) among the candidates. The best mixture's gain over it was {chosen.gain:.4f} "
+            "By the log-loss of rows held out of a first fit, with one expert (logistic "
+            "regression, or the additive part alone) among the candidates. The best mixture's gain "
+            f"over it was {chosen.gain:.4f} "
             f"± {chosen.error:.4f} a row; a mixture is taken if that is more than one standard "
             "error. The bound is no judge of the number of experts: its slack grows with it.",
             (),
@@ -168,15 +253,16 @@ def _choice(chosen: Choice | None, results: dict[str, Any]) -> list[Section]:
     ]
 
 
-def _who(responsible: FloatArray, share: FloatArray, rows: int) -> Section:
+def _who(responsible: FloatArray, share: FloatArray, drawn: FloatArray, rows: int) -> Section:
     order = np.argsort(-responsible)
-    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}") for k in order]
+    sd = drawn.std(0) / rows
+    table = [(k + 1, int(responsible[k]), f"{share[k] / rows:.3f}", f"{sd[k]:.3f}") for k in order]
     return Section(
         "Who is responsible",
         "How many rows each expert has the largest share of (given the label where there is one), "
-        "and its mean share.",
+        "and its mean share, with the standard deviation of that under draws of the posterior.",
         (),
-        (Grid(("expert", "rows", "mean share"), table),),
+        (Grid(("expert", "rows", "mean share", "sd"), table),),
     )
 
 
@@ -209,7 +295,7 @@ def _chains(chains: Diagnosis | None, results: dict[str, Any]) -> list[Section]:
 
 
 def _weights(
-    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool
+    one: Component, columns: Sequence[str], responsible: FloatArray, drawn: bool, beside: bool
 ) -> list[Section]:
     pictures = []
     used = [k for k in np.argsort(-responsible) if responsible[k] > 0]
@@ -231,10 +317,12 @@ def _weights(
         if drawn
         else "of the variational posterior, which are somewhat too short"
     )
+    adds = "They add to the additive part. " if beside else ""
     return [
         Section(
             "The experts",
-            f"The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they are. "
+            f"{adds}The largest weights with 95 % intervals {kind}; columns of 0 and 1 as they "
+            "are. "
             "All experts, those without rows too, stand in the table experts/. Where several "
             "starts were averaged these are the experts of the best one.",
             tuple(pictures),

@@ -57,11 +57,16 @@ def expert_rows(n_experts: int) -> Table:
 
 EXPERTS = Table(
     "experts",
-    "Weights of every expert and its gate, per standard deviation of the column.",
+    "Weights of the additive part, and of every expert and its gate, on the scale of the fit.",
     (
-        Column("expert", pa.int32(), "number of the expert, from 1"),
-        Column("role", TEXT, "expert: what it predicts; gate: where it is responsible"),
-        Column("column", TEXT, "name of the column, or intercept"),
+        Column("expert", pa.int32(), "number of the expert, from 1; 0 for the additive part"),
+        Column(
+            "role",
+            TEXT,
+            "additive: the part that all experts share; expert: what it predicts, or adds to that; "
+            "gate: where it is responsible",
+        ),
+        Column("column", TEXT, "name of the column, or of a step (column > knot), or intercept"),
         Column("mean", pa.float64(), "posterior mean"),
         Column("sd", pa.float64(), "posterior standard deviation"),
     ),

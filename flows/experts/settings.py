@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.experts.options import ExpertOptions, refusal
+from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 
 
 class ExpertSettings(declared(ExpertOptions)):
@@ -25,7 +25,13 @@ class ExpertSettings(declared(ExpertOptions)):
         "averages over its draws.",
     )
     class_weight: Literal["none", "balanced"] = Field(
-        "none", description="balanced: both labels weigh the same in the fit (marginal, cavi)."
+        "none",
+        description="balanced: both labels weigh the same in the fit (additive, marginal, cavi).",
+    )
+    baselines: bool = Field(
+        True,
+        description="Whether the report judges boosted trees on the rows left out, beside the "
+        "model.",
     )
     test_share: float = Field(
         0.1,
@@ -38,7 +44,7 @@ class ExpertSettings(declared(ExpertOptions)):
     def evaluations(self) -> int:
         """Evaluations that mh needs."""
         kinds = 1 if self.prior == "gaussian" else 2
-        return self.warmup + self.draws * (self.thin or kinds * self.n_experts) + 1
+        return self.warmup + self.draws * (self.thin or kinds * experts_of(self)) + 1
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from flows.experts.weights import Curve
+from flows.report.baselines import Baseline
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.posterior import Predicted
 
 BINS = 10
+DRAWS = 20
+"""Draws of the posterior under which shares are summed up."""
 _LEAST = 1e-12
 
 
@@ -25,25 +29,38 @@ class ExpertSummary:
         Rows for which each expert has the largest share; [K].
     share
         Sum of shares; [K].
+    drawn
+        The same under draws of the posterior, which are those of every partition; [draws, K].
     calibration
         Rows, sum of probabilities and of labels by bin of probability, over the rows kept
         from the fit; [3, BINS].
     judged
         Over the same rows: number, right ones, sum of log-loss, then the last two for
         logistic regression, and sum and sum of squares of the difference in log-loss; [7].
+    baselines
+        What simple forms get on these rows; told with the first partition.
+    curves
+        What the columns add in the additive part; told with the first partition.
     """
 
     rows: int
     responsible: FloatArray
     share: FloatArray
+    drawn: FloatArray
     calibration: FloatArray
     judged: FloatArray
     columns: tuple[str, ...]
     has_baseline: bool
+    baselines: tuple[Baseline, ...] = ()
+    curves: tuple[Curve, ...] = ()
 
 
 def summarise(
-    batch: Rows, found: Predicted, baseline: FloatArray | None, columns: tuple[str, ...]
+    batch: Rows,
+    found: Predicted,
+    drawn: FloatArray,
+    baseline: FloatArray | None,
+    columns: tuple[str, ...],
 ) -> ExpertSummary:
     """Summarise one partition."""
     best = np.argmax(found.responsibility, axis=0)
@@ -56,6 +73,7 @@ def summarise(
         rows=batch.size,
         responsible=np.bincount(best, minlength=len(found.responsibility)).astype(float),
         share=found.responsibility.sum(1),
+        drawn=drawn,
         calibration=calibration,
         judged=judged,
         columns=tuple(str(c) for c in columns),

@@ -192,6 +192,17 @@ def lines(
     return _svg(figure, title)
 
 
+def curve(x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str, title: str) -> str:
+    """Plot one curve with its 95 % band."""
+    figure, axes = _canvas(_plain(x_label), y_label)
+    at, mean, half = (np.asarray(v, float) for v in (x, y, sd))
+    axes.fill_between(at, mean - 1.96 * half, mean + 1.96 * half, color=_ACCENT, alpha=0.2, lw=0)
+    axes.plot(at, mean, color=_ACCENT, linewidth=1.2)
+    axes.axhline(0.0, color=_INK, linewidth=0.5, linestyle=":")
+    axes.ticklabel_format(axis="x", useOffset=False)
+    return _svg(figure, title)
+
+
 def heat_map(
     rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str
 ) -> str:

@@ -15,6 +15,7 @@ from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.forms import make
 from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.options import experts_of
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
 
@@ -63,15 +64,15 @@ def held_out(
 
 def marginal(rng: np.random.Generator) -> Readings:
     """The prior is one of those that the fit chooses from."""
-    settings = ExpertSettings()
+    settings = ExpertSettings(inference="marginal")
     tau = float(rng.choice(MarginalExperts().taus))
-    return held_out(rng, settings, settings.n_experts, tau, bool(rng.integers(2)))
+    return held_out(rng, settings, experts_of(settings), tau, bool(rng.integers(2)))
 
 
 def cavi(rng: np.random.Generator) -> Readings:
     """The prior is the form's own, with the default tau."""
     settings = ExpertSettings(inference="cavi")
-    return held_out(rng, settings, settings.n_experts, 1.0, False)
+    return held_out(rng, settings, experts_of(settings), 1.0, False)
 
 
 def metropolis_ranks(rng: np.random.Generator) -> Readings:

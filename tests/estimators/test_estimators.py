@@ -27,7 +27,9 @@ from vbmodels.estimators import (
     VariantTester,
 )
 
-EXPERTS = MixtureOfExperts(2, tau=0.3, shared=False, restarts=1, random_state=0)
+EXPERTS = MixtureOfExperts(
+    2, inference="marginal", tau=0.3, shared=False, restarts=1, random_state=0
+)
 FEATURES = LatentFeatures(3, anneal=5, starts=1, tol=1e-4, random_state=0)
 BAGS = [MultimodalMIC(random_state=0), MILGPClassifier(n_inducing=10, random_state=0)]
 
@@ -236,7 +238,7 @@ def test_a_fit_that_stops_too_early_says_so():
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         found = clone(EXPERTS).set_params(inference="cavi", max_iter=3).fit(x, y)
     assert found.converged_ is False
-    with pytest.raises(ValueError, match=r"the prior was being chosen.*raise max_iter"):
+    with pytest.raises(ValueError, match=r"the form was being chosen.*raise max_iter"):
         MixtureOfExperts(2, max_iter=3, random_state=0).fit(x, y)
 
 

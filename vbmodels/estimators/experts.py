@@ -16,8 +16,18 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.tables import like
 from vbmodels.experts.batch import Rows
-from vbmodels.experts.columns import LARGEST, SPARSE, ColumnSums, cell_keys, scaled, too_large
+from vbmodels.experts.coded import CodedRows, basis_of
+from vbmodels.experts.columns import (
+    FURTHEST,
+    LARGEST,
+    SPARSE,
+    ColumnSums,
+    cell_keys,
+    scaled,
+    too_large,
+)
 from vbmodels.experts.forms import make
+from vbmodels.experts.knots import RowSample, coded
 from vbmodels.experts.options import ExpertOptions, refusal
 from vbmodels.experts.posterior import METHODS
 from vbmodels.experts.published.metropolis import SampledExperts
@@ -27,35 +37,41 @@ from vbmodels.experts.published.metropolis import SampledExperts
 class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     """A mixture of logistic experts with softmax gates, for two classes.
 
-    The models are those of the pipeline ``experts``: `vbmodels.experts.marginal` (the default),
-    `vbmodels.experts.published.cavi` and `vbmodels.experts.published.metropolis`. With more
-    than two classes put it into scikit-learn's ``OneVsRestClassifier``. Columns are brought to
-    mean 0 and standard deviation 1 here, but for those of 0 and 1; columns with one value are
-    left out, in new rows too; tables of few nonzero cells are kept sparse.
+    The models are those of the pipeline ``experts``: `vbmodels.experts.additive` (the default),
+    `vbmodels.experts.marginal`, `vbmodels.experts.published.cavi` and
+    `vbmodels.experts.published.metropolis`. With more than two classes put it into
+    scikit-learn's ``OneVsRestClassifier``. Columns are brought to mean 0 and standard deviation 1
+    here, but for those of 0 and 1; columns with one value are left out, in new rows too; tables
+    of few nonzero cells are kept sparse. "additive" holds cells at six standard deviations.
 
     Parameters
     ----------
     n_experts
         K; 1 is Bayesian logistic regression. "marginal" falls back to it where no mixture
-        predicts held-out rows better by more than one standard error.
+        predicts held-out rows better by more than one standard error. "additive": the most
+        experts, of which half are tried too; 1 is the additive part alone, which stands where no
+        mixture beside it is better. None: 10 (additive) or 5.
     inference
-        "marginal": the responsible expert summed out, several starts averaged; "cavi":
-        coordinate ascent on bounds; "mh": Metropolis-Hastings, for few columns.
+        "additive": a line and steps for each column, with experts beside them where they predict
+        held-out rows better; "marginal": the responsible expert summed out, several starts
+        averaged; "cavi": coordinate ascent on bounds; "mh": Metropolis-Hastings, for few columns.
     prior
         "gaussian", or the mutual angular priors "mabn1" (mh) and "mabn2", which keep experts
         apart.
     select
-        "cv": the number of experts is chosen up to ``n_experts`` by held-out rows (marginal).
+        "cv": the number of experts is chosen up to ``n_experts`` by held-out rows (additive,
+        marginal).
     gate_bound
         Bound on the gates' softmax, "bohning" or "bouchard" (cavi).
     tau
-        Precision of the weights' prior; None: chosen by held-out rows (marginal) or 1.
+        Precision of the weights' prior; None: chosen by held-out rows (additive, marginal)
+        or 1.
     shared
         Whether the experts' prior has a common mean; None: chosen by held-out rows (marginal).
     kappa
         Concentration of the angular priors.
     omega
-        Weight of the angular regulariser Omega (marginal; cavi with the Gaussian prior).
+        Weight of the angular regulariser Omega (additive, marginal; cavi with the Gaussian prior).
     alpha1, alpha2
         Shape and rate of the lengths' Gamma under an angular prior (cavi, mh).
     learn_lengths
@@ -64,16 +80,16 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         Of mh: chains, first evaluations thrown away, draws kept of each chain, and evaluations
         from one to the next; None takes as many as move every gate in every way.
     restarts
-        Starts that are averaged (marginal).
+        Starts that are averaged (additive, marginal).
     predict_by
         "plug_in", "mackay" or "monte_carlo": how the posterior enters predictions; mh averages
         over its draws.
     class_weight
-        "balanced", weights by class, or None (marginal, cavi).
+        "balanced", weights by class, or None (additive, marginal, cavi).
     standardise
         Whether columns are brought to mean 0 and standard deviation 1.
     tol
-        marginal: rise of the objective, in nats a row, that ends a search; cavi: relative
+        additive, marginal: rise of the objective, in nats a row, that ends a search; cavi: relative
         tolerance on the rise of the bound to come.
     max_iter
         Most evaluations of all rows.
@@ -90,10 +106,12 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     classes_
         The two labels.
     n_experts_
-        Experts of the fit, after hold-out.
+        Experts of the fit, after hold-out; 1 where the additive part stands alone.
     expert_means_, expert_sds_
         Posterior means and standard deviations of the experts' weights, [n_experts_, columns
-        + 1], the intercept last, on the scaled columns; those of the best start.
+        + 1], the intercept last, on the scaled columns; those of the best start. "additive":
+        what experts add to the additive part, on the columns' quantiles (of up to 12 columns on
+        their lines and steps); of one expert, the additive part itself, lines first, then steps.
     gate_means_, gate_sds_
         The same of the gates.
     centre_, scale_
@@ -105,7 +123,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 2))
     >>> y = np.where(X[:, 0] > 0, X[:, 1] > 0, X[:, 1] < 0)  # no one line parts these
-    >>> found = MixtureOfExperts(2, tau=0.1, shared=False, random_state=0).fit(X, y)
+    >>> found = MixtureOfExperts(2, random_state=0).fit(X, y)
     >>> bool(found.score(X, y) > 0.9)
     True
     """
@@ -144,6 +162,15 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         sums = ColumnSums.of(X, t)
         self.centre_, self.scale_ = sums.scaling(self.standardise)
         self._sparse = sums.density(self.centre_) < SPARSE
+        self._basis = None
+        if self.inference == "additive":
+            self._basis = basis_of(
+                RowSample.of(X, cell_keys(X)),
+                (self.centre_, self.scale_),
+                sums.binary | sums.constant,
+                self._sparse,
+                FURTHEST if self.standardise else np.inf,
+            )
         weight = self._class_weights(y)[code]
         key = np.arange(len(y))
         batches = [
@@ -183,12 +210,14 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         batch = self._unlabelled(X)
         return self.posterior_.predict(batch, self.predict_by)
 
-    def _unlabelled(self, X: Any) -> Rows:
+    def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)
         X = self._table(X, reset=False, dtype=np.float64, order="C")
         return self._rows(X, np.zeros(len(X)), cell_keys(X), np.ones(len(X)))
 
-    def _rows(self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray) -> Rows:
+    def _rows(
+        self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray
+    ) -> Rows | CodedRows:
         x = scaled(X, self.centre_, self.scale_)
         found = too_large(x)
         if found:
@@ -197,7 +226,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 f"expected cells within {LARGEST:g} after scaling, got {X[row, column]:g} in "
                 f"column {column}: give the column in another unit, or leave it out"
             )
-        return Rows.of(x, t, key, weight, self._sparse, cell_keys(X))
+        if self._basis is None:
+            return Rows.of(x, t, key, weight, self._sparse, cell_keys(X))
+        x = np.clip(x, -self._basis.limit, self._basis.limit)
+        rows = Rows.of(x, t, key, weight, self._sparse, cell_keys(X))
+        return CodedRows(rows, coded(X, self._basis.knots), self._basis)
 
     def _class_weights(self, y: Any) -> FloatArray:
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)

@@ -112,6 +112,13 @@ class Rows(State):
     def _square_columns(self) -> csr_array:
         return self._columns.power(2)
 
+    def lines(self, rows: slice) -> FloatArray:
+        """Return some rows' columns without the intercept, dense; [n, p - 1]."""
+        if self.dense is not None:
+            return self.dense[rows, :-1]
+        found: FloatArray = self._rows[rows].toarray()[:, :-1]
+        return found
+
     def project(self, coefficients: FloatArray) -> FloatArray:
         """Return coefficients [M, p] times every row: [M, N]."""
         if self.dense is not None:

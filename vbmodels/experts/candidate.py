@@ -7,6 +7,7 @@ are N(0, 10). A point is the mode, or q = N(m, diag s^2) over gates and experts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log, pi
 
@@ -139,20 +140,27 @@ class Point(State):
         return self.candidate.precision(observed.squares.size) + guess
 
     def likelihood(
-        self, batch: Rows, fold: IntArray | None, draws: int
+        self,
+        batch: Rows,
+        fold: IntArray | None,
+        draws: int,
+        offset: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Return E log p(y | x) of every row, and the gradient of its sum over the rows fitted.
 
         The gradient is in the means, then in the log s; the rest are not in the likelihood.
+        ``offset`` [N] is added to every expert's sums.
         """
         weight = batch.used
         if fold is not None and self.candidate.fold >= 0:
             weight = weight * (fold != self.candidate.fold)
         if self.log_sd is None:
-            value, gradient = at_point(batch, self.mean[0], self.mean[1], weight)
+            value, gradient = at_point(batch, self.mean[0], self.mean[1], weight, offset)
             return value, gradient.ravel()
         variance = np.exp(2.0 * self.log_sd)
-        value, in_mean, in_variance = under_gaussian(batch, self.mean, variance, draws, weight)
+        value, in_mean, in_variance = under_gaussian(
+            batch, self.mean, variance, draws, weight, offset
+        )
         return value, np.concatenate([in_mean.ravel(), (2.0 * variance * in_variance).ravel()])
 
     def objective(self, value: float, slopes: FloatArray) -> tuple[float, FloatArray]:
@@ -222,10 +230,23 @@ class Sums(Stats):
     held_rows: FloatArray
 
     @classmethod
-    def at(cls, points: tuple[Point, ...], batch: Rows, folds: int, draws: int) -> Sums:
-        """Evaluate all points on one partition."""
+    def at(
+        cls,
+        points: tuple[Point, ...],
+        batch: Rows,
+        folds: int,
+        draws: int,
+        offsets: Mapping[int, FloatArray] | None = None,
+        held: bool = True,
+    ) -> Sums:
+        """Evaluate all points on one partition.
+
+        ``offsets`` [N] are added to the experts' sums of the candidates of each fold; without
+        ``held`` nothing is said of rows held out.
+        """
+        offsets = offsets or {}
         fold = batch.fold(folds) if any(p.candidate.fold >= 0 for p in points) else None
-        found = [point.likelihood(batch, fold, draws) for point in points]
+        found = [p.likelihood(batch, fold, draws, offsets.get(p.candidate.fold)) for p in points]
         candidates = list(dict.fromkeys(point.candidate for point in points))
         weight = np.zeros((len(candidates), batch.size))
         if fold is not None:
@@ -237,13 +258,17 @@ class Sums(Stats):
             at = candidates.index(point.candidate)
             value[i] = (batch.used - weight[at]) @ rows
             groups[at].append(rows)
+        gradient = tuple(gradient for _, gradient in found)
+        if not held:
+            nothing = np.zeros(len(candidates))
+            return cls(value, gradient, nothing, np.diag(nothing), weight.sum(1))
         root = np.sqrt(weight)
         mixed = [logsumexp(g, axis=0) - log(len(g)) if len(g) > 1 else g[0] for g in groups]
-        held = root * np.array(mixed)
+        products = root * np.array(mixed)
         return cls(
             value,
-            tuple(gradient for _, gradient in found),
-            np.einsum("rn,rn->r", held, root),
-            held @ held.T,
+            gradient,
+            np.einsum("rn,rn->r", products, root),
+            products @ products.T,
             weight.sum(1),
         )

@@ -49,8 +49,11 @@ class Choice(State):
         return max((float(v), c.tau) for v, c in pairs if c.n_experts == 1)[1]
 
 
-def choose(points: Sequence[Point], stats: Sums) -> Choice:
-    """Return the candidate with the best held-out log-likelihood; see the module's text."""
+def choose(points: Sequence[Point], stats: Sums, any_number: bool = False) -> Choice:
+    """Return the candidate with the best held-out log-likelihood; see the module's text.
+
+    ``any_number``: priors with another number of experts may share the best one's starts too.
+    """
     candidates = list(dict.fromkeys(replace(p.candidate, fold=-1) for p in points))
     parts = dict.fromkeys(p.candidate for p in points)
     index = np.array([candidates.index(replace(c, fold=-1)) for c in parts])
@@ -72,7 +75,9 @@ def choose(points: Sequence[Point], stats: Sums) -> Choice:
     alike = [
         i
         for i, c in enumerate(candidates)
-        if c.n_experts == candidates[best].n_experts and gap[i] <= 2.0 * error[i] and i != best
+        if (c.n_experts == candidates[best].n_experts or (any_number and c.n_experts > 1))
+        and gap[i] <= 2.0 * error[i]
+        and i != best
     ]
     kept = (best, *sorted(alike, key=lambda i: gap[i])) if best == mixed else (best,)
     return Choice(tuple(candidates), mean, best, kept, float(gap[plain]), float(error[plain]))

@@ -16,6 +16,9 @@ SPARSE = 0.25
 LARGEST = 1e100
 """Largest size of a scaled cell: sums of squares of larger ones overflow."""
 
+FURTHEST = 6.0
+"""Standard deviations beyond which the additive form holds a cell."""
+
 
 @dataclass(frozen=True)
 class ColumnSums:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.marginal import MarginalExperts
-from vbmodels.experts.options import ExpertOptions
+from vbmodels.experts.options import ExpertOptions, experts_of
 from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.mabn import AngularPrior
 from vbmodels.experts.published.metropolis import SampledExperts
@@ -12,7 +13,7 @@ from vbmodels.experts.published.walk import WalkPrior
 COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 """Numbers of experts tried by ``select="cv"``, up to n_experts."""
 
-AnyExperts = MarginalExperts | BoundedExperts | SampledExperts
+AnyExperts = AdditiveExperts | MarginalExperts | BoundedExperts | SampledExperts
 
 
 def make(options: ExpertOptions, baseline_beside: bool = True) -> AnyExperts:
@@ -25,9 +26,10 @@ def make(options: ExpertOptions, baseline_beside: bool = True) -> AnyExperts:
     baseline_beside
         Whether "marginal" fits a logistic regression beside the mixture.
     """
+    most = experts_of(options)
     if options.inference == "mh":
         return SampledExperts(
-            options.n_experts,
+            most,
             WalkPrior(options.prior, options.tau or 1.0, options.kappa),
             options.alpha1,
             options.alpha2,
@@ -39,22 +41,35 @@ def make(options: ExpertOptions, baseline_beside: bool = True) -> AnyExperts:
         )
     if options.inference == "cavi":
         return BoundedExperts(
-            options.n_experts,
+            most,
             "mabn2" if options.prior == "mabn2" else "gaussian",
             options.gate_bound,
             options.tau or 1.0,
             AngularPrior(options.kappa, options.alpha1, options.alpha2),
             options.omega,
         )
-    counts = tuple(k for k in {*COUNTS, options.n_experts} if k <= options.n_experts)
+    counts = tuple(k for k in {*COUNTS, most} if k <= most)
     kappa = options.kappa if options.prior == "mabn2" else 0.0
+    tried = tuple(sorted(counts)) if options.select == "cv" else ()
+    kappas = (0.0, kappa) if kappa else (0.0,)
+    omegas = (0.0, options.omega) if options.omega else (0.0,)
+    if options.inference == "additive":
+        return AdditiveExperts(
+            most,
+            tau=options.tau,
+            counts=tried,
+            kappas=kappas,
+            omegas=omegas,
+            n_restarts=options.restarts,
+            tolerance=options.tol,
+        )
     return MarginalExperts(
-        options.n_experts,
+        most,
         tau=options.tau,
         shared=options.shared,
-        counts=tuple(sorted(counts)) if options.select == "cv" else (),
-        kappas=(0.0, kappa) if kappa else (0.0,),
-        omegas=(0.0, options.omega) if options.omega else (0.0,),
+        counts=tried,
+        kappas=kappas,
+        omegas=omegas,
         n_restarts=options.restarts,
         tolerance=options.tol,
         baseline_beside=baseline_beside,

@@ -70,11 +70,20 @@ def softmax_and_log(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def at_point(
-    batch: Rows, gates: FloatArray, experts: FloatArray, weight: FloatArray
+    batch: Rows,
+    gates: FloatArray,
+    experts: FloatArray,
+    weight: FloatArray,
+    offset: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return log p(y | x) of every row [N], and the gradient of its weighted sum [2, K, p]."""
+    """Return log p(y | x) of every row [N], and the gradient of its weighted sum [2, K, p].
+
+    ``offset`` [N] is added to every expert's sums.
+    """
     k = len(gates)
     linear = batch.project(np.concatenate([gates, experts]))
+    if offset is not None:
+        linear[k:] += offset
     value = np.empty(batch.size)
     slopes = np.empty_like(linear)
     for start in range(0, batch.size, CHUNK):
@@ -87,7 +96,12 @@ def at_point(
 
 
 def under_gaussian(
-    batch: Rows, mean: FloatArray, variance: FloatArray, draws: int, weight: FloatArray
+    batch: Rows,
+    mean: FloatArray,
+    variance: FloatArray,
+    draws: int,
+    weight: FloatArray,
+    offset: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return E log p(y | x) of every row, and the gradients of its weighted sum.
 
@@ -101,6 +115,8 @@ def under_gaussian(
         Fixed draws of each row; even.
     weight
         [N].
+    offset
+        Added to every expert's sums; [N], or None for nothing.
 
     Returns
     -------
@@ -111,6 +127,8 @@ def under_gaussian(
     """
     _, k, p = mean.shape
     linear = batch.project(mean.reshape(2 * k, p))
+    if offset is not None:
+        linear[k:] += offset
     spread = batch.project_squares(variance.reshape(2 * k, p))
     noise = batch.noise(draws, 2 * k)
     value = np.empty(batch.size)

@@ -12,32 +12,38 @@ from vbmodels.core.options import option, share
 class ExpertOptions:
     """Options of a mixture of experts."""
 
-    n_experts: int = option(
-        5, "Number of experts; 1 is Bayesian logistic regression.", ge=1, le=100, positional=True
+    n_experts: int | None = option(
+        None,
+        "Number of experts; 1 is Bayesian logistic regression. additive: the most experts, of "
+        "which half are tried too; 1 is the additive part alone. By default 10 (additive) or 5.",
+        ge=1,
+        le=100,
+        positional=True,
     )
-    inference: Literal["marginal", "cavi", "mh"] = option(
-        "marginal",
-        "marginal: the responsible expert summed out, several starts averaged; cavi: coordinate "
-        "ascent on bounds of sigmoid and softmax; mh: Metropolis-Hastings, for few columns, with "
-        "diagnostics.",
+    inference: Literal["additive", "marginal", "cavi", "mh"] = option(
+        "additive",
+        "additive: a line and steps for each column, with experts beside them where they predict "
+        "held-out rows better; marginal: the responsible expert summed out, several starts "
+        "averaged; cavi: coordinate ascent on bounds of sigmoid and softmax; mh: "
+        "Metropolis-Hastings, for few columns, with diagnostics.",
     )
     prior: Literal["gaussian", "mabn1", "mabn2"] = option(
         "gaussian",
         "mabn1 (mh) and mabn2: the mutual angular priors of type I and II, which keep experts "
-        "apart (marginal tries mabn2 against none by held-out rows).",
+        "apart (additive and marginal try mabn2 against none by held-out rows).",
     )
     select: Literal["fixed", "cv"] = option(
         "fixed",
         "cv: the number of experts is chosen among 1, 2, 5, 10, ... up to n_experts by the log-"
-        "likelihood of held-out rows (marginal).",
+        "likelihood of held-out rows (additive, marginal).",
     )
     gate_bound: Literal["bohning", "bouchard"] = option(
         "bohning", "Bound on the gates' softmax (cavi)."
     )
     tau: float | None = option(
         None,
-        "Precision of the prior of weights; by default chosen by held-out rows (marginal) or 1 "
-        "(cavi, mh).",
+        "Precision of the prior of weights; by default chosen by held-out rows (additive, "
+        "marginal) or 1 (cavi, mh).",
         gt=0.0,
     )
     shared: bool | None = option(
@@ -57,8 +63,8 @@ class ExpertOptions:
     )
     omega: float = option(
         0.0,
-        "Weight of the angular regulariser Omega: tried against none by held-out rows (marginal), "
-        "or added to the bound (cavi with the Gaussian prior).",
+        "Weight of the angular regulariser Omega: tried against none by held-out rows (additive, "
+        "marginal), or added to the bound (cavi with the Gaussian prior).",
         ge=0.0,
     )
     chains: int = option(4, "Chains (mh).", ge=2, le=100)
@@ -70,7 +76,7 @@ class ExpertOptions:
         "every way: n_experts, and twice that with an angular prior (mh).",
         ge=1,
     )
-    restarts: int = option(5, "Starts that are averaged (marginal).", ge=1, le=100)
+    restarts: int = option(5, "Starts that are averaged (additive, marginal).", ge=1, le=100)
     standardise: bool = option(
         True,
         "Whether columns are brought to mean 0 and standard deviation 1; columns of 0 and 1 stay "
@@ -78,21 +84,36 @@ class ExpertOptions:
     )
     tol: float = share(
         3e-06,
-        "marginal: rise of the objective, in nats a row, that ends a search; cavi: relative "
-        "tolerance on the rise of the bound to come.",
+        "additive, marginal: rise of the objective, in nats a row, that ends a search; cavi: "
+        "relative tolerance on the rise of the bound to come.",
     )
     max_iter: int = option(5000, "Most evaluations of all rows.", ge=1)
 
 
+def experts_of(options: Any) -> int:
+    """Return the number of experts, or the largest of those tried.
+
+    >>> experts_of(ExpertOptions()), experts_of(ExpertOptions(inference="mh"))
+    (10, 5)
+    """
+    if options.n_experts is not None:
+        return int(options.n_experts)
+    return 10 if options.inference == "additive" else 5
+
+
 def refusal(options: Any) -> str | None:
     """Say which options do not go together; None where all do."""
-    if options.inference != "marginal" and options.select == "cv":
-        return f"select cv goes with inference marginal, not {options.inference}"
+    searched = options.inference in ("additive", "marginal")
+    if not searched and options.select == "cv":
+        return f"select cv goes with inference additive or marginal, not {options.inference}"
     if options.prior == "mabn1" and options.inference != "mh":
         return f"prior mabn1 goes with inference mh, not {options.inference}; mabn2 goes with all"
     angular_ascent = options.inference == "cavi" and options.prior == "mabn2"
     if options.omega > 0.0 and (options.inference == "mh" or angular_ascent):
-        return "omega goes with inference marginal, or with cavi and the Gaussian prior"
+        return "omega goes with inference additive or marginal, or with cavi and the Gaussian prior"
     if options.inference == "mh" and options.class_weight not in (None, "none"):
-        return f"class_weight {options.class_weight} goes with inference marginal or cavi, not mh"
+        return (
+            f"class_weight {options.class_weight} goes with inference additive, marginal or cavi, "
+            "not mh"
+        )
     return None

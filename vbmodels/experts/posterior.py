@@ -73,7 +73,7 @@ class Posterior(State):
         ValueError
             For another method.
         """
-        found = [_mixed(_sums(c, batch, method, draws), batch.t) for c in self.components]
+        found = [mixed(_sums(c, batch, method, draws), batch.t) for c in self.components]
         probability = np.mean([p for p, _ in found], axis=0)
         return Predicted(probability, found[0][1])
 
@@ -82,7 +82,11 @@ class Posterior(State):
 
         The parameters, and what is raised, are those of `predict`.
         """
-        return _log_odds(_sums(c, batch, method, draws) for c in self.components)
+        return log_odds_of(_sums(c, batch, method, draws) for c in self.components)
+
+    def drawn_shares(self, batch: Rows, draws: int, seed: int) -> FloatArray:
+        """Return each expert's sum of shares under draws of the best start; [draws, K]."""
+        return drawn_shares(self.components[0], batch, 0.0, draws, seed)
 
 
 @dataclass(frozen=True)
@@ -105,14 +109,19 @@ class DrawnPosterior(State):
         probability, share = np.zeros(batch.size), np.zeros((k, batch.size))
         count = len(self._spaced(most))
         for linear in self._linear(batch, most):
-            p, r = _mixed(linear, batch.t)
+            p, r = mixed(linear, batch.t)
             probability += p / count
             share += r / count
         return Predicted(probability, share)
 
     def log_odds(self, batch: Rows, method: str = "monte_carlo", most: int = 400) -> FloatArray:
         """Return log p / (1 - p) of every row; see `Posterior.log_odds`."""
-        return _log_odds(self._linear(batch, most))
+        return log_odds_of(self._linear(batch, most))
+
+    def drawn_shares(self, batch: Rows, draws: int, seed: int) -> FloatArray:
+        """Return each expert's sum of shares under about ``draws`` of the draws; [draws, K]."""
+        found = [mixed(at, batch.t)[1].sum(1) for at in self._linear(batch, draws)]
+        return np.array(found)
 
     def _spaced(self, most: int) -> FloatArray:
         return self.draws[:: -(-len(self.draws) // most)]
@@ -123,11 +132,30 @@ class DrawnPosterior(State):
             yield batch.project(one.reshape(2 * k, -1)).reshape(1, 2, k, -1)
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Mean and variance of gate and expert sums of every row; [2, K, N] each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
 def _sums(component: Component, batch: Rows, method: str, draws: int) -> FloatArray:
     """Return gate and expert sums of every row, [draws or 1, 2, K, N]."""
+    return sums_of(Sums(*component.linear(batch)), batch, method, draws)
+
+
+def sums_of(of: Sums, batch: Rows, method: str, draws: int) -> FloatArray:
+    """Return sums of every row at their means, shrunk or drawn; [draws or 1, 2, K, N].
+
+    Raises
+    ------
+    ValueError
+        For another method than those of `METHODS`.
+    """
     if method not in METHODS:
         raise ValueError(f"expected one of {', '.join(METHODS)}, got {method!r}")
-    mean, variance = component.linear(batch)
+    mean, variance = of.mean, of.variance
     k = mean.shape[1]
     if method == "monte_carlo":
         noise = batch.noise(draws, 2 * k).reshape(-1, 2, k, batch.size)
@@ -138,7 +166,26 @@ def _sums(component: Component, batch: Rows, method: str, draws: int) -> FloatAr
     return result
 
 
-def _log_odds(sums: Iterable[FloatArray]) -> FloatArray:
+def drawn_shares(
+    component: Component, batch: Rows, offset: FloatArray | float, draws: int, seed: int
+) -> FloatArray:
+    """Return each expert's sum of shares under draws of gates and experts; [draws, K].
+
+    The draws are the same for every partition, so their sums over partitions are those of all
+    rows. ``offset`` is added to every expert's sums.
+    """
+    rng = np.random.default_rng(seed)
+    _, k, p = component.mean.shape
+    found = np.empty((draws, k))
+    for i in range(draws):
+        one = component.mean + component.sd * rng.standard_normal(component.mean.shape)
+        at = batch.project(one.reshape(2 * k, p)).reshape(1, 2, k, -1)
+        at[:, 1] += offset
+        found[i] = mixed(at, batch.t)[1].sum(1)
+    return found
+
+
+def log_odds_of(sums: Iterable[FloatArray]) -> FloatArray:
     """Return the log odds of the mean over arrays of sums, each [draws, 2, K, N]."""
     total: FloatArray = np.array(-np.inf)
     for at in sums:
@@ -152,7 +199,7 @@ def _log_odds(sums: Iterable[FloatArray]) -> FloatArray:
     return odds
 
 
-def _mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+def mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return probabilities [N] and shares [K, N], the means over sums [draws, 2, K, N]."""
     gates, one = softmax(at[:, 0], axis=1), expit(at[:, 1])
     probability = np.einsum("dkn,dkn->n", gates, one) / len(at)

@@ -17,7 +17,7 @@ from flows.experts.design import fitted_rows
 from flows.experts.ingest import keys_of
 
 QUICK = ["--no-record", "--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
-QUICK += ["--set", "shared=false"]
+QUICK += ["--set", "shared=false", "--set", "inference=marginal"]
 
 
 def run(capsys, *arguments):
@@ -96,6 +96,68 @@ def test_tables_and_report_of_a_run(simulated, fitted):
         assert heading in html
 
 
+def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tmp_path, capsys):
+    """Its report opens with them; a score, of columns in another order, gives the same."""
+    out = tmp_path / "out"
+    more = ["--set", "n_experts=3", "--set", "restarts=2", "--set", "test_share=0.3"]
+    code, said = run(capsys, "experts", simulated, out, "--no-record", "--partitions", "3", *more)
+    assert code == 0, said
+    folder, record = latest(out)
+    results = record["results"]
+    assert record["converged"]
+    assert results["additive"]["form"] == "steps"
+    assert results["chosen"]["n_experts"] in (2, 3)
+    assert results["log_loss"] < results["logistic_log_loss"] - 0.1
+    beside = results["baselines"]
+    assert set(beside) == {"logistic regression", "the additive part alone", "boosted trees"}
+    assert beside["logistic regression"]["log_loss"] == pytest.approx(results["logistic_log_loss"])
+    for one in beside.values():
+        assert one["more"] == pytest.approx(one["log_loss"] - results["log_loss"])
+        assert one["interval"][0] < one["more"] < one["interval"][1]
+    page = (folder / "report.html").read_text()
+    places = [page.index(text) for text in (
+        "How good it is", "Beside simple baselines", "What each column says", "Who is responsible",
+    )]  # fmt: skip
+    assert places == sorted(places)
+    experts = rows_of(folder, "experts").to_pylist()
+    additive = [row for row in experts if row["role"] == "additive"]
+    assert {row["expert"] for row in additive} == {0}
+    assert sum(" > " in row["column"] for row in additive) == 6 * 8
+    assert "additive" in rows_of(folder, "posterior")["name"].to_pylist()
+    source = pq.read_table(simulated / "table.parquet").slice(100, 50).drop_columns("label")
+    names = ["id", *reversed(source.column_names[1:])]
+    pq.write_table(source.select(names), tmp_path / "new.parquet")
+    new = tmp_path / "new"
+    code, said = run(capsys, "score", out, tmp_path / "new.parquet", new, "--no-record")
+    assert code == 0, said
+    scored = rows_of(latest(new)[0])["probability"].to_numpy()
+    np.testing.assert_allclose(
+        scored, rows_of(folder)["probability"].to_numpy()[100:150], rtol=1e-10
+    )
+
+
+def test_more_columns_than_the_default_takes_are_refused(tmp_path, capsys):
+    more = {f"x{d}": np.arange(12) % 2 for d in range(3000)}
+    path = written(tmp_path, {**plain(n=12), **more})
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    assert code == 2, said
+    expected = "expected at most 3000 columns for inference=additive, found 3002"
+    assert expected in " ".join(said.split())
+    assert "take inference=marginal" in " ".join(said.split())
+
+
+def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path = written(tmp_path, {**plain(n=300), "label": (rng.random(300) < 0.3).astype(int)})
+    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    assert code == 0, said
+    assert "No column tells the label" in said
+    folder, record = latest(tmp_path / "out")
+    assert record["results"]["additive"]["form"] == "intercept"
+    p = rows_of(folder)["probability"].to_numpy()
+    assert np.ptp(p) < 1e-12
+
+
 def test_scoring_gives_the_probabilities_of_the_fit(simulated, fitted, tmp_path, capsys):
     """New rows come without labels and with their columns in another order."""
     source = pq.read_table(simulated / "table.parquet").slice(100, 50).drop_columns("label")
@@ -165,6 +227,7 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path, capsys):
 def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):
     path = written(tmp_path, plain(n=120))
     more = ["--set", "select=cv", "--set", "n_experts=3", "--set", "tau=1", "--set", "shared=false"]
+    more += ["--set", "inference=marginal"]
     code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
     assert code == 0, said
     folder, record = latest(tmp_path / "out")
@@ -289,11 +352,14 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, capsys, prior
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["inference=mh", "select=cv"], "select cv goes with inference marginal"),
+        (["inference=mh", "select=cv"], "select cv goes with inference additive or marginal"),
         (["prior=mabn1"], "prior mabn1 goes with inference mh"),
-        (["inference=mh", "omega=1"], "omega goes with inference marginal, or with cavi"),
+        (["inference=mh", "omega=1"], "omega goes with inference additive or marginal, or with"),
         (["inference=cavi", "prior=mabn2", "omega=1"], "cavi and the Gaussian prior"),
-        (["inference=mh", "class_weight=balanced"], "goes with inference marginal or cavi, not mh"),
+        (
+            ["inference=mh", "class_weight=balanced"],
+            "goes with inference additive, marginal or cavi, not mh",
+        ),
         (["inference=mh", "draws=4000"], "max_iter must be at least 20901"),
     ],
 )
@@ -307,10 +373,11 @@ def test_settings_of_sampling_that_do_not_go_together(tmp_path, capsys, more, ex
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("inference", ["marginal", "cavi", "mh"])
+@pytest.mark.parametrize("inference", ["additive", "marginal", "cavi", "mh"])
 def test_workers_give_the_bits_of_one_process(simulated, tmp_path, capsys, inference):
     more = ["--no-record", "--partitions", "3", "--set", f"inference={inference}", "--set", "tau=1"]
-    more += ["--set", "n_experts=2", "--set", "tol=1e-5", "--set", "shared=false"]
+    more += ["--set", "n_experts=2", "--set", "tol=1e-5"]
+    more += [] if inference == "additive" else ["--set", "shared=false"]
     if inference == "mh":
         more += ["--set", "warmup=20", "--set", "draws=10", "--set", "chains=2"]
     tables = []
@@ -331,5 +398,5 @@ def test_too_few_sweeps_for_a_posterior_are_said(simulated, tmp_path, capsys):
         "--set", "n_experts=2",
     )  # fmt: skip
     assert code == 1
-    assert "the fit stopped after 5 sweeps while the prior was being chosen" in told
+    assert "the fit stopped after 5 sweeps while the form was being chosen" in told
     assert not (target / "latest.json").exists()

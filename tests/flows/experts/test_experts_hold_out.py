@@ -100,8 +100,8 @@ def test_one_expert_for_all_rows_is_no_mixture(held):
     rng = np.random.default_rng(0)
     one = Component(rng.normal(size=(2, 3, 3)), np.ones((2, 3, 3)), None)
     summary = ExpertSummary(
-        300, np.array(held), np.array([250.0, 30.0, 20.0]), np.zeros((3, BINS)), np.zeros(7),
-        ("a", "b"), False,
+        300, np.array(held), np.array([250.0, 30.0, 20.0]), np.ones((4, 3)),
+        np.zeros((3, BINS)), np.zeros(7), ("a", "b"), False,
     )  # fmt: skip
     found = report(Posterior((one,)), None, [summary], ExpertSettings(n_experts=3))
     alone = held[0] == 300.0

@@ -1,0 +1,121 @@
+"""The weights of a fit as a table: names of what they weigh, and the curves of an additive part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.experts.design import Design
+from vbmodels.core.linalg import unpack
+from vbmodels.core.state import FloatArray
+from vbmodels.experts.additive_posterior import AdditivePosterior
+from vbmodels.experts.coded import FEW_COLUMNS, steps_of
+from vbmodels.experts.knots import Basis
+from vbmodels.experts.posterior import DrawnPosterior, Posterior
+
+MOST_CURVES = 12
+"""Curves that the report shows."""
+
+AnyPosterior = Posterior | DrawnPosterior | AdditivePosterior
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of the coefficients of the additive part, and of gates and experts."""
+
+    additive: tuple[str, ...]
+    mixture: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What a column adds to the log odds, at points of its own unit, with standard deviations.
+
+    ``spread`` is how much it moves the log odds from row to row, by which curves are ordered.
+    """
+
+    column: str
+    at: tuple[float, ...]
+    mean: tuple[float, ...]
+    sd: tuple[float, ...]
+    spread: float
+
+
+def names_of(posterior: AnyPosterior, columns: Sequence[str], basis: Basis | None) -> Names:
+    """Name every coefficient, the intercepts last."""
+    lines = [str(c) for c in columns]
+    if basis is None or not isinstance(posterior, AdditivePosterior):
+        return Names((), (*lines, "intercept"))
+    column, number = steps_of(basis.steps)
+    steps = [f"{lines[c]} > {basis.knots[c, k]:.6g}" for c, k in zip(column, number, strict=True)]
+    full = (*lines, *steps, "intercept")
+    part = full if posterior.part.stepped else (*lines, "intercept")
+    mixture = full if len(lines) <= FEW_COLUMNS else (*lines, "intercept")
+    return Names(part, mixture)
+
+
+def weights_of(posterior: AnyPosterior, names: Names) -> list[Any]:
+    """Return the columns of the table of experts, of the best start, the additive part first."""
+    rows: list[tuple[Any, ...]] = []
+    experts = True
+    if isinstance(posterior, AdditivePosterior):
+        part, experts = posterior.part, bool(posterior.mixtures)
+        told = zip(names.additive, part.coefficients, part.sd, strict=True)
+        rows += [(0, "additive", name, float(mean), float(sd)) for name, mean, sd in told]
+    if experts:
+        one = posterior.components[0]
+        rows += [
+            (k + 1, role, name, float(one.mean[r, k, d]), float(one.sd[r, k, d]))
+            for k in range(one.mean.shape[1])
+            for r, role in ((1, "expert"), (0, "gate"))
+            for d, name in enumerate(names.mixture)
+        ]
+    return [pa.array(values) for values in zip(*rows, strict=True)]
+
+
+def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> tuple[Curve, ...]:
+    """Return the additive part's curve for every column, those that move most first.
+
+    A curve is 0 at the column's middle knot; its standard deviations are those of the Gaussian
+    approximation, of the difference from there.
+    """
+    if basis is None or not isinstance(posterior, AdditivePosterior):
+        return ()
+    part = posterior.part
+    covariance = None if part.covariance is None else unpack(part.covariance)
+    column, number = steps_of(basis.steps)
+    lines = len(design.columns)
+    found = []
+    for j, name in enumerate(design.columns):
+        if np.isinf(design.scale[j]):
+            continue
+        knots = basis.knots[j, : basis.steps[j]]
+        at = _places(knots, design.centre[j], design.scale[j])
+        x = np.zeros((len(at), part.coefficients.size))
+        x[:, j] = np.clip((at - design.centre[j]) / design.scale[j], -basis.limit, basis.limit)
+        if part.stepped:
+            for place in np.flatnonzero(column == j):
+                x[:, lines + place] = at > knots[number[place]]
+        x -= x[len(x) // 2]
+        mean = x @ part.coefficients
+        sd = np.zeros(len(at))
+        if covariance is not None:
+            sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
+        spread = float(np.std(mean)) if knots.size else float(abs(mean[-1] - mean[0])) / 2.0
+        curve = Curve(str(name), *(tuple(map(float, v)) for v in (at, mean, sd)), spread)
+        found.append(curve)
+    return tuple(sorted(found, key=lambda c: -c.spread))
+
+
+def _places(knots: FloatArray, centre: float, scale: float) -> FloatArray:
+    """Return where a curve is drawn: on both sides of every knot, or at 0 and 1, or 2 sd out."""
+    if not knots.size:
+        as_it_is = scale == 1.0 and centre == 0.0
+        return np.array([0.0, 1.0]) if as_it_is else centre + scale * np.array([-2.0, 2.0])
+    width = (knots[-1] - knots[0]) / max(1, len(knots) - 1) or scale
+    pairs = np.column_stack([knots, np.nextafter(knots, np.inf)])
+    return np.concatenate([[knots[0] - width], pairs.ravel(), [knots[-1] + width]])

@@ -1,0 +1,120 @@
+"""Simple baselines beside a model, by the log loss of the same rows: what it must beat.
+
+Differences are of paired rows, with 95 % intervals by the bootstrap over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flows.report.page import Grid, Section
+from vbmodels.core.state import FloatArray, IntArray
+
+DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A simple baseline on what was held out.
+
+    ``more`` is its log loss less the model's, with its 95 % interval: above 0 the model is better.
+    """
+
+    name: str
+    auroc: float
+    log_loss: float
+    more: float
+    low: float
+    high: float
+
+
+def trees(
+    x: np.ndarray, y: IntArray, seed: int, careful: bool = True
+) -> Callable[[np.ndarray], FloatArray]:
+    """Return what tells P of new rows by boosted trees on rows [n, P].
+
+    ``careful``: slower steps on fewer columns than scikit-learn's own, whose log loss on few rows
+    is far worse.
+    """
+    # Workers load this module and grow no trees: scikit-learn takes a second of CPU to load.
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    settings: dict[str, Any] = {}
+    if careful:
+        settings = {
+            "learning_rate": 0.05,
+            "max_features": 0.3,
+            "min_samples_leaf": int(np.clip(len(y) // 4, 1, 20)),
+        }
+    model = HistGradientBoostingClassifier(random_state=seed, **settings).fit(x, y)
+    return lambda new: np.asarray(model.predict_proba(new)[:, 1])
+
+
+def compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
+    """Compare a baseline's probabilities with the model's on rows with both labels."""
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(seed)
+    losses = [_loss(q, truth) for q in (p, own)]
+    away = losses[0] - losses[1]
+    n = truth.size
+    drawn = away[rng.integers(n, size=(DRAWS, n))].mean(axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Baseline(
+        name=name,
+        auroc=float(roc_auc_score(truth, p)),
+        log_loss=float(losses[0].mean()),
+        more=float(away.mean()),
+        low=float(low),
+        high=float(high),
+    )
+
+
+def _loss(p: FloatArray, truth: IntArray) -> FloatArray:
+    p = np.clip(p, 1e-15, 1.0 - 1e-15)
+    result: FloatArray = -np.log(np.where(truth == 1, p, 1.0 - p))
+    return result
+
+
+def shown(
+    baselines: Sequence[Baseline], results: dict[str, Any], units: str
+) -> tuple[list[Section], tuple[str, ...]]:
+    """Show the baselines beside the model, and warn of the best one that is better.
+
+    ``units`` is what was held out, in the plural.
+    """
+    if not baselines:
+        return [], ()
+    results["baselines"] = {
+        r.name: {
+            "auroc": r.auroc, "log_loss": r.log_loss, "more": r.more, "interval": [r.low, r.high],
+        }
+        for r in baselines
+    }  # fmt: skip
+    rows = [
+        (r.name, f"{r.auroc:.3f}", f"{r.log_loss:.3f}", f"{r.more:+.3f}",
+         f"{r.low:+.3f} to {r.high:+.3f}", _verdict(r))
+        for r in baselines
+    ]  # fmt: skip
+    columns = ("baseline", "AUROC", "log loss", "more than the model's", "95 %", "")
+    text = (
+        f"Fitted to the same {units} and judged on the same {units} held out; the interval of the "
+        f"difference is by the bootstrap over {units}."
+    )
+    better = [r for r in baselines if r.high < 0.0]
+    warnings = tuple(
+        f"On the {units} held out, {r.name} predict better: their log loss is {r.log_loss:.3f}, "
+        f"{-r.more:.3f} less ({-r.high:.3f} to {-r.low:.3f}); for labels of {units} use that one."
+        for r in sorted(better, key=lambda r: r.log_loss)[:1]
+    )
+    return [Section("Beside simple baselines", text, (), (Grid(columns, rows),))], warnings
+
+
+def _verdict(baseline: Baseline) -> str:
+    if baseline.high < 0.0:
+        return "use that one"
+    return "worse" if baseline.low > 0.0 else "no clear difference"

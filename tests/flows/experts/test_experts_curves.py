@@ -1,0 +1,54 @@
+"""The curves that the report draws are what each column adds to the log odds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from flows.experts.design import Design
+from flows.experts.weights import curves_of, names_of, weights_of
+from tests.vbmodels.experts.coded_rows import cut_coded
+from vbmodels.core.fit import fit
+from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.columns import ColumnSums
+
+MODEL = AdditiveExperts(1)
+
+
+def fitted():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.exponential(1.0, 500), rng.random(500) < 0.4, np.full(500, 3.0)])
+    logit = 3.0 * np.sign(np.abs(x[:, 0] - 1.0) - 0.5) + x[:, 1]
+    t = np.where(rng.random(500) < 1.0 / (1.0 + np.exp(-logit)), 1.0, -1.0)
+    sums = ColumnSums.of(x, t)
+    design = Design(np.array(["a", "b", "c"]), *sums.scaling(True), False, np.ones(2))
+    batches = cut_coded(x, t)
+    return x, t, design, batches[0].basis, MODEL.posterior(fit(MODEL, batches).q)
+
+
+def test_a_curve_is_the_change_of_the_log_odds():
+    x, t, design, basis, posterior = fitted()
+    curves = curves_of(posterior, design, basis)
+    assert [c.column for c in curves] == ["a", "b"]  # the most telling first, none of a constant
+    for curve, column in zip(curves, (0, 1), strict=True):
+        rows = np.tile([0.7, 1.0, 3.0], (len(curve.at), 1))
+        rows[:, column] = curve.at
+        (batch,) = cut_coded(x, t, new=rows)
+        odds = posterior.log_odds(batch)
+        assert_allclose(curve.mean, odds - odds[len(odds) // 2], atol=1e-9)
+        assert curve.sd[len(odds) // 2] == 0.0
+        assert max(curve.sd) > 0.05
+    assert curves[0].mean[0] - min(curves[0].mean) > 2.0  # down, then up again
+
+
+def test_every_coefficient_has_its_name():
+    _, _, design, basis, posterior = fitted()
+    names = names_of(posterior, design.columns, basis)
+    assert names.additive[:3] == ("a", "b", "c")
+    assert names.additive[3] == f"a > {basis.knots[0, 0]:.6g}"
+    assert names.additive[-1] == "intercept"
+    number, role, column, mean, _ = weights_of(posterior, names)
+    assert set(number.to_pylist()) == {0}
+    assert set(role.to_pylist()) == {"additive"}
+    assert column.to_pylist() == list(names.additive)
+    assert_allclose(mean.to_pylist(), posterior.part.coefficients)

@@ -1,0 +1,39 @@
+"""Rows with steps, made as the pipeline and the estimator make them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray
+from vbmodels.experts.batch import Rows
+from vbmodels.experts.coded import CodedRows, basis_of
+from vbmodels.experts.columns import ColumnSums, cell_keys, scaled
+from vbmodels.experts.knots import RowSample, coded
+
+
+def cut_coded(
+    x: FloatArray, t: FloatArray, parts: int = 1, new: FloatArray | None = None
+) -> list[CodedRows]:
+    """Return the rows x [N, D] in parts; or ``new`` rows, without labels, as x has them."""
+    sums = ColumnSums.of(x, t)
+    design = sums.scaling(True)
+    sparse = sums.density(design[0]) < 0.25
+    fixed = sums.binary | sums.constant
+    basis = basis_of(RowSample.of(x, cell_keys(x)), design, fixed, sparse, 6.0)
+    if new is not None:
+        x, t = new, np.zeros(len(new))
+    bounds = [len(t) * i // parts for i in range(parts + 1)]
+    keys = np.arange(len(t), dtype=np.int64)
+    return [
+        CodedRows(
+            Rows.of(
+                np.clip(scaled(x[a:b], *design), -6.0, 6.0), t[a:b], keys[a:b], None, sparse,
+                cell_keys(x[a:b]),
+            ),
+            coded(x[a:b], basis.knots),
+            basis,
+        )
+        for a, b in itertools.pairwise(bounds)
+    ]  # fmt: skip

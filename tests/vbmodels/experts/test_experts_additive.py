@@ -1,0 +1,252 @@
+"""The additive form: its columns, its leave-one-out, what it chooses, and that no cut matters."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from tests.vbmodels.experts.coded_rows import cut_coded
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.linalg import pack, unpack
+from vbmodels.core.protocol import Cursor
+from vbmodels.core.state import from_bytes, same_bits, to_bytes
+from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.candidate import Candidate, Point
+from vbmodels.experts.coded import steps_of
+from vbmodels.experts.columns import cell_keys
+from vbmodels.experts.knots import RowSample
+from vbmodels.experts.newton import Climb, Counted, answered
+
+QUICK = AdditiveExperts(4, taus=(1.0, 10.0), n_restarts=2, evaluations=30, width_evaluations=5)
+
+
+def drawn(f, n=400, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, columns))
+    x[:, 1] = np.where(x[:, 1] > 0.0, x[:, 1], 0.0)
+    return x, np.where(rng.random(n) < expit(f(x)), 1.0, -1.0)
+
+
+def expanded(batch):
+    """Every line and step as a column, written out."""
+    column, number = steps_of(batch.basis.steps)
+    steps = np.array(
+        [batch.codes[:, c] > k for c, k in zip(column, number, strict=True)], dtype=float
+    ).T
+    return np.column_stack([batch.rows.lines(slice(None)), steps, np.ones(batch.size)])
+
+
+def mixed_columns(seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([
+        rng.standard_normal(300), rng.random(300) < 0.3, rng.integers(0, 4, 300),
+        np.full(300, 7.0), rng.exponential(1.0, 300) * (rng.random(300) < 0.3),
+    ])  # fmt: skip
+    return x, np.where(rng.random(300) < 0.5, 1.0, -1.0)
+
+
+def test_products_are_those_of_the_columns_written_out():
+    x, t = mixed_columns()
+    (batch,) = cut_coded(x, t)
+    full, rng = expanded(batch), np.random.default_rng(1)
+    assert list(batch.basis.steps) == [8, 0, 3, 0, 8]
+    w, slopes = rng.standard_normal(full.shape[1]), rng.random(300)
+    assert_allclose(batch.project(w), full @ w, atol=1e-12)
+    assert_allclose(batch.collect(slopes, True), slopes @ full, atol=1e-10)
+    assert_allclose(batch.gram(slopes, True), pack((full.T * slopes) @ full), atol=1e-10)
+    hessian = full.T @ full + np.eye(full.shape[1])
+    found = np.einsum("ni,ij,nj->n", full, np.linalg.inv(hessian), full)
+    assert_allclose(batch.spread(hessian, True), found, atol=1e-12)
+    lines = np.column_stack([full[:, :5], full[:, -1:]])
+    assert_allclose(batch.collect(slopes, False), slopes @ lines, atol=1e-10)
+    assert_allclose(batch.project(w[:6]), lines @ w[:6], atol=1e-12)
+
+
+def test_a_value_that_most_rows_have_is_a_knot():
+    x, t = mixed_columns()
+    (batch,) = cut_coded(x, t)
+    assert batch.basis.knots[4, 0] == 0.0
+    assert list(batch.basis.knots[2, :3]) == [0.0, 1.0, 2.0]
+    above = (batch.codes > 0).mean(0)
+    assert 0.05 < above[0] < 0.95
+
+
+def test_knots_hang_on_no_cut_and_on_no_copies():
+    x, _ = drawn(lambda x: x[:, 0], n=9000, columns=500)  # more rows than a sample holds
+    keys = cell_keys(x)
+    fixed = np.zeros(500, bool)
+    whole = RowSample.of(x, keys)
+    assert len(whole.x) == 4000
+    cuts = [RowSample.of(x[a::3], keys[a::3]) for a in (2, 0, 1)]
+    merged = cuts[0] + (cuts[1] + cuts[2])
+    twice = whole + RowSample.of(x[::-1], keys[::-1])
+    for other in (merged, twice):
+        np.testing.assert_array_equal(other.knots(fixed), whole.knots(fixed))
+    assert twice.copies.min() == 2.0
+
+
+def test_leaving_a_row_out_is_close_to_a_fit_without_it():
+    x, t = drawn(lambda x: 2.0 * x[:, 0] - x[:, 2], n=60)
+    (batch,) = cut_coded(x, t)
+    observed = Counted.of(batch)
+    full = expanded(batch)
+    precision = observed.precision(3.0, observed.sizes[1])
+    climb = Climb.at(True, 3.0, np.zeros(full.shape[1]), 1e-12)
+    for _ in range(50):
+        told, _ = answered(climb.ask, batch, None)
+        climb = climb.take(told, observed)
+        if climb.done:
+            break
+    assert climb.done
+
+    def fitted(rows):
+        def loss(w):
+            f = t[rows] * (full[rows] @ w)
+            slope = -(t[rows] * expit(-f)) @ full[rows] + precision * w
+            return -log_expit(f).sum() + 0.5 * precision @ w**2, slope
+
+        return minimize(loss, climb.coefficients, jac=True, method="BFGS", options={"gtol": 1e-9}).x
+
+    assert_allclose(fitted(np.arange(60)), climb.coefficients, atol=1e-5)
+    _, rows = answered(climb.left_out(observed), batch, None)
+    exact = [
+        log_expit(t[n] * (full[n] @ fitted(np.delete(np.arange(60), n)))) for n in range(0, 60, 5)
+    ]
+    assert_allclose(rows[::5], exact, rtol=0.04)
+    assert np.abs(rows[::5] - log_expit(t * (full @ climb.coefficients))[::5]).max() > 0.05
+    assert_allclose(
+        unpack(climb.covariance(observed)) @ unpack(climb._packed(observed)),
+        np.eye(len(precision)), atol=1e-9,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "f"),
+    [
+        ("lines", lambda x: 1.5 * x[:, 0] - x[:, 2]),
+        ("steps", lambda x: 3.0 * np.sign(np.abs(x[:, 0]) - 0.7)),
+        ("intercept", lambda x: np.zeros(len(x)) - 1.0),
+    ],
+)
+def test_leaving_rows_out_chooses_the_form(form, f):
+    x, t = drawn(f, n=500, seed=3)
+    done = fit(replace(QUICK, n_experts=1), cut_coded(x, t, 2))
+    assert done.converged
+    assert done.q.additive.form == form
+    model = AdditiveExperts(1)
+    new, labels = drawn(f, n=1000, seed=4)
+    (batch,) = cut_coded(x, t, new=new)
+    p = model.posterior(done.q).predict(batch).probability
+    q = expit(f(new))
+    loss = -np.mean(np.where(labels > 0, np.log(p), np.log1p(-p)))
+    best = -np.mean(np.where(labels > 0, np.log(q), np.log1p(-q)))
+    assert loss < best + 0.1
+    odds = model.posterior(done.q).log_odds(batch)
+    assert_allclose(expit(odds), p, rtol=1e-10)
+
+
+def crossed(n, seed):
+    """What no sum over columns can tell: the sign of a product."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 2))
+    return x, np.where(rng.random(n) < expit(4.0 * np.sign(x[:, 0] * x[:, 1])), 1.0, -1.0)
+
+
+def test_experts_stand_where_no_additive_form_does():
+    x, t = crossed(600, 0)
+    done = fit(QUICK, cut_coded(x, t, 2))
+    assert done.q.phase == "gaussian"
+    assert done.q.chosen.gain > 0.2
+    new, labels = crossed(600, 1)
+    (batch,) = cut_coded(x, t, new=new)
+    loss = {}
+    for name, posterior in (
+        ("own", QUICK.posterior(done.q)), ("additive", QUICK.additive_part(done.q)),
+        ("logistic", QUICK.baseline(done.q)),
+    ):  # fmt: skip
+        p = posterior.predict(batch).probability
+        loss[name] = -np.mean(np.where(labels > 0, np.log(p), np.log1p(-p)))
+    assert loss["own"] < loss["additive"] - 0.2
+    assert loss["own"] < loss["logistic"] - 0.2
+    shares = QUICK.posterior(done.q).predict(batch).responsibility
+    assert_allclose(shares.sum(0), 1.0)
+    drawn = QUICK.posterior(done.q).drawn_shares(batch, 8, 0)
+    assert_allclose(drawn.sum(1), 600.0)
+    halves = [QUICK.posterior(done.q).drawn_shares(b, 8, 0) for b in cut_coded(x, t, 2, new=new)]
+    assert_allclose(halves[0] + halves[1], drawn)
+    assert drawn.std(0).max() > 0.0
+    by_draws = QUICK.posterior(done.q).predict(batch, "monte_carlo").probability
+    assert 0.0 < np.abs(by_draws - p).max() < 1.0
+
+
+def test_a_mixture_of_nothing_is_the_additive_part():
+    x, t = drawn(lambda x: 2.0 * x[:, 0], n=120)
+    (batch,) = cut_coded(x, t)
+    offset = np.random.default_rng(0).standard_normal(120)
+    mean = np.zeros((2, 3, batch.mixing.n_columns))
+    point = Point(Candidate(3, 1.0, False), mean, np.zeros(batch.mixing.n_columns - 1))
+    value, _ = point.likelihood(batch.mixing, None, 4, offset)
+    assert_allclose(value, log_expit(t * offset), atol=1e-12)
+
+
+def test_no_cut_changes_what_is_chosen():
+    x, t = crossed(300, 2)
+    done = [fit(QUICK, cut_coded(x, t, parts)) for parts in (1, 3, 7)]
+    (batch,) = cut_coded(x, t, new=x)
+    p = [QUICK.posterior(one.q).predict(batch).probability for one in done]
+    for one, other in zip(done[1:], p[1:], strict=True):
+        assert one.q.chosen.best == done[0].q.chosen.best
+        assert one.q.chosen.kept == done[0].q.chosen.kept
+        assert one.q.additive.form == done[0].q.additive.form
+        assert_allclose(other, p[0], atol=1e-6)
+
+
+def test_a_fit_goes_on_from_any_step_with_the_same_bits():
+    model = replace(QUICK, taus=(1.0,), evaluations=6, width_evaluations=3)
+    batches = cut_coded(*crossed(200, 3), 2)
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    steps = []
+    for step in model.steps(reduce, start(model, q, reduce)):
+        steps.append(step)
+        if step.converged:
+            break
+    phases = [k for k, _ in itertools.groupby(s.q.phase for s in steps)]
+    assert phases[:3] == ["path", "folds", "rung"]
+    for i in range(0, len(steps) - 1, 9):
+        cursor = from_bytes(to_bytes(steps[i].cursor), Cursor)
+        again = list(itertools.islice(model.steps(InProcess(model, batches), cursor), 4))
+        for one, other in zip(again, steps[i:], strict=False):
+            assert same_bits(one.cursor, other.cursor), f"from step {i}"
+
+
+def test_one_label_and_too_many_columns_are_refused():
+    x, _ = drawn(lambda x: x[:, 0], n=50)
+    with pytest.raises(
+        ValueError, match="expected rows with the label 1 and rows with the label 0"
+    ):
+        fit(QUICK, cut_coded(x, np.ones(50)))
+    wide = np.random.default_rng(0).random((4, 3001)) < 0.5
+    with pytest.raises(
+        ValueError, match="expected at most 3000 columns for inference additive, got 3001"
+    ):
+        fit(QUICK, cut_coded(wide.astype(float), np.array([1.0, -1.0, 1.0, -1.0])))
+
+
+def test_weights_of_two_are_copies_but_for_leaving_out():
+    x, t = drawn(lambda x: x[:, 0], n=80)
+    (one,) = cut_coded(x, t)
+    (two,) = cut_coded(np.concatenate([x, x]), np.concatenate([t, t]))
+    heavy = replace(one, rows=replace(one.rows, weight=np.full(80, 2.0)))
+    a, b = Counted.of(heavy), Counted.of(two)
+    assert_allclose(a.sums, b.sums, atol=1e-9)
+    assert_allclose(a.above, b.above)
+    assert_allclose(a.precision(3.0, a.sizes[1]), b.precision(3.0, b.sizes[1]))

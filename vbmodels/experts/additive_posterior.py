@@ -1,0 +1,132 @@
+"""What an additive fit leaves for prediction: lines and steps, and experts beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.core.linalg import unpack
+from vbmodels.core.state import FloatArray, State
+from vbmodels.experts.coded import CodedRows
+from vbmodels.experts.newton import Climb, Counted
+from vbmodels.experts.posterior import (
+    Component,
+    Predicted,
+    Sums,
+    drawn_shares,
+    log_odds_of,
+    mixed,
+    sums_of,
+)
+
+
+@dataclass(frozen=True)
+class Part(State):
+    """An additive part.
+
+    Attributes
+    ----------
+    coefficients
+        Of lines, or of lines and steps, intercept last; [P + 1].
+    stepped
+        Whether steps are among them.
+    tau
+        Precision of its prior.
+    fold
+        The part of the rows that was left out; -1 for none.
+    covariance
+        Of its Gaussian approximation, packed; None where rows were left out.
+    """
+
+    coefficients: FloatArray
+    stepped: bool
+    tau: float
+    fold: int
+    covariance: FloatArray | None
+
+    @classmethod
+    def of(cls, climb: Climb, observed: Counted) -> Part:
+        """Keep what a fit found."""
+        covariance = climb.covariance(observed) if climb.fold < 0 else None
+        return cls(climb.coefficients, climb.stepped, climb.tau, climb.fold, covariance)
+
+    def emptied(self, rate: float) -> Part:
+        """Return the intercept alone."""
+        coefficients = np.zeros_like(self.coefficients)
+        coefficients[-1] = np.log(rate / (1.0 - rate))
+        nothing = None if self.covariance is None else np.zeros_like(self.covariance)
+        return Part(coefficients, self.stepped, self.tau, self.fold, nothing)
+
+    def linear(self, batch: CodedRows, spread: bool) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of every row's sum, the variance 0 unless asked; [N] each."""
+        mean = batch.project(self.coefficients)
+        if not spread or self.covariance is None:
+            return mean, np.zeros_like(mean)
+        return mean, batch.quadratic(unpack(self.covariance), self.stepped)
+
+    @property
+    def sd(self) -> FloatArray:
+        """Posterior standard deviations; [P + 1]."""
+        if self.covariance is None:
+            return np.zeros_like(self.coefficients)
+        size = np.arange(1, self.coefficients.size + 1)
+        result: FloatArray = np.sqrt(self.covariance[size * (size + 1) // 2 - 1])
+        return result
+
+
+@dataclass(frozen=True)
+class AdditivePosterior(State):
+    """The additive part f0, and mixtures with equal weights whose experts add to it.
+
+    Attributes
+    ----------
+    part
+        f0.
+    mixtures
+        The starts, the best one first; none where f0 stands alone.
+    """
+
+    part: Part
+    mixtures: tuple[Component, ...]
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The mixtures, or f0 as the one expert of a mixture."""
+        if self.mixtures:
+            return self.mixtures
+        mean, sd = np.zeros((2, 2, 1, self.part.coefficients.size))
+        mean[1, 0], sd[1, 0] = self.part.coefficients, self.part.sd
+        return (Component(mean, sd),)
+
+    def predict(self, batch: CodedRows, method: str = "plug_in", draws: int = 64) -> Predicted:
+        """Predict every row; see `vbmodels.experts.posterior.Posterior.predict`."""
+        found = [mixed(at, batch.t) for at in self._sums(batch, method, draws)]
+        return Predicted(np.mean([p for p, _ in found], axis=0), found[0][1])
+
+    def log_odds(self, batch: CodedRows, method: str = "plug_in", draws: int = 64) -> FloatArray:
+        """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
+        return log_odds_of(self._sums(batch, method, draws))
+
+    def drawn_shares(self, batch: CodedRows, draws: int, seed: int) -> FloatArray:
+        """Return each expert's sum of shares under draws of the best start; [draws, K]."""
+        if not self.mixtures:
+            return np.full((draws, 1), float(batch.size))
+        offset = batch.project(self.part.coefficients)
+        return drawn_shares(self.mixtures[0], batch.mixing, offset, draws, seed)
+
+    def _sums(self, batch: CodedRows, method: str, draws: int) -> list[FloatArray]:
+        """Return gate and expert sums of every row for each mixture, [draws or 1, 2, K, N]."""
+        base, spread = self.part.linear(batch, method != "plug_in")
+        if not self.mixtures:
+            nothing = np.zeros((2, 1, batch.size))
+            mean, variance = nothing, nothing.copy()
+            mean[1, 0], variance[1, 0] = base, spread
+            return [sums_of(Sums(mean, variance), batch.rows, method, draws)]
+        result = []
+        for component in self.mixtures:
+            mean, variance = component.linear(batch.mixing)
+            mean[1] += base
+            variance[1] += spread
+            result.append(sums_of(Sums(mean, variance), batch.rows, method, draws))
+        return result

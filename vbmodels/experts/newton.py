@@ -1,0 +1,357 @@
+"""Ridge logistic regression on lines or on lines and steps, and its leave-one-out log-likelihood.
+
+With f = X w and t = 2 y - 1 a fit climbs sum_n v_n log sigma(t_n f_n) - tau/2 sum_j s_j^2 w_j^2,
+s_j^2 the variance of column j (so tau is that of columns of unit variance) plus ten rows' worth,
+which keeps rare levels small; the intercept is N(0, 10). Steps are Newton's, with second moments
+that are renewed when they no longer lead up (Hessian H = sum v p(1 - p) xx' + diag(tau s^2)).
+
+Leaving row n out moves its sum, to first order in the fit (Pregibon 1981; Rad and Maleki 2020), to
+f_n - v_n (dl/df)_n h_n / (1 - v_n p_n (1 - p_n) h_n), h_n = x_n' H^-1 x_n: a sum over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.experts.candidate import INTERCEPT_PRECISION
+from vbmodels.experts.coded import CodedRows
+
+RARE = 10.0
+"""Rows' worth that is added to a column's variance."""
+TRIALS = 8
+"""Steps taken with the same second moments."""
+_SHORTEST = 1e-9
+_LEAST = 1e-3
+
+
+@dataclass(frozen=True)
+class Counted(Stats):
+    """What is known of the labelled rows before a fit; sums weigh rows as the fit does.
+
+    Attributes
+    ----------
+    rows, positive
+        Number of labelled rows, and of those with the label 1.
+    weight
+        [2]: of the rows with the label 0, and with 1.
+    sums, squares
+        Of every line, intercept last; [D + 1].
+    above
+        Weight of the rows above each step; [S].
+    mixing
+        Sums of squares of the mixture's columns, intercept last; [U + 1].
+    """
+
+    rows: float
+    positive: float
+    weight: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+    above: FloatArray
+    mixing: FloatArray
+
+    @classmethod
+    def of(cls, batch: CodedRows) -> Counted:
+        """Count one partition."""
+        used = batch.rows.used
+        sums = batch.collect(used, True)
+        lines = batch.rows.n_columns - 1
+        return cls(
+            float(np.count_nonzero(used)),
+            float(np.count_nonzero(used * (batch.t > 0))),
+            np.array([used @ (batch.t < 0), used @ (batch.t > 0)]),
+            np.append(sums[:lines], sums[-1]),
+            batch.rows.collect_squares(used[None])[0],
+            sums[lines:-1],
+            batch.mixing.collect_squares(used[None])[0],
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of coefficients of lines, and of lines and steps; intercepts count."""
+        return self.sums.size, self.sums.size + self.above.size
+
+    def precision(self, tau: float, size: int) -> FloatArray:
+        """Return the prior precision of ``size`` coefficients, intercept last."""
+        total = self.sums[-1]
+        mean = np.concatenate([self.sums[:-1], self.above])[: size - 1] / total
+        square = np.concatenate([self.squares[:-1], self.above])[: size - 1] / total
+        variance = np.maximum(square - mean**2, 0.0) + RARE / total
+        return np.append(tau * variance, INTERCEPT_PRECISION)
+
+    @property
+    def rate(self) -> float:
+        """Share of the label 1."""
+        return float(self.weight[1] / self.weight.sum())
+
+    @property
+    def without_columns(self) -> float:
+        """Leave-one-out log-likelihood of the intercept alone."""
+        left = np.log((self.weight - 0.5) / (self.weight.sum() - 1.0))
+        return float(self.weight @ left)
+
+
+@dataclass(frozen=True)
+class Ask(State):
+    """What one fit asks of every partition.
+
+    Attributes
+    ----------
+    coefficients
+        Of lines, or of lines and steps; [P + 1].
+    stepped
+        Whether steps are among them.
+    fold
+        The part of the rows that is left out; -1 for none.
+    second
+        Whether second moments are asked for.
+    hessian
+        H, packed, where leaving each row out is asked for.
+    """
+
+    coefficients: FloatArray
+    stepped: bool
+    fold: int
+    second: bool
+    hessian: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Told(Stats):
+    """The answer to an `Ask`: log-likelihood, slope, and second moments if asked for, packed."""
+
+    value: float
+    slope: FloatArray
+    second: FloatArray
+
+
+@dataclass(frozen=True)
+class LeftOut(Stats):
+    """Leave-one-out log-likelihoods: their sums [A], and sums of products of two [A, A]."""
+
+    value: FloatArray
+    products: FloatArray
+
+
+def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, FloatArray | None]:
+    """Answer on one partition, with each row's log-likelihood without it if asked for; [N]."""
+    weight = batch.rows.used
+    if fold is not None and ask.fold >= 0:
+        weight = weight * (fold != ask.fold)
+    at = batch.project(ask.coefficients)
+    t = batch.t
+    miss = expit(-t * at)
+    slope = batch.collect(weight * t * miss, ask.stepped)
+    curve = weight * miss * (1.0 - miss)
+    second = batch.gram(curve, ask.stepped) if ask.second else np.zeros(0)
+    told = Told(float(weight @ log_expit(t * at)), slope, second)
+    if ask.hessian is None:
+        return told, None
+    spread = batch.spread(unpack(ask.hessian), ask.stepped)
+    without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
+    return told, np.asarray(log_expit(t * without))
+
+
+def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:
+    """Sum up what `answered` returned for several fits."""
+    if not rows:
+        return LeftOut(np.zeros(0), np.zeros((0, 0)))
+    root = np.sqrt(batch.rows.used)
+    each = root * np.array(rows)
+    return LeftOut(np.einsum("an,n->a", each, root), each @ each.T)
+
+
+@dataclass(frozen=True)
+class Climb(State):
+    """Where one fit stands.
+
+    Attributes
+    ----------
+    stepped, tau, fold
+        What is fitted: see `Ask`.
+    coefficients
+        The best so far; [P + 1].
+    value, slope
+        Log-likelihood and its slope there.
+    second
+        Second moments, packed; None where they are asked for next.
+    fresh
+        Whether they were made at ``coefficients``.
+    trial
+        What is evaluated next.
+    step, taken
+        How far along Newton's direction it is; steps since the second moments were made.
+    tolerance
+        The fit ends when the rise to come is less, in nats.
+    done
+        Whether it has ended.
+    """
+
+    stepped: bool
+    tau: float
+    fold: int
+    coefficients: FloatArray
+    value: float
+    slope: FloatArray
+    second: FloatArray | None
+    fresh: bool
+    trial: FloatArray
+    step: float
+    taken: int
+    tolerance: float
+    done: bool = False
+
+    @classmethod
+    def at(cls, stepped: bool, tau: float, start: FloatArray, tolerance: float) -> Climb:
+        """Begin at coefficients."""
+        nothing = np.zeros_like(start)
+        return cls(stepped, tau, -1, start, -np.inf, nothing, None, False, start, 1.0, 0, tolerance)
+
+    @property
+    def ask(self) -> Ask:
+        """What it asks next."""
+        return Ask(self.trial, self.stepped, self.fold, self.second is None)
+
+    def left_out(self, observed: Counted) -> Ask:
+        """Ask what leaving each row out gives at the fit's end."""
+        return Ask(self.coefficients, self.stepped, self.fold, False, self._packed(observed))
+
+    def _packed(self, observed: Counted) -> FloatArray:
+        """Return H, packed, from the second moments at hand."""
+        h = np.array(self.second)
+        size = self.coefficients.size
+        at = np.arange(1, size + 1)
+        h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, size)
+        return h
+
+    def factor(self, observed: Counted) -> FloatArray:
+        """Return the lower Cholesky factor of H."""
+        return cholesky(unpack(self._packed(observed)), "the second moments")
+
+    def covariance(self, observed: Counted) -> FloatArray:
+        """Return H^-1, packed."""
+        return pack(inverse(self.factor(observed)))
+
+    def take(self, told: Told, observed: Counted) -> Climb:
+        """Take the trial, or shorten the step."""
+        precision = observed.precision(self.tau, self.trial.size)
+        before = self.value - 0.5 * precision @ self.coefficients**2
+        after = told.value - 0.5 * precision @ self.trial**2
+        asked = self.second is None
+        if asked or after >= before - 1e-12 * abs(before):
+            return replace(
+                self,
+                coefficients=self.trial,
+                value=told.value,
+                slope=told.slope,
+                second=told.second if asked else self.second,
+                fresh=asked,
+                taken=0 if asked else self.taken + 1,
+            ).aimed(observed)
+        if not self.fresh:
+            return replace(self, second=None, trial=self.coefficients)
+        step = 0.5 * self.step
+        if step < _SHORTEST:
+            return replace(self, done=True)
+        ahead = self.coefficients + 0.5 * (self.trial - self.coefficients)
+        return replace(self, trial=ahead, step=step)
+
+    def aimed(self, observed: Counted) -> Climb:
+        """Return the fit with its next trial, or done."""
+        precision = observed.precision(self.tau, self.coefficients.size)
+        uphill = self.slope - precision * self.coefficients
+        move = solve(self.factor(observed), uphill)
+        if 0.5 * uphill @ move <= self.tolerance:
+            if self.fresh or self.fold >= 0:
+                return replace(self, done=True)
+            return replace(self, second=None, trial=self.coefficients)
+        if self.taken >= TRIALS:
+            return replace(self, second=None, trial=self.coefficients)
+        return replace(self, trial=self.coefficients + move, step=1.0)
+
+    def with_tau(self, tau: float, observed: Counted) -> Climb:
+        """Return a fit with another tau that begins here."""
+        return replace(self, tau=tau, taken=0, done=False).aimed(observed)
+
+    def without(self, fold: int, share: float) -> Climb:
+        """Return a fit that begins here and leaves a part of the rows out."""
+        second = share * np.asarray(self.second)
+        return replace(
+            self, fold=fold, value=-np.inf, second=second, fresh=False, taken=0,
+            trial=self.coefficients, done=False,
+        )  # fmt: skip
+
+    def finer(self, tolerance: float, observed: Counted) -> Climb:
+        """Return the fit with a smaller tolerance."""
+        return replace(self, tolerance=tolerance, done=False).aimed(observed)
+
+
+def _start(size: int, observed: Counted) -> FloatArray:
+    start = np.zeros(size)
+    start[-1] = np.log(observed.rate / (1.0 - observed.rate))
+    return start
+
+
+TAUS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+PAST = 2
+"""Values of tau that are tried after the best one so far."""
+
+
+@dataclass(frozen=True)
+class Path(State):
+    """Fits with ever smaller tau, each begun at the last, and what leaving rows out says of them.
+
+    Attributes
+    ----------
+    climb
+        The fit at work.
+    taus
+        Values to try, from the largest.
+    left_out
+        The leave-one-out log-likelihood of those tried.
+    best
+        The best fit so far.
+    judged
+        Whether the fit at work is at its end, and leaving rows out is asked for.
+    done
+        Whether the path has ended.
+    """
+
+    climb: Climb
+    taus: tuple[float, ...]
+    left_out: tuple[float, ...] = ()
+    best: Climb | None = None
+    judged: bool = False
+    done: bool = False
+
+    @classmethod
+    def first(
+        cls, stepped: bool, size: int, taus: tuple[float, ...], observed: Counted, tolerance: float
+    ) -> Path:
+        """Begin with the largest tau, at the intercept alone."""
+        start = _start(size, observed)
+        return cls(Climb.at(stepped, taus[0], start, tolerance), taus)
+
+    def ask(self, observed: Counted) -> Ask:
+        """What it asks next."""
+        return self.climb.left_out(observed) if self.judged else self.climb.ask
+
+    def take(self, told: Told, left_out: float | None, observed: Counted) -> Path:
+        """Go on from the answer."""
+        if not self.judged:
+            climb = self.climb.take(told, observed)
+            return replace(self, climb=climb, judged=climb.done)
+        assert left_out is not None
+        found = (*self.left_out, left_out)
+        best = self.climb if left_out >= max(found) else self.best
+        past = len(found) - 1 - int(np.argmax(found))
+        if len(found) == len(self.taus) or past >= PAST:
+            return replace(self, left_out=found, best=best, judged=False, done=True)
+        climb = self.climb.with_tau(self.taus[len(found)], observed)
+        return Path(climb, self.taus, found, best, climb.done)

@@ -1,0 +1,183 @@
+"""Where an additive fit stands: its phases' states, and what they ask of the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vbmodels.core.protocol import Cursor
+from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.additive_posterior import Part
+from vbmodels.experts.batch import Observed
+from vbmodels.experts.candidate import Candidate, Point, Sums
+from vbmodels.experts.choice import Choice
+from vbmodels.experts.lbfgs import Memory, trial
+from vbmodels.experts.newton import Ask, Climb, Counted, LeftOut, Path, Told
+
+FOLDS, HELD = 4, 2
+"""Parts of the rows, and how many of them are held out in turn: of few rows, all."""
+FEW_ROWS, MANY_ROWS = 2000, 10_000
+"""From the second number of rows on one part and one start of each candidate tell enough."""
+
+
+@dataclass(frozen=True)
+class Additive(State):
+    """What the paths found.
+
+    Attributes
+    ----------
+    taus, left_out
+        Of lines, and of lines and steps if there are any: values tried, and the leave-one-out
+        log-likelihood a row; [2][...].
+    intercept
+        That of the intercept alone.
+    gain, error
+        How much better steps were than lines, and the standard error of that; a row.
+    form
+        "intercept", "lines" or "steps".
+    """
+
+    taus: tuple[FloatArray, ...]
+    left_out: tuple[FloatArray, ...]
+    intercept: float
+    gain: float
+    error: float
+    form: str
+
+
+@dataclass(frozen=True)
+class Progress(State):
+    """Where the fit stands.
+
+    Attributes
+    ----------
+    phase
+        "path", "compared", "folds", "rung", "judged", "mode", "gaussian" or "additive".
+    observed
+        Counts of the rows.
+    seed
+        Seed of the starts.
+    paths
+        Of phase 1.
+    climbs
+        Of phase 2: the lines, f0, and f0 without each part.
+    points
+        Mixtures of the phases after.
+    rung
+        Number of the rung.
+    parts
+        f0, logistic regression, and f0 without each part, once they are known.
+    additive, chosen
+        What phases 1 and 3 found.
+    """
+
+    phase: str
+    observed: Counted
+    seed: int
+    paths: tuple[Path, ...] = ()
+    climbs: tuple[Climb, ...] = ()
+    points: tuple[Point, ...] = ()
+    rung: int = 0
+    parts: tuple[Part, ...] = ()
+    additive: Additive | None = None
+    chosen: Choice | None = None
+
+
+@dataclass(frozen=True)
+class AdditiveSums(Stats):
+    """What a partition returns: answers to fits, what leaving rows out gives, and mixtures."""
+
+    told: tuple[Told, ...]
+    left_out: LeftOut
+    mixtures: Sums | None
+
+
+@dataclass(frozen=True)
+class ProgressCursor(Cursor):
+    """A cursor with the searches' memories, and the evaluations left in this phase."""
+
+    memories: tuple[Memory, ...] = ()
+    left: int = 0
+
+    @property
+    def going(self) -> list[int]:
+        """Which searches go on."""
+        return [i for i, m in enumerate(self.memories) if not m.done] if self.left > 0 else []
+
+
+def held_parts(observed: Counted) -> range:
+    """Return the parts that are held out in turn."""
+    if observed.rows < FEW_ROWS:
+        return range(FOLDS)
+    return range(HELD if observed.rows < MANY_ROWS else 1)
+
+
+def whole(candidate: Candidate) -> Candidate:
+    """Return the candidate as it is fitted to all rows."""
+    return replace(candidate, fold=-1)
+
+
+def alone(q: Progress) -> tuple[Point, ...]:
+    """Return the additive part as a mixture of one, for each part that is held out."""
+    nothing = np.zeros((2, 1, q.observed.mixing.size))
+    common = np.zeros(q.observed.mixing.size - 1)
+    return tuple(
+        Point(Candidate(1, 1.0, False, fold=f), nothing, common) for f in held_parts(q.observed)
+    )
+
+
+def asks_of(q: Progress) -> list[Ask]:
+    """Return what the fits of lines and steps ask at ``q``."""
+    if q.phase == "path":
+        return [path.ask(q.observed) for path in q.paths if not path.done]
+    if q.phase == "compared":
+        best = [path.best for path in q.paths if path.best is not None]
+        return [climb.left_out(q.observed) for climb in best]
+    if q.phase == "additive":
+        return [Ask(q.parts[0].coefficients, q.parts[0].stepped, -1, False)]
+    return [climb.ask for climb in q.climbs if not climb.done]
+
+
+def bases_of(q: Progress) -> tuple[Part, ...]:
+    """Return the additive parts that mixtures stand beside."""
+    return (q.parts[0], *q.parts[2:])
+
+
+def of_mixture(observed: Counted) -> Observed:
+    """Return the counts as the mixture's points take them."""
+    return Observed(observed.rows, observed.positive, observed.mixing)
+
+
+def evaluated(q: Progress, stats: AdditiveSums) -> Iterator[tuple[Point, float, FloatArray]]:
+    """Yield every point with its log-likelihood and the gradient of that."""
+    assert stats.mixtures is not None
+    pairs = zip(stats.mixtures.value, stats.mixtures.gradient, strict=True)
+    return ((p, float(v), g) for p, (v, g) in zip(q.points, pairs, strict=True))
+
+
+def begun(q: Progress, stats: AdditiveSums) -> tuple[Memory, ...]:
+    """Begin a search at every point."""
+    return tuple(
+        Memory.first(stretched(p, q.observed, value, gradient)[1])
+        for p, value, gradient in evaluated(q, stats)
+    )
+
+
+def trials_of(q: Progress, memories: Sequence[Memory]) -> Progress:
+    """Return the points that the searches try next."""
+    observed = of_mixture(q.observed)
+    points = [
+        p if m.done else p.at(trial(p.vector, m, p.stretch(observed)))
+        for p, m in zip(q.points, memories, strict=True)
+    ]
+    return replace(q, points=tuple(points))
+
+
+def stretched(
+    point: Point, observed: Counted, value: float, slopes: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return objective and gradient in the coordinates of the search."""
+    value, gradient = point.objective(value, slopes)
+    return value, gradient / point.stretch(of_mixture(observed))
