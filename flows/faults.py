@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MOST = {"file": 300, "column": 100, "expected": 400, "found": 400, "remedy": 700}
@@ -21,6 +22,16 @@ def shown(value: object) -> str:
     ("'a'", '[1, 1, 1, 1, 1, 1, ...]')
     """
     return _brief.repr(value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return what is spelt most like a name that is not known; None where nothing is.
+
+    >>> nearest("keyword_rat", ["fdr", "keyword_rate"]), nearest("fdr", ["window"])
+    ('keyword_rate', None)
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return near[0] if near else None
 
 
 def _cut(part: str, text: str) -> str:

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.options import GPOptions, VMMICOptions
 
 _BAG_FORMS = {
@@ -97,6 +96,8 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"
             )
         if self.model != "vmmic":
+            from vbmodels.bags.gp_kernel import KernelOptions  # not for help
+
             KernelOptions(kernel=self.kernel)
         if self.baseline_feature and self.form != "direct":
             raise ValueError(f"baseline_feature goes with inference direct, not {self.form}")

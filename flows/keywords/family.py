@@ -38,10 +38,10 @@ from flows.report.page import Section
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.chosen import model_of
 from vbmodels.keywords.corpus import CorpusProbit, average, doubts
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.options import model_of
 from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")

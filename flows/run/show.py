@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flows.data import storage
+from flows.data import reading, storage
 from flows.data.run_tables import POSTERIOR
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.faults import InputError
@@ -34,7 +34,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     if not storage.exists(url):
         return
     found = storage.read_table(url)
-    faults = POSTERIOR.faults(found.schema, url)
+    faults = reading.faults(POSTERIOR, found.schema, url)
     if faults:
         raise InputError(faults)
     rows = found.to_pylist()
