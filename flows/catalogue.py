@@ -63,6 +63,18 @@ def pipeline_named(name: str) -> Family:
     InputError
         If there is none of that name.
     """
+    family: Family = import_module(known(name).family).FAMILY
+    return family
+
+
+def known(name: str) -> type[RunSettings]:
+    """Return the settings of a pipeline.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
     if name not in PIPELINES:
         near = nearest(name, PIPELINES)
         raise InputError(
@@ -75,5 +87,4 @@ def pipeline_named(name: str) -> Family:
                 )
             ]
         )
-    family: Family = import_module(PIPELINES[name].family).FAMILY
-    return family
+    return PIPELINES[name]

@@ -23,7 +23,7 @@ class Kind:
         Whether cells are lists of it.
 
     >>> str(list_of(TEXT)), str(list_of(TEXT).arrow)
-    ('list of text', 'list<item: string>')
+    ('list of texts', 'list<item: string>')
     """
 
     name: str
@@ -31,7 +31,7 @@ class Kind:
     of_lists: bool = False
 
     def __str__(self) -> str:
-        return f"list of {self.words}" if self.of_lists else self.words
+        return f"list of {self.words}s" if self.of_lists else self.words
 
     @property
     def arrow(self) -> pa.DataType:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.cli import _print_json, main
+from flows.cli import main
+from flows.cli.printing import print_json
 from flows.data import storage
 from flows.data.runs import open_run
 
@@ -475,7 +476,7 @@ def test_an_interrupt_while_the_command_is_read_is_told(tmp_path):
 
 
 def test_json_has_null_for_what_is_no_number(capsys):
-    _print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
+    print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
     assert capsys.readouterr().out == '{"b": "x", "r_hat": null, "rows": [1, null]}\n'
 
 
