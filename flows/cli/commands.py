@@ -141,19 +141,23 @@ def check(
     config: Config = None,
     assign: Assign = None,
     column: Columns = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Look for faults in the files alone: do not prepare.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
-    """Validate only, and list every fault found."""
-    family = pipeline_named(pipeline)
+    """Say all that a run would say before its fit: faults, warnings, what it will take."""
     columns = settings_of.columns(column)
-    chosen = settings_of.load(family.settings, config, assign or [], columns=columns)
-    from flows.run.pipeline import check_source
+    chosen = settings_of.load(known(pipeline), config, assign or [], columns=columns)
+    from flows.run.foresight import look_ahead, told
 
-    files, rows = check_source(family, source, chosen)
+    with listening(json_output) as shown:
+        foreseen = look_ahead(pipeline_named(pipeline), source, chosen, shown, not quick)
     if json_output:
-        print_json({"files": len(files), "rows": rows, "faults": []})
+        print_json(foreseen.as_json())
     else:
-        out().print(f"{rows:,} rows in {len(files)} files: nothing is wrong with them")
+        for text in told(foreseen):
+            line(text)
 
 
 @app.command()

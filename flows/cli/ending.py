@@ -43,7 +43,7 @@ class _Stop:
         """Exit, after one JSON object on stdout where that is asked for."""
         if self._as_json:
             listed = [asdict(fault) for fault in faults]
-            print_json({"error": sentence, "exit": code, "faults": listed})
+            print_json({"error": sentence, "exit": code, "faults": listed, "warnings": []})
         sys.exit(code)
 
 

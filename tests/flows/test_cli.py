@@ -174,7 +174,7 @@ def test_show_and_check(fitted, simulated, capsys):
     assert code == 0
     assert "150 of 150 used" in out
     assert "first_position" in out
-    assert run(capsys, "check", "keywords", simulated)[1].startswith("150 rows in 1 files")
+    assert run(capsys, "check", "keywords", simulated)[1].startswith("150 rows in 1 file:")
 
 
 def test_help_lists_every_setting(capsys):
@@ -513,7 +513,7 @@ def test_ctrl_c_in_a_callback_is_heeded_without_a_traceback(simulated, capsys, m
             time.sleep(0.001)
         return kept
 
-    monkeypatch.setattr("flows.run.pipeline.check_source", checks)
+    monkeypatch.setattr("flows.run.foresight.check_files", checks)
     code, out, err = run(capsys, "check", "keywords", simulated)
     assert code == 1
     assert "interrupted before anything was computed" in err
