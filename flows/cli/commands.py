@@ -20,6 +20,7 @@ from flows.cli.options import (
     MemoryLimit,
     Pipeline,
     Record,
+    Reports,
     Run,
     Scheduler,
     Source,
@@ -93,6 +94,7 @@ def _add_pipeline(name: str) -> None:
                 metavar="latest|RUN_ID",
             ),
         ] = None,
+        reports: Reports = None,
         recorded: Record = True,
         json_output: Json = False,
     ) -> None:
@@ -106,7 +108,7 @@ def _add_pipeline(name: str) -> None:
             max_iter=max_iter,
             checkpoint_every=checkpoint_every,
         )
-        compute = settings_of.compute_settings(workers, scheduler, memory_limit)
+        compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
         from flows.run.launch import launch
 
         with listening(json_output) as shown:
@@ -122,13 +124,14 @@ def score(
     workers: Workers = None,
     scheduler: Scheduler = None,
     memory_limit: MemoryLimit = None,
+    reports: Reports = None,
     recorded: Record = True,
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
     from flows.run.launch import launch_score
 
-    compute = settings_of.compute_settings(workers, scheduler, memory_limit)
+    compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
     with listening(json_output) as shown:
         outcome = launch_score(run, source, target, compute, recorded, shown)
     print_outcome(outcome, json_output)

@@ -128,6 +128,13 @@ class ComputeSettings(BaseModel):
         description="Memory of one local worker, such as 4 GiB and at least 256 MiB; with workers "
         "only; empty: its share of the machine.",
     )
+    reports: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s<>()]+$",
+        description="Address under which a browser finds the target, such as "
+        "https://reports.example/keywords: Prefect's page links the report there; empty: that of "
+        "the environment, VBFLOWS_REPORTS.",
+    )
     s3: S3Access = Field(
         S3Access.model_construct(), description="How s3:// is reached; empty: the environment."
     )

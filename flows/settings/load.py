@@ -13,7 +13,10 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def compute_settings(
-    workers: int | None, scheduler: str | None, memory_limit: str | None = None
+    workers: int | None,
+    scheduler: str | None,
+    memory_limit: str | None = None,
+    reports: str | None = None,
 ) -> ComputeSettings:
     """Make compute settings from options.
 
@@ -23,7 +26,9 @@ def compute_settings(
         If they do not go together.
     """
     try:
-        return ComputeSettings(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
+        return ComputeSettings(
+            workers=workers, scheduler=scheduler, memory_limit=memory_limit, reports=reports
+        )
     except ValidationError as error:
         faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
         raise InputError(faults) from error
