@@ -388,11 +388,13 @@ def demo(
     ] = "vbflows-demo",
 ) -> None:
     """Find keywords of the Python packages installed in this very environment."""
-    from flows.demo import run_demo
+    from flows.demo import BEGINS, run_demo
 
+    line(BEGINS)
     with listening(False) as shown:
-        lines = run_demo(target, out(), shown)
-    for text in lines:
+        found = run_demo(target, shown)
+    out().print(found.table)
+    for text in found.lines:
         line(text)
 
 

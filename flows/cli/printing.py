@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,6 +60,7 @@ def listening(quiet: bool) -> Iterator[Listener]:
     from flows.run.events import Listener
     from flows.run.terminal import Bar, Lines
 
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its cache of fonts
     if quiet:
         yield Listener()
     elif err().is_terminal:

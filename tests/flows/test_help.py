@@ -25,7 +25,7 @@ def run(capsys, *words):
     return stopped.value.code, captured.out, captured.err
 
 
-@pytest.mark.parametrize("words", ["--help", "keywords --help", "--version", "init bags -h"])
+@pytest.mark.parametrize("words", ["--help", *(f"{name} --help" for name in PIPELINES)])
 def test_help_loads_nothing_that_computes(words):
     code = (
         "import sys\nfrom flows.entry import main\n"
@@ -66,7 +66,8 @@ def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
     assert all(line in out for line in settings.example)
 
 
-@pytest.mark.parametrize("name", ["keywords", "variants"])
+@pytest.mark.slow  # the pages have the same examples
+@pytest.mark.parametrize("name", PIPELINES)
 def test_the_example_of_help_runs(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in PIPELINES[name].example:

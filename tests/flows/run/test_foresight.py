@@ -113,7 +113,11 @@ def test_what_it_takes_follows_the_size(corpus, capsys):
     assert whole["most_sweeps"] == 1000
 
 
-@pytest.mark.parametrize("model", ["ss", "bss", "pooled", "full"])
+@pytest.mark.parametrize(
+    "model",
+    ["ss", pytest.param("bss", marks=pytest.mark.slow),
+     pytest.param("pooled", marks=pytest.mark.slow), "full"],
+)  # fmt: skip
 def test_every_kind_of_fit_can_be_foreseen(model, corpus, capsys):
     told = checked(capsys, "keywords", corpus, "--set", f"model={model}")
     assert told["exit"] == 0
