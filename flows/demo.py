@@ -32,7 +32,7 @@ class Demo:
 
 BEGINS = (
     "Finding keywords in what the Python packages installed here say of themselves, given those "
-    "that some authors list; this takes less than a minute."
+    "that some authors list."
 )
 
 
