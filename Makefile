@@ -5,19 +5,37 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test test-processor test-site test-slow fuzz soak docs reproduce lint lock dist clean
 
-# Made anew when the lock changes; the stamp is written last, so a half-made one is not taken.
-# The lock is complete, so nothing is resolved anew (--no-deps): pip would otherwise look at
-# releases newer than the lock wherever a package asks for another one's extras.
-$(VENV)/.installed: requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("vbflows needs Python 3.11 or later, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
-	$(BIN)/python -m pip check --quiet
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+# What running needs, and all of it with tests and documentation: two locks, of which the first is a
+# part of the second. Made anew when one changes; the stamp is written last, so a half-made one is
+# not taken. The locks are complete, so nothing is resolved anew (--no-deps): pip would otherwise
+# look at releases newer than the lock wherever a package asks for another one's extras. Bytecode is
+# made of what is imported, by whoever imports it first. What installers say is shown when they fail.
+# uv installs where it is at hand and finds all; it does not read the settings of pip.
+LOG := $(VENV)/install.log
+define install
+if command -v uv >/dev/null 2>&1 && uv pip install --quiet --python $(BIN)/python \
+	--require-hashes --no-deps -r $(1) >$(LOG) 2>&1; then :; \
+else $(BIN)/python -m pip install --quiet --no-compile --require-hashes --no-deps -r $(1) \
+	>$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }; fi
+endef
 
-demo: $(VENV)/.installed
-	$(BIN)/vbflows demo
+$(VENV)/.running: deploy/requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("vbflows needs Python 3.11 or later, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	@echo "Installing what vbflows needs to run into $(VENV): $$(grep -c == $<) packages, once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(call install,$<)
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . >$(LOG) 2>&1 \
+		|| { cat $(LOG) >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.installed: requirements.lock $(VENV)/.running
+	@echo "Installing what tests and documentation need, too: $$(grep -c == $<) packages in all, once."
+	@$(call install,$<)
+	@$(BIN)/python -m pip check --quiet >$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }
+	@touch $@
+
+demo: $(VENV)/.running
+	@$(BIN)/vbflows demo
 
 # Three at a time on two cores: many tests wait for processes. Who has done his part takes from the others.
 test: $(VENV)/.installed

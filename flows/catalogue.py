@@ -9,13 +9,12 @@ its code is; that is loaded when it runs::
 
 from __future__ import annotations
 
-import difflib
 import logging
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, nearest
 from flows.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -64,17 +63,28 @@ def pipeline_named(name: str) -> Family:
     InputError
         If there is none of that name.
     """
+    family: Family = import_module(known(name).family).FAMILY
+    return family
+
+
+def known(name: str) -> type[RunSettings]:
+    """Return the settings of a pipeline.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
     if name not in PIPELINES:
-        near = difflib.get_close_matches(name, PIPELINES, n=1)
+        near = nearest(name, PIPELINES)
         raise InputError(
             [
                 Fault(
                     file="command line",
                     expected=f"one of the pipelines {', '.join(sorted(PIPELINES))}",
                     found=repr(name),
-                    remedy=f"did you mean {near[0]}?" if near else None,
+                    remedy=f"did you mean {near}?" if near else None,
                 )
             ]
         )
-    family: Family = import_module(PIPELINES[name].family).FAMILY
-    return family
+    return PIPELINES[name]

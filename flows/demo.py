@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,12 +20,27 @@ from flows.settings import ComputeSettings
 KEYWORD_RATE, RATE_SD = 0.1, 0.4  # a guess for package descriptions, stated to the user
 FDR = 0.3
 SHOWN = 12
-_WIDTH = 32
-_LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def run_demo(target: str, console: Console, listener: Listener | None = None) -> list[str]:
-    """Fit keywords of the installed packages, print a table of them; return closing lines."""
+@dataclass(frozen=True)
+class Demo:
+    """What the demo shows: a table of keywords, and lines below it."""
+
+    table: Table
+    lines: tuple[str, ...]
+
+
+BEGINS = (
+    "Finding keywords in what the Python packages installed here say of themselves, given those "
+    "that some authors list."
+)
+
+
+def run_demo(target: str, listener: Listener | None = None) -> Demo:
+    """Fit keywords of the installed packages; return what to show of them.
+
+    No record is made: its page would end with the run.
+    """
     began = time.perf_counter()
     target = storage.absolute(target)
     source = storage.join(target, "packages.parquet")
@@ -35,25 +49,26 @@ def run_demo(target: str, console: Console, listener: Listener | None = None) ->
     settings = KeywordSettings(
         keyword_rate=KEYWORD_RATE, keyword_rate_sd=RATE_SD, fdr=FDR, rows_per_partition=50
     )
-    outcome = launch("keywords", source, target, settings, ComputeSettings(), listener=listener)
+    compute = ComputeSettings()
+    outcome = launch("keywords", source, target, settings, compute, None, False, None, listener)
     place, record = open_run(target)
     parts = range(record.partitions)
     rows = [
         row for i in parts for row in storage.read_table(place.table("keywords", i)).to_pylist()
     ]
-    console.print(_table(rows))
-    trace = storage.read_table(place.file("trace.parquet"))["elbo"].to_pylist()
     known = sum(bool(keywords) for keywords in documents["keywords"].to_pylist())
-    return [
-        f"{documents.num_rows} installed packages, {known} with keywords by their authors; one "
-        f"word in {1 / record.results['keyword_rate']:.0f} is taken to be a keyword, by a guess of "
-        f"one in {round(1 / KEYWORD_RATE)} and by the labels",
-        outcome["lines"][0],
-        f"{record.objective} {trace[0]:,.1f} {_sparkline(trace)} {trace[-1]:,.1f} in "
-        f"{record.iterations} sweeps",
-        f"report {outcome['report']}",
-        f"{time.perf_counter() - began:.1f} s",
-    ]
+    return Demo(
+        _table(rows),
+        (
+            "",
+            f"{documents.num_rows} packages, {known} with keywords by their authors. "
+            f"{outcome['lines'][0]}",
+            f"Done in {time.perf_counter() - began:.0f} s. In: {source}",
+            f"Out: {place.table('keywords')}",
+            f"Report: {outcome['report']}",
+            "Next: vbflows keywords --help, for documents of your own.",
+        ),
+    )
 
 
 def _table(rows: Sequence[dict[str, object]]) -> Table:
@@ -80,11 +95,3 @@ def _interest(words: Sequence[dict[str, object]]) -> int:
     known = sum(bool(w["observed"]) for w in words)
     found = sum(bool(w["selected"]) and not w["observed"] for w in words)
     return min(known, 6) * min(found, 6)
-
-
-def _sparkline(trace: Sequence[float]) -> str:
-    """Draw the bound in one line, on a log scale of what is still to rise."""
-    shown = np.asarray(trace)[np.unique(np.linspace(0, len(trace) - 1, _WIDTH).astype(int))]
-    left = np.log10(np.maximum(shown[-1] - shown, 1e-6))
-    height = (left.max() - left) / max(float(np.ptp(left)), 1e-12)
-    return "".join(_LEVELS[round(h * (len(_LEVELS) - 1))] for h in height.tolist())

@@ -148,6 +148,22 @@ class ChecksToFit(Protocol):
 
 
 @runtime_checkable
+class Foresees(Protocol):
+    """A family whose report warns of something that is known before the fit."""
+
+    def foresee(self, q: Any, settings: Any) -> Sequence[str]:
+        """Return these warnings, beyond those of `Prepared`.
+
+        Parameters
+        ----------
+        q
+            Where the fit starts; None where there is nothing to fit.
+        settings
+            The settings.
+        """
+
+
+@runtime_checkable
 class CutsTogether(Protocol):
     """A family whose units may have rows in several files, which must then be cut together."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MOST = {"file": 300, "column": 100, "expected": 400, "found": 400, "remedy": 700}
 """Characters of the parts of a sentence: a longer one came from an input, and is cut."""
+
+_MANY = 4
+"""Equal faults from which on they share a line."""
+_MANY_NAMED = 8
 
 _brief = reprlib.Repr()
 _brief.maxstring = _brief.maxother = _brief.maxlong = 100
@@ -21,6 +26,16 @@ def shown(value: object) -> str:
     ("'a'", '[1, 1, 1, 1, 1, 1, ...]')
     """
     return _brief.repr(value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return what is spelt most like a name that is not known; None where nothing is.
+
+    >>> nearest("keyword_rat", ["fdr", "keyword_rate"]), nearest("fdr", ["window"])
+    ('keyword_rate', None)
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return near[0] if near else None
 
 
 def _cut(part: str, text: str) -> str:
@@ -54,6 +69,37 @@ class Fault:
         return f"{what}; {_cut('remedy', self.remedy)}" if self.remedy else what
 
 
+def sentences(faults: Sequence[Fault]) -> list[str]:
+    """Return a line for each fault; those that differ by their place alone share one.
+
+    >>> from dataclasses import replace
+    >>> one = Fault("a.csv", "a number", "'x'", "age", 2)
+    >>> for line in sentences([replace(one, row=row) for row in range(2, 8)]): print(line)
+    a.csv, column age, row 2: expected a number, found 'x' (6 times: rows 2, 3, 4, 5, 6, 7)
+    """
+    alike: dict[tuple[object, ...], list[Fault]] = {}
+    for fault in faults:
+        what = (fault.column, fault.expected, fault.found, fault.remedy)
+        alike.setdefault(what, []).append(fault)
+    return [line for group in alike.values() for line in _told(group)]
+
+
+def _told(group: Sequence[Fault]) -> list[str]:
+    if len(group) < _MANY:
+        return [str(fault) for fault in group]
+    files = list(dict.fromkeys(_cut("file", fault.file) for fault in group))
+    rows = [str(fault.row) for fault in group if fault.row is not None]
+    if len(files) > 1:
+        where = f"in {len(files)} files: {_some(files)}"
+    else:
+        where = f"rows {_some(rows)}" if rows else ""
+    return [f"{group[0]} ({len(group)} times{': ' if where[:1] == 'r' else ' '}{where})"]
+
+
+def _some(words: Sequence[str]) -> str:
+    return ", ".join(words[:_MANY_NAMED]) + (", ..." if len(words) > _MANY_NAMED else "")
+
+
 class RunError(Exception):
     """A run failed; the message is one sentence for the user."""
 
@@ -67,7 +113,7 @@ class InputError(Exception):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("\n".join(str(fault) for fault in self.faults))
+        super().__init__("\n".join(sentences(self.faults)))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Fault, ...]]]:
         """Travel from a worker with the faults, not with their text."""

@@ -52,7 +52,7 @@ FLOW_HOMES = {
     "pyarrow.fs": lambda path: path.parts[1:3] == ("data", "storage"),
     "prefect": lambda path: path.parts[1:3] == ("run", "prefect"),
     "prefect_dask": lambda path: path.parts[1:3] == ("run", "prefect"),
-    "typer": lambda path: path.as_posix() == "flows/cli.py",
+    "typer": lambda path: path.parts[1] == "cli",
 }
 
 

@@ -79,7 +79,7 @@ class Columns(Directive):
             rows.append(
                 [
                     nodes.Text(column.name) if column is table.others else _code(column.name),
-                    _code(str(column.type)),
+                    _code(str(column.arrow)),
                     nodes.Text(", ".join(column.rules)),
                     nodes.Text(column.meaning + unit),
                 ]

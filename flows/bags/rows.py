@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, storage
+from flows.data import partition, reading, storage
 from flows.data.partition import Part, Slice
 from flows.data.storage import InputFile
 from flows.data.table import Table
@@ -40,5 +40,5 @@ def read_rows(part: Part, table: Table) -> pa.Table:
         first = own[0].start
         given = storage.read_rows(url, first, own[-1].stop, table.in_files)
         rows = np.concatenate([np.arange(s.start, s.stop) for s in own]) - first
-        tables.append(table.read(table.given(given.take(pa.array(rows)))))
+        tables.append(reading.read(table, reading.given(table, given.take(pa.array(rows)))))
     return pa.concat_tables(tables)

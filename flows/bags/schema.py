@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from flows.data.table import NUMBERS, TEXT, WORDS, Bound, Column, Table
-from vbmodels.core.moments import LARGEST
+from flows.data.kinds import FLAG, INT8, INT64, NUMBER, NUMBERS, TEXT, WORDS, list_of
+from flows.data.table import Bound, Column, Table
+from vbmodels.core.limits import LARGEST
 
 INSTANCES_IN = Table(
     "bags",
     "Instances, one a row, of bags with one label each; a row without features is a bag's own.",
     (
-        Column("bag_id", TEXT, "name of the bag", accepts=(pa.int64(),), names="bag"),
+        Column("bag_id", TEXT, "name of the bag", accepts=(INT64,), names="bag"),
         Column(
             "instance_id",
             TEXT,
             "name of the instance, unique in its bag and modality; its place when absent",
             nullable=True,
             required=False,
-            accepts=(pa.int64(),),
+            accepts=(INT64,),
         ),
         Column(
             "label",
-            pa.int8(),
+            INT8,
             "label of the bag: 0, 1, or null where it is not known; may be absent beside labels",
             nullable=True,
             required=False,
-            accepts=(pa.bool_(), pa.float64()),
+            accepts=(FLAG, NUMBER),
             values=(0, 1),
             remedy="code the label as 0 or 1, null where it is not known",
         ),
@@ -37,11 +36,11 @@ INSTANCES_IN = Table(
             "where they are not known",
             nullable=True,
             required=False,
-            accepts=(pa.list_(pa.int64()),),
+            accepts=(list_of(INT64),),
         ),
         Column(
             "bag_label_mask",
-            pa.int64(),
+            INT64,
             "the same as labels, as one number: bit k (of 0 to 62) is set where the bag has class "
             "k, which is then named by two digits; null where they are not known",
             nullable=True,
@@ -74,7 +73,7 @@ INSTANCES_IN = Table(
         ),
         Column(
             "primary",
-            pa.bool_(),
+            FLAG,
             "whether the instance is primary in truth, for evaluation only: no model sees it",
             nullable=True,
             required=False,
@@ -88,12 +87,12 @@ BAGS = Table(
     "Every bag with the probability that its label is 1.",
     (
         Column("bag_id", TEXT, "name of the bag"),
-        Column("label", pa.int8(), "its label as given", nullable=True),
-        Column("probability", pa.float64(), "probability that the label is 1"),
-        Column("held_out", pa.bool_(), "whether its label was kept from the fit, for testing"),
+        Column("label", INT8, "its label as given", nullable=True),
+        Column("probability", NUMBER, "probability that the label is 1"),
+        Column("held_out", FLAG, "whether its label was kept from the fit, for testing"),
         Column(
             "bald",
-            pa.float64(),
+            NUMBER,
             "what its label is expected to tell the model, in nats; null where the model has none",
             nullable=True,
         ),
@@ -116,21 +115,21 @@ INSTANCES = Table(
         Column("modality", TEXT, "its kind", nullable=True),
         Column(
             "probability",
-            pa.float64(),
+            NUMBER,
             "probability that the instance is primary; null where the model tells contributions "
             "only (embedding)",
             nullable=True,
         ),
-        Column("score", pa.float64(), "for ranking instances"),
+        Column("score", NUMBER, "for ranking instances"),
         Column(
             "contribution",
-            pa.float64(),
+            NUMBER,
             "what it is expected to add to its bag's probit score; null where the model has none",
             nullable=True,
         ),
         Column(
             "bald",
-            pa.float64(),
+            NUMBER,
             "what its own label would tell the model, in nats; null where the model has none",
             nullable=True,
         ),
@@ -150,6 +149,6 @@ REASONS = Table(
     (
         Column("bag_id", TEXT, "name of the bag"),
         Column("block", TEXT, "block of features, or the constant"),
-        Column("adds", pa.float64(), "to the embedding's probit score; a bag's sum to the score"),
+        Column("adds", NUMBER, "to the embedding's probit score; a bag's sum to the score"),
     ),
 )

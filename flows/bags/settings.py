@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
-from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.options import GPOptions, VMMICOptions
 
 _BAG_FORMS = {
@@ -27,6 +26,22 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     question = "Which bags are positive, and which of their instances make them so?"
     family = "flows.bags.family"
     flow = "flows.pipelines.bags.bags"
+    reads = "flows.bags.schema:INSTANCES_IN"
+    example = (
+        "vbflows simulate bags simulated/ --rows 200",
+        "vbflows bags simulated/bags.parquet results/ --set held_out=0.3",
+    )
+    page = "docs/pipelines/bags.md"
+    first = ("model", "held_out", "inference", "standardise", "baselines")
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("precision",),
+        "output": ("show_bags",),
+        "expert": (
+            "baseline_feature", "keep_columns", "chains", "warmup", "draws", "thin",
+            "intercept_mean", "intercept_variance", "slope_mean", "slope_variance",
+            "slope_length", "slope_lengths", "folds",
+        ),
+    }  # fmt: skip
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
@@ -97,6 +112,8 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"
             )
         if self.model != "vmmic":
+            from vbmodels.bags.gp_kernel import KernelOptions  # not for help
+
             KernelOptions(kernel=self.kernel)
         if self.baseline_feature and self.form != "direct":
             raise ValueError(f"baseline_feature goes with inference direct, not {self.form}")

@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.data import reading
 from flows.data.cells import words_for
 from flows.data.names import Places, file_name, seen_before
-from flows.data.table import Column, Table, decoded, is_text
+from flows.data.reading import cast, decoded, is_text, of_codes
+from flows.data.table import Column, Table
 from flows.faults import Fault, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
@@ -123,9 +125,9 @@ class Checker:
         for first, given in pieces:
             self.found.first = first
             self.rows += given.num_rows
-            given, misspelt = self._spelt(self.table.given(given))
+            given, misspelt = self._spelt(reading.given(self.table, given))
             if wrong is None:
-                faults = self.table.faults(given.schema, self.found.file)
+                faults = reading.faults(self.table, given.schema, self.found.file)
                 self.found.tell(*faults)
                 wrong = {fault.column for fault in faults}
                 self.columns = tuple(given.column_names)
@@ -149,7 +151,7 @@ class Checker:
 
     def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
         """Read cells of text as what they stand for; tell of those that stand for nothing."""
-        read, wrong = self.table.spelt(given)
+        read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
             self.found.rows(
                 np.flatnonzero(cells), name, words_for(read[name].type, self.table.separator),
@@ -165,10 +167,10 @@ class Checker:
                 continue
             sound = self._allowed(decoded(given[name]), column, name)
             try:
-                read[name] = column.read(sound)
+                read[name] = cast(sound, column)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 found = f"{given[name].type}: {str(error).splitlines()[0]}"
-                self.found.tell(Fault(self.found.file, f"type {column.type}", found, name))
+                self.found.tell(Fault(self.found.file, f"type {column.arrow}", found, name))
                 continue
             self._filled(read[name], column, name)
         self._either(read)
@@ -210,7 +212,7 @@ class Checker:
             )  # fmt: skip
             if column.unique:
                 self._names.append(pc.fill_null(cells, "").to_pylist())
-        if pa.types.is_list(column.type):
+        if pa.types.is_list(column.arrow):
             if column.finite:
                 self._finite(cells, column, name)
             else:
@@ -356,7 +358,7 @@ def _refused(
         listed = ", ".join(f"{value:g}" for value in column.values)
         expected = f"{listed} or null" if column.nullable else listed
         yield given & ~np.isin(_floats(cells), column.values), expected, shown, column.remedy
-    elif column.finite and not pa.types.is_list(column.type):
+    elif column.finite and not pa.types.is_list(column.arrow):
         numbers = _floats(cells)
         yield (
             ~np.isfinite(numbers) & (given | (not column.nullable)), "a finite number",
@@ -371,7 +373,7 @@ def _refused(
             low = bound.least is not None and number < bound.least
             high = bound.most is not None and number > bound.most
             yield given & (low | high), bound.words, shown, bound.remedy
-    if column.of_codes and pa.types.is_floating(cells.type):
+    if of_codes(column) and pa.types.is_floating(cells.type):
         codes = cells.to_numpy().astype(np.float64)
         sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
         yield (

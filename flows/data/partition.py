@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from flows.data import storage
+from flows.data import reading, storage
 from flows.data.storage import InputFile
 from flows.data.table import Table
 
@@ -87,7 +87,9 @@ def read(part: Part, table: Table) -> pa.Table:
     read = []
     for s in part.slices:
         rows = storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
-        read.append(table.read(table.named(table.given(rows), s.url, s.start)))
+        read.append(
+            reading.read(table, reading.named(table, reading.given(table, rows), s.url, s.start))
+        )
     if not read:
         return table.arrow.empty_table()
     return pa.concat_tables([rows.select(read[0].column_names) for rows in read])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from flows.data.table import TEXT, Column, Table
+from flows.data.kinds import INT64, NUMBER, TEXT
+from flows.data.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,8 @@ POSTERIOR = Table(
     (
         Column("name", TEXT, "name of the parameter"),
         Column("index", TEXT, "its index or the name of its coordinate", nullable=True),
-        Column("mean", pa.float64(), "posterior mean"),
-        Column("sd", pa.float64(), "posterior standard deviation", nullable=True),
+        Column("mean", NUMBER, "posterior mean"),
+        Column("sd", NUMBER, "posterior standard deviation", nullable=True),
     ),
 )
 
@@ -35,8 +34,8 @@ TRACE = Table(
     "trace",
     "The bound after each accepted sweep.",
     (
-        Column("iteration", pa.int64(), "number of the sweep, from 0"),
-        Column("elbo", pa.float64(), "evidence lower bound", unit="nats"),
-        Column("seconds", pa.float64(), "time since the fit began", unit="s"),
+        Column("iteration", INT64, "number of the sweep, from 0"),
+        Column("elbo", NUMBER, "evidence lower bound", unit="nats"),
+        Column("seconds", NUMBER, "time since the fit began", unit="s"),
     ),
 )

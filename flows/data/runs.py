@@ -238,7 +238,7 @@ def remove_work(paths: RunPaths) -> None:
 def later_than(paths: RunPaths) -> str | None:
     """Return the latest run of a target if it began in a later second than this one did."""
     try:
-        latest = _latest(paths.target)
+        latest = latest_of(paths.target)
     except storage.TransientStorageError:
         raise
     except StorageError:
@@ -250,7 +250,7 @@ def later_than(paths: RunPaths) -> str | None:
 def is_latest(paths: RunPaths) -> bool:
     """Whether a run is the one that its target's ``latest.json`` names."""
     try:
-        return _latest(paths.target) == paths.run_id
+        return latest_of(paths.target) == paths.run_id
     except StorageError:
         return False
 
@@ -298,7 +298,7 @@ def _paths_of(run: str) -> RunPaths:
     url = storage.absolute(run)
     if storage.exists(storage.join(url, _LATEST)):
         try:
-            return RunPaths(url, _latest(url))
+            return RunPaths(url, latest_of(url))
         except DamagedError as error:
             raise PublishError(
                 url,
@@ -317,6 +317,12 @@ def _paths_of(run: str) -> RunPaths:
     return RunPaths(target, run_id)
 
 
-def _latest(target: str) -> str:
-    """Return the name of a target's latest run."""
+def latest_of(target: str) -> str:
+    """Return the name of a target's latest run.
+
+    Raises
+    ------
+    StorageError
+        If there is none, or it cannot be read.
+    """
     return json_files.read(storage.join(target, _LATEST), Latest, _MOST_LATEST).run_id

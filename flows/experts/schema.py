@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from flows.data.table import ROW_ID, TEXT, Column, Table
+from flows.data.kinds import FLAG, INT32, NUMBER, TEXT
+from flows.data.table import ROW_ID, Column, Table
 
 ROWS_IN = Table(
     "table",
@@ -13,11 +12,11 @@ ROWS_IN = Table(
         ROW_ID,
         Column(
             "label",
-            pa.float64(),
+            NUMBER,
             "label of the row; null where it is to be predicted",
             nullable=True,
             required=False,
-            accepts=(pa.bool_(),),
+            accepts=(FLAG,),
             values=(0, 1),
             expected="labels 0, 1 or null",
             remedy="code the two classes as 0 and 1, and rows to predict as null",
@@ -25,9 +24,9 @@ ROWS_IN = Table(
     ),
     others=Column(
         "numeric column",
-        pa.float64(),
+        NUMBER,
         "a number that predicts",
-        accepts=(pa.bool_(),),
+        accepts=(FLAG,),
         finite=True,
         expected="numbers",
         remedy="turn categories into columns of 0 and 1, or leave the column out",
@@ -42,11 +41,11 @@ def expert_rows(n_experts: int) -> Table:
         "Every row with its probability and who is responsible for it.",
         (
             Column("id", TEXT, "name of the row"),
-            Column("probability", pa.float64(), "probability of the label 1"),
+            Column("probability", NUMBER, "probability of the label 1"),
             *(
                 Column(
                     f"expert_{k + 1}",
-                    pa.float64(),
+                    NUMBER,
                     f"share of expert {k + 1} in the row, given its label where it has one",
                 )
                 for k in range(n_experts)
@@ -59,7 +58,7 @@ EXPERTS = Table(
     "experts",
     "Weights of the additive part, and of every expert and its gate, on the scale of the fit.",
     (
-        Column("expert", pa.int32(), "number of the expert, from 1; 0 for the additive part"),
+        Column("expert", INT32, "number of the expert, from 1; 0 for the additive part"),
         Column(
             "role",
             TEXT,
@@ -67,7 +66,7 @@ EXPERTS = Table(
             "gate: where it is responsible",
         ),
         Column("column", TEXT, "name of the column, or of a step (column > knot), or intercept"),
-        Column("mean", pa.float64(), "posterior mean"),
-        Column("sd", pa.float64(), "posterior standard deviation"),
+        Column("mean", NUMBER, "posterior mean"),
+        Column("sd", NUMBER, "posterior standard deviation"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,21 @@ class ExpertSettings(declared(ExpertOptions)):
     question = "What is the label of each row, and which expert is responsible for it?"
     family = "flows.experts.family"
     flow = "flows.pipelines.experts.experts"
+    reads = "flows.experts.schema:ROWS_IN"
+    example = (
+        "vbflows simulate experts simulated/ --rows 400",
+        "vbflows experts simulated/table.parquet results/ --set n_experts=3",
+    )
+    page = "docs/pipelines/experts.md"
+    first = ("n_experts", "test_share", "class_weight", "select", "inference")
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("standardise",),
+        "output": ("predict",),
+        "expert": (
+            "gate_bound", "kappa", "alpha1", "alpha2", "learn_lengths", "omega", "chains",
+            "warmup", "draws", "thin",
+        ),
+    }  # fmt: skip
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
     predict: Literal["plug_in", "mackay", "monte_carlo"] = Field(

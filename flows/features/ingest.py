@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data import storage
+from flows.data import reading, storage
 from flows.data.names import row_names
 from flows.data.slabs import slabs
 from flows.data.table import Table
@@ -64,8 +64,8 @@ def read_pieces(
     """Return the names of rows and their columns, from (URL, first row, end) of some files."""
     ids, columns = [], []
     for url, start, stop in pieces:
-        given = table.given(read_file(url, start, stop, form))
-        cells = in_columns(table.read(given))
+        given = reading.given(table, read_file(url, start, stop, form))
+        cells = in_columns(reading.read(table, given))
         names = cells.pop(ID)
         ids.append(names if ID in given.column_names else row_names(len(given), url, start))
         columns.append(cells)

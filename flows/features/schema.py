@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from flows.data.table import ROW_ID, TEXT, Column, Table
+from flows.data.kinds import FLAG, INT32, INT64, NUMBER, TEXT
+from flows.data.table import ROW_ID, Column, Table
 
 CATEGORIES_IN = Table(
     "table",
@@ -15,7 +14,7 @@ CATEGORIES_IN = Table(
         TEXT,
         "categories as text, whole numbers or booleans; null is missing",
         nullable=True,
-        accepts=(pa.int64(), pa.bool_(), pa.float64()),
+        accepts=(INT64, FLAG, NUMBER),
         expected="categories (text, whole numbers, booleans or a dictionary of them)",
         remedy="turn the column into categories or leave it out",
     ),
@@ -28,17 +27,17 @@ FEATURE_WEIGHTS = Table(
     (
         Column("column", TEXT, "column of the input"),
         Column("category", TEXT, "category, in the order of how often they occur"),
-        Column("feature", pa.int32(), "number of the feature; 0 is none of them (the bias)"),
+        Column("feature", INT32, "number of the feature; 0 is none of them (the bias)"),
         Column(
             "mean",
-            pa.float64(),
+            NUMBER,
             "posterior mean of its weight on the log-odds of this or a rarer category against the "
             "category before; null for the most frequent category",
             nullable=True,
         ),
-        Column("sd", pa.float64(), "its posterior standard deviation", nullable=True),
-        Column("probability", pa.float64(), "of the category when only this feature is active"),
-        Column("ratio", pa.float64(), "that probability over the share of all rows"),
+        Column("sd", NUMBER, "its posterior standard deviation", nullable=True),
+        Column("probability", NUMBER, "of the category when only this feature is active"),
+        Column("ratio", NUMBER, "that probability over the share of all rows"),
     ),
 )
 
@@ -50,8 +49,8 @@ IMPUTED = Table(
         Column("id", TEXT, "name of the row"),
         Column("column", TEXT, "column of the input"),
         Column("category", TEXT, "category"),
-        Column("probability", pa.float64(), "probability of the category"),
-        Column("best", pa.bool_(), "whether it is the most probable one"),
+        Column("probability", NUMBER, "probability of the category"),
+        Column("best", FLAG, "whether it is the most probable one"),
     ),
 )
 
@@ -64,7 +63,7 @@ def feature_rows(n_features: int) -> Table:
         (
             Column("id", TEXT, "name of the row"),
             *(
-                Column(f"feature_{k + 1}", pa.float64(), f"probability of feature {k + 1}")
+                Column(f"feature_{k + 1}", NUMBER, f"probability of feature {k + 1}")
                 for k in range(n_features)
             ),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,18 @@ class FeatureSettings(declared(FeatureOptions)):
     question = "Which hidden features explain a table of categories, and who has them?"
     family = "flows.features.family"
     flow = "flows.pipelines.features.features"
+    reads = "flows.features.schema:CATEGORIES_IN"
+    example = (
+        "vbflows simulate features simulated/ --rows 300",
+        "vbflows features simulated/table.parquet results/ --set n_features=8",
+    )
+    page = "docs/pipelines/features.md"
+    first = ("n_features", "missing", "inference", "starts", "least_rows")
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("form", "max_levels", "group"),
+        "output": ("flip_above",),
+        "expert": ("gauge", "alpha", "sigma2", "anneal", "chains", "warmup", "draws"),
+    }
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
     form: Literal["table", "nesarc_criteria", "nesarc_diagnoses"] = Field(

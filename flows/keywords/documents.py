@@ -23,7 +23,7 @@ from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions,
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import POS_GROUPS, build_batch
-from vbmodels.keywords.graph import DAMPING, WINDOW
+from vbmodels.keywords.options import DAMPING, WINDOW
 
 MAX_NAMED = 100
 """Documents that a report names for each reason; all are counted."""

@@ -38,11 +38,17 @@ from flows.report.page import Section
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.corpus import CorpusProbit, average, doubts
+from vbmodels.keywords.chosen import model_of
+from vbmodels.keywords.corpus import (
+    RATE_OF_LABELS,
+    CorpusGlobal,
+    CorpusProbit,
+    average,
+    doubts,
+)
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.options import model_of
-from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
+from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, coefficient_table, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
 
@@ -242,6 +248,17 @@ class Keywords:
             rows = coefficient_table(q, FEATURE_NAMES[: len(q.location)], model)
             coefficients = [row for row in rows if row[0] != "intercept"]
         return report(summaries, coefficients, settings, results, warnings, sections)
+
+    def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
+        """Say what the rate and the number of documents let expect of the false discovery rate."""
+        reasons: tuple[str, ...] = ()
+        if isinstance(q, CorpusGlobal):
+            reasons = doubts(q)
+            if not q.sources.speaking:
+                reasons = (RATE_OF_LABELS, *reasons)
+        elif isinstance(q, PooledGlobal):
+            reasons = reliability(q, settings.keyword_rate is not None).reasons
+        return [f"The false discovery rate is not reliable: {reason}." for reason in reasons]
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""

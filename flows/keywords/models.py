@@ -10,7 +10,7 @@ import numpy as np
 from flows.keywords.settings import KeywordSettings
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.options import model_of
+from vbmodels.keywords.chosen import model_of
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.published.bss import BSS

@@ -22,8 +22,8 @@ from flows.keywords.work import work_url
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.keywords.asking import Unsettled, unsettled
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.chosen import least_bin, over_corpus, selected
 from vbmodels.keywords.corpus_selection import Histogram
-from vbmodels.keywords.options import least_bin, over_corpus, selected
 from vbmodels.keywords.selection import select_share, word_ranks
 
 SCORES = ("ss", "textrank")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from flows.data.table import NUMBERS, TEXT, WORDS, Column, Either, Table
+from flows.data.kinds import FLAG, INT32, INT64, NUMBER, NUMBERS, TEXT, WORDS, list_of
+from flows.data.table import Column, Either, Table
 
 DOCUMENTS = Table(
     "documents",
@@ -15,7 +14,7 @@ DOCUMENTS = Table(
             TEXT,
             "name of the document; the file's name and the row's number when absent",
             required=False,
-            accepts=(pa.int64(),),
+            accepts=(INT64,),
             names="document",
             unique=True,
         ),
@@ -31,7 +30,7 @@ DOCUMENTS = Table(
         ),
         Column(
             "sentence",
-            pa.list_(pa.int64()),
+            list_of(INT64),
             "number of the sentence per token",
             nullable=True,
             required=False,
@@ -64,7 +63,7 @@ DOCUMENTS = Table(
         ),
         Column(
             "complete",
-            pa.bool_(),
+            FLAG,
             "whether the known keywords are all of them",
             nullable=True,
             required=False,
@@ -90,14 +89,14 @@ ASK = Table(
     "ask",
     "The documents whose labelling would tell most, in the order in which to take them.",
     (
-        Column("place", pa.int32(), "1 is the first to label"),
+        Column("place", INT32, "1 is the first to label"),
         Column("doc_id", TEXT, "name of the document"),
-        Column("words", pa.int32(), "its candidate words"),
-        Column("known", pa.int32(), "known keywords among them"),
-        Column("expected", pa.float64(), "how many keywords the model expects, known ones too"),
+        Column("words", INT32, "its candidate words"),
+        Column("known", INT32, "known keywords among them"),
+        Column("expected", NUMBER, "how many keywords the model expects, known ones too"),
         Column(
             "settles",
-            pa.float64(),
+            NUMBER,
             "share of the variance of the number of false selections that it settles, after "
             "those before it",
         ),
@@ -113,11 +112,11 @@ KEYWORDS = Table(
         Column("term", TEXT, "the word in its most frequent written form"),
         Column(
             "probability",
-            pa.float64(),
+            NUMBER,
             "probability that the word is a keyword; a score for ss and textrank",
         ),
-        Column("observed", pa.bool_(), "whether it was given as a keyword"),
-        Column("selected", pa.bool_(), "whether it is selected at the level fdr"),
-        Column("rank", pa.int32(), "rank in its document, 1 is the most probable"),
+        Column("observed", FLAG, "whether it was given as a keyword"),
+        Column("selected", FLAG, "whether it is selected at the level fdr"),
+        Column("rank", INT32, "rank in its document, 1 is the most probable"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,21 @@ class KeywordSettings(declared(KeywordOptions)):
     question = "Which words of each document are its keywords, given a few that are known?"
     family = "flows.keywords.family"
     flow = "flows.pipelines.keywords.keywords"
+    reads = "flows.keywords.schema:DOCUMENTS"
+    example = (
+        "vbflows simulate keywords corpus/ --rows 200",
+        "vbflows keywords corpus/ results/ --set keyword_rate=0.3",
+    )
+    page = "docs/pipelines/keywords.md"
+    first = ("keyword_rate", "fdr", "language", "per_document", "model")
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("min_count", "stem", "stop_words", "tag", "max_words"),
+        "output": ("fdr_scope", "threshold", "select", "ask"),
+        "expert": (
+            "window", "damping", "self_loops", "document_precision", "chains", "draws", "warmup",
+            "per_word", "tau", "var_a", "var_b",
+        ),
+    }  # fmt: skip
 
     model: Literal[
         "corpus", "pooled", "full", "mean_field", "as_printed", "bss", "ss", "textrank"

@@ -78,7 +78,7 @@ def publish(
         ],
         rows_read=sum(i.rows_read for i in ingested),
         rows_kept=sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped),
-        dropped=_total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),
+        dropped=total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),
         partitions=len(prepared.partitions),
         iterations=0 if fitted is None else fitted.iterations,
         converged=fitted is None or fitted.converged,
@@ -150,7 +150,8 @@ def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]
     }
 
 
-def _total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
+def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
+    """Add up what was dropped for one reason; leave out what was not."""
     total: dict[str, Dropped] = {}
     for item in dropped:
         before = total.get(item.reason, Dropped(reason=item.reason, count=0))

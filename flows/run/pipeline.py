@@ -233,18 +233,6 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
         ) from error
 
 
-def check_source(family: Family, source: str, settings: RunSettings) -> tuple[list[InputFile], int]:
-    """Validate a source; return its files and rows.
-
-    Raises
-    ------
-    InputError
-        With every fault found.
-    """
-    files, checked = check_files(family, Events(), source, settings)
-    return files, sum(c.rows for c in checked)
-
-
 def check_files(
     family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True
 ) -> tuple[list[InputFile], list[Checked]]:

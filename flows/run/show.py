@@ -1,15 +1,21 @@
-"""What was fitted, on a terminal."""
+"""Runs on a terminal: one, its tables, all of a target, two side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flows.data import storage
+from flows.data import reading, storage
 from flows.data.run_tables import POSTERIOR
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
 from flows.faults import InputError
+from flows.run.compare import Comparison, shown
+from flows.run.runs import Listed
+from flows.run.tables import cell, tables_of
 
 _ROWS = 30
 
@@ -25,6 +31,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         ("fit", fit_in_words(record)),
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),
         ("report", paths.file("report.html")),
+        ("tables", ", ".join(tables_of(paths)) + " (vbflows show RUN TABLE)"),
     ):
         facts.add_row(name, Text(value, overflow="fold"))
     console.print(facts)
@@ -34,7 +41,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     if not storage.exists(url):
         return
     found = storage.read_table(url)
-    faults = POSTERIOR.faults(found.schema, url)
+    faults = reading.faults(POSTERIOR, found.schema, url)
     if faults:
         raise InputError(faults)
     rows = found.to_pylist()
@@ -47,3 +54,65 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     console.print(table)
     if len(rows) > _ROWS:
         console.print(f"and {len(rows) - _ROWS} more in {url}", markup=False, soft_wrap=True)
+
+
+def show_rows(console: Console, rows: pa.Table) -> None:
+    """Print rows of a table."""
+    table = Table(box=None, pad_edge=False)
+    for name in rows.column_names:
+        table.add_column(name, overflow="fold", justify="right" if _number(rows, name) else "left")
+    for row in rows.to_pylist():
+        table.add_row(*(Text(cell(value)) for value in row.values()))
+    console.print(table)
+
+
+def _number(rows: pa.Table, name: str) -> bool:
+    kind = rows[name].type
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
+
+
+def show_runs(console: Console, runs: Sequence[Listed]) -> None:
+    """Print the runs of a target; the settings are those that differ from the defaults."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("run", "state", "pipeline"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("rows", "time", "sweeps"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("settings", overflow="fold")
+    for run in runs:
+        sweeps = "" if run.iterations is None else str(run.iterations)
+        settings = "\n".join(f"{name}={cell(value)}" for name, value in run.changed.items())
+        table.add_row(
+            run.run_id,
+            run.state,
+            run.pipeline,
+            "" if run.rows is None else f"{run.rows:,}",
+            "" if run.seconds is None else f"{run.seconds:.1f} s",
+            f"{sweeps}{'' if run.converged in (None, True) else '!'}",
+            Text(settings),
+        )
+    console.print(table)
+    if any(run.converged is False for run in runs):
+        console.print("! had not converged", highlight=False)
+
+
+def show_comparison(console: Console, found: Comparison) -> None:
+    """Print two runs side by side; what differs stands out."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column(found.first, overflow="fold")
+    table.add_column(found.second, overflow="fold")
+    table.add_column("change", justify="right", no_wrap=True)
+    for heading, lines in found.parts():
+        table.add_row(Text(heading, style="bold"))
+        for line in lines:
+            style = "bold" if line.differs else ""
+            table.add_row(
+                Text(f"  {line.name}"),
+                Text(shown(line.first), style=style),
+                Text(shown(line.second), style=style),
+                f"{line.change:+.3g}" if line.change else "",
+            )
+        if not lines:
+            table.add_row("  none")
+    console.print(table)

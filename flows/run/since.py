@@ -21,7 +21,7 @@ from flows.data import json_files, storage
 from flows.data.partition import Part
 from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
 from flows.data.states import read_state
-from flows.data.storage import InputFile, StorageError
+from flows.data.storage import DamagedError, InputFile, StorageError
 from flows.engine.block import digest_of
 from flows.engine.compute import each_of
 from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
@@ -269,6 +269,19 @@ def _folder(paths: RunPaths) -> str:
 
 def _manifest(paths: RunPaths) -> str:
     return storage.join(_folder(paths), "manifest.json")
+
+
+def runs_needed_by(paths: RunPaths) -> set[str]:
+    """Return the runs of the same target whose folders a run's kept partitions stand in."""
+    if not storage.exists(_manifest(paths)):
+        return set()
+    try:
+        manifest = json_files.read(_manifest(paths), Manifest)
+    except DamagedError:
+        return set()  # nothing can be taken up by it
+    above = storage.join(paths.target, "runs") + "/"
+    urls = [url for part in manifest.parts for url in (part.folder, part.local, part.stats) if url]
+    return {url.removeprefix(above).partition("/")[0] for url in urls if url.startswith(above)}
 
 
 def _outputs(work: str) -> dict[int, list[str]]:

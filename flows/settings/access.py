@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class S3Access(BaseModel):
     """How object stores are reached; what is empty is taken from the environment (AWS_*)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     endpoint_url: str | None = Field(
         None, description="Address of a store other than Amazon's, such as https://host:9000."

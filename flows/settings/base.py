@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -15,6 +15,7 @@ _log = logging.getLogger(__name__)
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
 
 _SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORECASE)
+_PERCENT = re.compile(r"\s*(\d{1,15}\.?\d{0,15}|\.\d{1,15})\s*%\s*")
 _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -41,14 +42,33 @@ class RunSettings(BaseModel):
         The module that holds the family as ``FAMILY``.
     flow
         Import path of its Prefect flow, for schedules; empty where it has none.
+    reads
+        Where the table that it reads is declared, as ``module:NAME``.
+    example
+        Commands that run as they stand, one after the other.
+    page
+        Its page of the documentation.
+    first
+        The settings that matter first.
+    groups
+        What else there is, for help, by what it is about: data, output, or expert; what no group
+        names is about the model.
     """
 
     question: ClassVar[str] = ""
     family: ClassVar[str] = ""
     flow: ClassVar[str] = ""
+    reads: ClassVar[str] = ""
+    example: ClassVar[tuple[str, ...]] = ()
+    page: ClassVar[str] = ""
+    first: ClassVar[tuple[str, ...]] = ()
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
+        "expert": ("seed", "max_iter", "tol", "checkpoint_every"),
+    }
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False
+        frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
     )
 
     old_names: ClassVar[dict[str, str]] = {}
@@ -63,7 +83,7 @@ class RunSettings(BaseModel):
             if old in values and new not in values:
                 _log.warning("the setting %s is called %s now; please write that", old, new)
                 values = {new if name == old else name: value for name, value in values.items()}
-        return values
+        return {name: _share(cls, name, value) for name, value in values.items()}
 
     seed: int = Field(0, ge=0, description="Seed of everything that is random.")
     max_iter: int = Field(1000, ge=1, description="Most sweeps over the data.")
@@ -93,7 +113,7 @@ class RunSettings(BaseModel):
 class ComputeSettings(BaseModel):
     """Where the heavy work is done: in process, on local workers or on a running cluster."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     workers: int | None = Field(
         None, ge=1, description="Local worker processes; empty: everything in one process."
@@ -108,8 +128,15 @@ class ComputeSettings(BaseModel):
         description="Memory of one local worker, such as 4 GiB and at least 256 MiB; with workers "
         "only; empty: its share of the machine.",
     )
+    reports: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s<>()]+$",
+        description="Address under which a browser finds the target, such as "
+        "https://reports.example/keywords: Prefect's page links the report there; empty: that of "
+        "the environment, VBFLOWS_REPORTS.",
+    )
     s3: S3Access = Field(
-        S3Access.model_validate({}), description="How s3:// is reached; empty: the environment."
+        S3Access.model_construct(), description="How s3:// is reached; empty: the environment."
     )
 
     @model_validator(mode="after")
@@ -140,6 +167,16 @@ class ComputeSettings(BaseModel):
                 "worker; give it at least 256MiB"
             )
         return self
+
+
+def _share(settings: type[BaseModel], name: str, value: Any) -> Any:
+    """Read 35% as 0.35 where a number is asked for that need not be whole."""
+    percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    field = settings.model_fields.get(name)
+    if percent is None or field is None:
+        return value
+    kinds = get_args(field.annotation) or (field.annotation,)
+    return float(f"{percent[1]}e-2") if float in kinds else value
 
 
 def _bytes(text: str) -> float | None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from flows.faults import Fault, InputError, shown
+from flows.faults import Fault, InputError, nearest, shown
 from flows.settings.base import ComputeSettings, RunSettings
-from flows.settings.yaml import MOST_CHARACTERS, plain_values
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def compute_settings(
-    workers: int | None, scheduler: str | None, memory_limit: str | None = None
+    workers: int | None,
+    scheduler: str | None,
+    memory_limit: str | None = None,
+    reports: str | None = None,
 ) -> ComputeSettings:
     """Make compute settings from options.
 
@@ -24,7 +26,9 @@ def compute_settings(
         If they do not go together.
     """
     try:
-        return ComputeSettings(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
+        return ComputeSettings(
+            workers=workers, scheduler=scheduler, memory_limit=memory_limit, reports=reports
+        )
     except ValidationError as error:
         faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
         raise InputError(faults) from error
@@ -91,6 +95,8 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
 
 
 def _value(assignment: str, text: str) -> Any:
+    from flows.settings.yaml import plain_values  # not for help
+
     try:
         return plain_values(text)
     except ValueError as error:
@@ -100,6 +106,8 @@ def _value(assignment: str, text: str) -> Any:
 
 
 def _read_config(path: str) -> dict[str, Any]:
+    from flows.settings.yaml import MOST_CHARACTERS, plain_values  # not for help
+
     try:
         with open(path, encoding="utf-8") as file:
             values = plain_values(file.read(MOST_CHARACTERS + 1)) or {}
@@ -125,13 +133,14 @@ def _read_config(path: str) -> dict[str, Any]:
 def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        known = ", ".join(sorted(settings.model_fields))
+        near = nearest(name[:80], settings.model_fields)
+        known = f"known are: {', '.join(sorted(settings.model_fields))}"
         return Fault(
             file="settings",
             column=name,
             expected="a known setting",
             found=name[:80],
-            remedy=f"known are: {known}",
+            remedy=f"did you mean {near}?" if near else known,
         )
     if problem["type"] == "value_error":
         return Fault(
@@ -144,7 +153,28 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
         column=name,
         expected=problem["msg"][:1].lower() + problem["msg"][1:],
         found=shown(problem["input"]),
+        remedy=_remedy(settings, problem),
     )
+
+
+def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
+    """Say what was probably meant by a value that is not taken."""
+    value, field = problem["input"], settings.model_fields.get(str(problem["loc"][0]))
+    if not isinstance(value, str) or field is None:
+        return None
+    if problem["type"] == "literal_error":
+        named = [one for one in _literals(field.annotation) if isinstance(one, str)]
+        near = nearest(value[:80], named)
+        return f"did you mean {near}?" if near else None
+    if value.strip().endswith("%"):
+        return "a percentage is read where a share is asked for; write the number itself here"
+    return None
+
+
+def _literals(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return tuple(one for part in get_args(annotation) for one in _literals(part))
 
 
 def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:
@@ -171,6 +201,17 @@ def in_order(kind: type) -> list[str]:
     return sorted(kind.model_fields, key=lambda name: (name in common, name not in own))
 
 
+_TYPES = {
+    "null": "empty",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "names with values",
+    "integer": "whole number",
+}
+"""What people call JSON's types."""
+
+
 def _range(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_range(option) for option in schema["anyOf"])
@@ -186,5 +227,5 @@ def _range(schema: dict[str, Any]) -> str:
         )
         if key in schema
     ]
-    kind = {"null": "empty"}.get(schema.get("type", ""), schema.get("type", "any"))
+    kind = _TYPES.get(schema.get("type", "any"), schema.get("type", "any"))
     return " ".join([kind, ", ".join(bounds)]).strip()

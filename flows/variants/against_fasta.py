@@ -17,7 +17,7 @@ from flows.variants.reads import base_codes
 from flows.variants.regions import in_file, other_names
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray
-from vbmodels.variants.batch import BASES
+from vbmodels.variants.bases import BASES
 
 _GAP = 2**12  # bases that are rather read than jumped over
 _WINDOW = 20  # bits of a position that are read at once: 1 MiB

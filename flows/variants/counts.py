@@ -23,7 +23,8 @@ from flows.variants.against_fasta import Against
 from flows.variants.regions import CONTIG_RULE, Region, in_file, names_a_contig
 from flows.variants.schema import COUNTS
 from vbmodels.core.state import BoolArray, IntArray, State
-from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.batch import Counts
 
 EVERY = 50
 Column = tuple[str, str]  # sample and replicate

@@ -41,7 +41,7 @@ from flows.variants.regions import (
     names_a_contig,
     regions_of,
 )
-from flows.variants.report import PartCalls, filters_not_run, report
+from flows.variants.report import PartCalls, filters_not_run, of_settings, report
 from flows.variants.sample_sheet import check_samples, check_sheet, read_sheet
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import write_vcf
@@ -248,6 +248,10 @@ class Variants:
         rows, caps = _hyperparameters(model, q), model.caps_hit(q)
         batch = q if isinstance(model, BatchNull) else None
         return report(summaries, rows, caps, settings, batch)
+
+    def foresee(self, q: Any, settings: VariantSettings) -> list[str]:
+        """Return what the settings ask to be warned of."""
+        return of_settings(settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw counts with their truth."""

@@ -13,7 +13,8 @@ from flows.variants.report import Mixing, PartCalls
 from flows.variants.schema import LOCI
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.variants.batch import BASES, Counts, Units, units
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value, strand_bias

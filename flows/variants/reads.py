@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flows.variants.alignments import local_fasta, open_alignment, quiet
 from flows.variants.regions import Region, in_file
 from flows.variants.settings import VariantSettings
-from vbmodels.variants.batch import BASES
+from vbmodels.variants.bases import BASES
 
 _NO_CAP = 2**31 - 1
 

@@ -97,12 +97,7 @@ def report(
             f"The filter strand_bias did not run: {NO_STRANDS}, so an error of one strand can "
             "stand here as PASS; call from the BAM or CRAM files to have it."
         )
-    if settings.test == "posterior_difference" and settings.tau == 0.0 and settings.control:
-        warnings.append(
-            "At tau = 0 the papers' rule has no point null: its specificity is only "
-            f"{1 - settings.alpha:g}, so among few variants many calls are false; set tau=5e-4, "
-            "or go by q_value."
-        )
+    warnings += of_settings(settings)
     results: dict[str, Any] = {
         "locations": locations,
         "units": units,
@@ -125,6 +120,17 @@ def report(
         for c in calls[:20]
     ]  # fmt: skip
     return Findings(headline, sections, results, tuple(warnings), top)
+
+
+def of_settings(settings: VariantSettings) -> list[str]:
+    """Return what settings alone ask to be warned of."""
+    if settings.test != "posterior_difference" or settings.tau > 0.0 or not settings.control:
+        return []
+    return [
+        "At tau = 0 the papers' rule has no point null: its specificity is only "
+        f"{1 - settings.alpha:g}, so among few variants many calls are false; set tau=5e-4, "
+        "or go by q_value."
+    ]
 
 
 def _level(settings: VariantSettings) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from flows.data.table import TEXT, Bound, Column, Table
-from vbmodels.variants.batch import BASES
+from flows.data.kinds import FLAG, INT64, NUMBER, TEXT
+from flows.data.table import Bound, Column, Table
+from vbmodels.variants.bases import BASES
 
 MOST_POS = 2**29  # what a tabix index can hold
 _COUNT = (
@@ -20,7 +19,7 @@ COUNTS = Table(
         Column("chrom", TEXT, "contig"),
         Column(
             "pos",
-            pa.int64(),
+            INT64,
             "position, from 1",
             bounds=(
                 Bound("a position from 1", least=1),
@@ -29,14 +28,14 @@ COUNTS = Table(
         ),
         Column("ref", TEXT, "reference base"),
         Column("sample", TEXT, "name of the sample"),
-        Column("replicate", TEXT, "name of the replicate", accepts=(pa.int64(),)),
+        Column("replicate", TEXT, "name of the replicate", accepts=(INT64,)),
         *(
-            Column(base, pa.int64(), f"reads that show {base}", unit="reads", bounds=_COUNT)
+            Column(base, INT64, f"reads that show {base}", unit="reads", bounds=_COUNT)
             for base in BASES
         ),
         Column(
             "depth",
-            pa.int64(),
+            INT64,
             "reads at the location; counts may not exceed it",
             nullable=True,
             required=False,
@@ -49,12 +48,12 @@ COUNTS = Table(
 
 def _rates(sample: str) -> tuple[Column, ...]:
     return (
-        Column(f"{sample}_mean", pa.float64(), f"posterior mean of the {sample}'s rate"),
-        Column(f"{sample}_sd", pa.float64(), f"posterior sd of the {sample}'s rate"),
-        Column(f"{sample}_q05", pa.float64(), "its 5 % quantile"),
-        Column(f"{sample}_q95", pa.float64(), "its 95 % quantile"),
-        Column(f"{sample}_depth", pa.int64(), f"reads of the {sample}", unit="reads"),
-        Column(f"{sample}_reads", pa.int64(), "reads of the allele", unit="reads"),
+        Column(f"{sample}_mean", NUMBER, f"posterior mean of the {sample}'s rate"),
+        Column(f"{sample}_sd", NUMBER, f"posterior sd of the {sample}'s rate"),
+        Column(f"{sample}_q05", NUMBER, "its 5 % quantile"),
+        Column(f"{sample}_q95", NUMBER, "its 95 % quantile"),
+        Column(f"{sample}_depth", INT64, f"reads of the {sample}", unit="reads"),
+        Column(f"{sample}_reads", INT64, "reads of the allele", unit="reads"),
     )
 
 
@@ -63,14 +62,14 @@ LOCI = Table(
     "Every location with its most probable allele, and any further allele that is called.",
     (
         Column("chrom", TEXT, "contig"),
-        Column("pos", pa.int64(), "position, from 1"),
+        Column("pos", INT64, "position, from 1"),
         Column("ref", TEXT, "reference base"),
         Column("alt", TEXT, "allele"),
         *_rates("case"),
         *_rates("control"),
-        Column("prob", pa.float64(), "probability of a variant; for posterior_difference P(>tau)"),
-        Column("q_value", pa.float64(), "least false discovery rate at which it is called"),
-        Column("called", pa.bool_(), "whether it is called, before filters"),
+        Column("prob", NUMBER, "probability of a variant; for posterior_difference P(>tau)"),
+        Column("q_value", NUMBER, "least false discovery rate at which it is called"),
+        Column("called", FLAG, "whether it is called, before filters"),
         Column("filter", TEXT, "PASS, or why it is not a call"),
     ),
 )

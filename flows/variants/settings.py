@@ -20,6 +20,24 @@ class VariantSettings(declared(CallOptions)):
     question = "Which alleles are in the case's reads beyond errors, compared with a control?"
     family = "flows.variants.family"
     flow = "flows.pipelines.variants.variants"
+    reads = "flows.variants.schema:COUNTS"
+    example = (
+        "vbflows simulate variants simulated/ --rows 200",
+        "vbflows variants simulated/counts.parquet results/",
+    )
+    page = "docs/pipelines/variants.md"
+    first = ("fasta", "case", "control", "fdr", "bed")
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": (
+            "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
+            "overlaps", "orphans", "max_depth", "strand",
+        ),
+        "output": ("strict", "two_sided", "strand_bias"),
+        "expert": (
+            "tau", "alpha", "inference", "dispersion", "chains", "warmup", "draws", "thin",
+            "fit_units",
+        ),
+    }  # fmt: skip
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     case: str = Field(

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from flows.data import storage
 from flows.variants.counts import to_table
-from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.batch import Counts
 from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.simulate import Truth, simulate
 

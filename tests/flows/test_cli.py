@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.cli import _print_json, main
+from flows.cli import main
+from flows.cli.printing import print_json
 from flows.data import storage
 from flows.data.runs import open_run
 
@@ -173,7 +174,7 @@ def test_show_and_check(fitted, simulated, capsys):
     assert code == 0
     assert "150 of 150 used" in out
     assert "first_position" in out
-    assert run(capsys, "check", "keywords", simulated)[1].startswith("150 rows in 1 files")
+    assert run(capsys, "check", "keywords", simulated)[1].startswith("150 rows in 1 file:")
 
 
 def test_help_lists_every_setting(capsys):
@@ -475,7 +476,7 @@ def test_an_interrupt_while_the_command_is_read_is_told(tmp_path):
 
 
 def test_json_has_null_for_what_is_no_number(capsys):
-    _print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
+    print_json({"r_hat": float("inf"), "rows": [1, float("nan")], "b": "x"})
     assert capsys.readouterr().out == '{"b": "x", "r_hat": null, "rows": [1, null]}\n'
 
 
@@ -512,7 +513,7 @@ def test_ctrl_c_in_a_callback_is_heeded_without_a_traceback(simulated, capsys, m
             time.sleep(0.001)
         return kept
 
-    monkeypatch.setattr("flows.run.pipeline.check_source", checks)
+    monkeypatch.setattr("flows.run.foresight.check_files", checks)
     code, out, err = run(capsys, "check", "keywords", simulated)
     assert code == 1
     assert "interrupted before anything was computed" in err

@@ -31,7 +31,7 @@ def test_every_fault_is_listed_at_once():
     found = faults_of(None, ["fdr=2", "windoww=3", "min_count=x"])
     assert len(found) == 3
     assert any("fdr" in line and "less than 1" in line and "found 2" in line for line in found)
-    assert any("windoww" in line and "known are" in line for line in found)
+    assert any("windoww" in line and "did you mean window?" in line for line in found)
 
 
 def test_an_assignment_without_equals_is_refused():

@@ -26,12 +26,12 @@ from vbmodels.bags.collapsed import CollapsedVMMIC, Search
 from vbmodels.bags.layout import Observed
 from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.mode import ModeSearch, Sums, log_posterior, mode_step
+from vbmodels.bags.options import LENGTHS
 from vbmodels.bags.posterior import Posterior
 from vbmodels.bags.priors import Priors
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, IntArray, State
 
-LENGTHS = (0.125, 0.5, 2.0, 8.0, 32.0)
 DRAWS = 16
 """Points that average a held-out fold's probability."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vbmodels.bags.choice import LENGTHS
 from vbmodels.core.options import option, share
+
+LENGTHS = (0.125, 0.5, 2.0, 8.0, 32.0)
+"""Squared lengths of slopes to choose from."""
 
 
 @dataclass(eq=False, repr=False)

@@ -12,8 +12,6 @@ from vbmodels.core.state import FloatArray, Stats
 
 CONSTANT = 1e-9
 """A column whose standard deviation is this share of its size or less counts as constant."""
-LARGEST = 1e150
-"""Size of a number whose square, and sums of such, are still numbers."""
 
 
 @dataclass(frozen=True)

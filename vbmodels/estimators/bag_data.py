@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
-from vbmodels.core.moments import LARGEST
+from vbmodels.core.limits import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of
 

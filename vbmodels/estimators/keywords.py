@@ -24,16 +24,10 @@ from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.chosen import least_bin, model_of, over_corpus, selected
 from vbmodels.keywords.corpus_selection import Histogram
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.options import (
-    KeywordOptions,
-    conflict,
-    least_bin,
-    model_of,
-    over_corpus,
-    selected,
-)
+from vbmodels.keywords.options import KeywordOptions, conflict
 from vbmodels.keywords.selection import word_ranks
 
 

@@ -17,7 +17,8 @@ from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import Draws, LoopEstimator
 from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
-from vbmodels.variants.batch import BASES, Counts, Units, units
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.options import CallOptions

@@ -469,6 +469,13 @@ def average(q: CorpusGlobal, batch: KeywordBatch, by_node: FloatArray) -> FloatA
     return np.where(batch.y, 1.0, q.weights @ by_node)
 
 
+RATE_OF_LABELS = (
+    "the rate will be read off the labels, roughly: set keyword_rate, or mark at least "
+    f"{FEWEST_COMPLETE} documents whose keywords are all known as complete"
+)
+"""What `doubts` will say, with figures, of a fit that nothing tells the rate."""
+
+
 def doubts(q: CorpusGlobal) -> tuple[str, ...]:
     """Say why a false discovery rate of this fit may be off; nothing where it may not."""
     found = []

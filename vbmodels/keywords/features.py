@@ -15,7 +15,8 @@ from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.graph import DAMPING, WINDOW, cooccurrences, system_matrix
+from vbmodels.keywords.graph import cooccurrences, system_matrix
+from vbmodels.keywords.options import DAMPING, WINDOW
 
 N_FOLDS = 10
 """Document folds of keyphraseness."""

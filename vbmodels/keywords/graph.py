@@ -16,9 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-
-WINDOW = 2
-DAMPING = 0.85
+from vbmodels.keywords.options import DAMPING, WINDOW
 
 
 def cooccurrences(

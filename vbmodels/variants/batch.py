@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, IntArray, State
 
-BASES = "ACGT"
 N_TYPES = 12
 
 

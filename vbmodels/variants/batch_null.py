@@ -36,7 +36,8 @@ from scipy.special import expit, logit
 from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import FloatArray
 from vbmodels.variants import batch_null_kernels as kernels
-from vbmodels.variants.batch import BASES, N_TYPES, Units
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.batch import N_TYPES, Units
 from vbmodels.variants.batch_null_reference import (
     N_SHIFT,
     N_TAU,

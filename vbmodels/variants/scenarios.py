@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.batch import BASES, Counts
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.batch import Counts
 from vbmodels.variants.simulate import Truth
 
 OXIDATION = ("G>T", "C>A")

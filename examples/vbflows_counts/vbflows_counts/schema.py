@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from flows.data.table import TEXT, Bound, Column, Table
+from flows.data.kinds import INT64, NUMBER, TEXT
+from flows.data.table import Bound, Column, Table
 
 COUNTS_IN = Table(
     "counts",
@@ -14,7 +13,7 @@ COUNTS_IN = Table(
         *(
             Column(
                 name,
-                pa.int64(),
+                INT64,
                 "a count",
                 bounds=(Bound("a number from 0 on", least=0, remedy="leave the group out"),),
             )
@@ -29,7 +28,7 @@ RATES = Table(
     "Every group with the posterior of its rate.",
     (
         Column("group", TEXT, "name of the group"),
-        Column("mean", pa.float64(), "posterior mean of its rate"),
-        Column("sd", pa.float64(), "its posterior standard deviation"),
+        Column("mean", NUMBER, "posterior mean of its rate"),
+        Column("sd", NUMBER, "its posterior standard deviation"),
     ),
 )

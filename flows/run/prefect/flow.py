@@ -41,7 +41,7 @@ def pipeline_flow(
         resume: str | None,
         since: str | None,
     ) -> Any:
-        recorder = Recorder()
+        recorder = Recorder(compute.reports)
         on_progress = (events or Events()).joined(recorder)
         try:
             return body(on_progress, source, target, settings, compute, resume, since)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import contextvars
+import os
+import platform
 import re
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
@@ -16,7 +17,6 @@ import httpx
 from prefect import get_client, get_run_logger, task
 from prefect.artifacts import (
     create_image_artifact,
-    create_link_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -47,6 +47,7 @@ from flows.run.events import (
 
 R = TypeVar("R")
 _UNANSWERED = 60.0  # seconds without another attempt after the server did not answer
+_IN_LINKS = ":/?#@!$&'*+,;=%~"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~!>])")
 
 
@@ -57,7 +58,9 @@ class CancelledOnPage(KeyboardInterrupt):
 class Recorder(Listener):
     """Records what happens with the Prefect flow run in which this object is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, reports: str | None = None) -> None:
+        """Begin to listen; ``reports`` is the address under which a browser finds the target."""
+        self._reports = reports or os.environ.get("VBFLOWS_REPORTS")
         run = FlowRunContext.get()
         if run is None or run.flow_run is None:
             raise RuntimeError("a Recorder exists inside a Prefect flow run only")
@@ -142,7 +145,8 @@ class Recorder(Listener):
     def _show_outcome(self, event: Published) -> None:
         self._show(create_markdown_artifact, _summary(event).replace("<", "&lt;"), "summary")
         self._show(create_table_artifact, [_cells(row) for row in event.top], "top-results")
-        self._show(create_link_artifact, _href(event.report), "the report", "report")
+        where = _where(event, self._reports)
+        self._show(create_markdown_artifact, where, "report")
         if event.trace is not None:
             number, elbo = event.trace.iteration.tolist(), event.trace.elbo.tolist()
             picture = plots.png(plots.trace_figure(number, elbo, event.record.objective))
@@ -217,8 +221,20 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _href(url: str) -> str:
-    """Return a URL that can stand inside a Markdown link."""
-    if storage.is_local(url):
-        return Path(storage.absolute(url)).as_uri()
-    return quote(url, safe=":/?#@!$&'*+,;=%~")
+def _where(event: Published, reports: str | None) -> str:
+    """Return a link to the report where a browser can follow one, else where it lies.
+
+    A page that comes over the network links neither files of the machine that shows it nor
+    objects of a store.
+    """
+    url = event.report
+    if reports:
+        url = f"{reports.rstrip('/')}/runs/{event.record.run_id}/report.html"
+    if url.startswith(("https://", "http://")):
+        return f"[The report]({quote(url, safe=_IN_LINKS)})"
+    place = f" on {platform.node()}" if storage.is_local(url) else ""
+    return (
+        f"The report is `{url.replace('`', '')}`{place}. What it finds stands in the summary. "
+        "For a link here, serve the target over HTTP and set `compute.reports`, or "
+        "`VBFLOWS_REPORTS` in the environment, to its address."
+    )

@@ -155,14 +155,14 @@ def test_cells_of_text_are_read_as_what_they_stand_for():
     )
     assert values(["Yes", "false", "0", "maybe"], pa.bool_())[0] == [True, False, False, None]
     assert values(["yes", "0", "1.0", "2"], pa.float64(), True)[0] == [1.0, 0.0, 1.0, 2.0]
-    assert values(["a; b ;;c", "['d', 'e']", '["f"]', "", None], WORDS)[0] == [
+    assert values(["a; b ;;c", "['d', 'e']", '["f"]', "", None], WORDS.arrow)[0] == [
         ["a", "b", "c"],
         ["d", "e"],
         ["f"],
         [],
         None,
     ]
-    assert values(["1;2.5", "1;x"], NUMBERS) == ([[1.0, 2.5], None], [False, True])
+    assert values(["1;2.5", "1;x"], NUMBERS.arrow) == ([[1.0, 2.5], None], [False, True])
 
 
 def test_a_cell_that_stands_for_nothing_is_told_by_row_and_the_files_own_name(tmp_path):

@@ -178,8 +178,40 @@ def test_a_run_is_on_its_page(prefect_server):
     assert r"| setting column | a\|b |" in summary
     assert r"- warning: it was \*late\*" in summary
     assert r"a\\|b \\[x\\](javascript:y)" in artifacts["top-results"].data
-    assert artifacts["report"].data == "[the report](s3://bucket/a%20b/report.html)"
+    assert artifacts["report"].data.startswith("The report is `s3://bucket/a b/report.html`. ")
     assert artifacts["trace"].data.startswith("data:image/png;base64,iVBORw0KGgo")
+
+
+@pytest.mark.parametrize("told", ["setting", "environment", "nowhere"])
+def test_the_report_is_linked_by_an_address_that_a_browser_reaches(
+    told, prefect_server, monkeypatch
+):
+    base = "https://reports.example/a b/"
+    if told == "environment":
+        monkeypatch.setenv("VBFLOWS_REPORTS", base)
+    compute = ComputeSettings(
+        reports="https://reports.example/a%20b" if told == "setting" else None
+    )
+
+    def body(events, *_):
+        events.tell(Begun(f"linked-{told}"))
+        events.tell(Published(RECORD, "Done", "/data/out/runs/r/report.html"))
+
+    pipeline_flow("keywords", KeywordSettings, body)("in", "out", compute=compute)
+    report = artifacts_of(f"linked-{told}")["report"].data
+    assert "file:" not in report
+    if told == "nowhere":
+        assert "`/data/out/runs/r/report.html` on " in report
+        assert "VBFLOWS_REPORTS" in report
+    else:
+        link = f"https://reports.example/a%20b/runs/{RECORD.run_id}/report.html"
+        assert report == f"[The report]({link})"
+
+
+def test_an_address_of_reports_is_one_of_the_web():
+    for wrong in ("ftp://x", "reports.example", "javascript:x", "https://x)<y"):
+        with pytest.raises(ValueError, match="reports"):
+            ComputeSettings(reports=wrong)
 
 
 def test_kept_work_and_failures_show_as_such(prefect_server, tmp_path):

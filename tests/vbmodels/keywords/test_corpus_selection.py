@@ -12,8 +12,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from vbmodels.core.state import leaves
+from vbmodels.keywords.chosen import least_bin, over_corpus, selected
 from vbmodels.keywords.corpus_selection import BINS, Histogram, bins_of, select_above
-from vbmodels.keywords.options import least_bin, over_corpus, selected
 from vbmodels.keywords.selection import select_new_by_fdr
 
 

@@ -1,0 +1,108 @@
+"""How the command line ends: exit codes, one sentence for what is wrong, no traceback."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+import typer
+
+from flows.cli.commands import app
+from flows.cli.printing import err, print_json
+from flows.faults import Fault, InputError, RunError
+
+DONE, FAILED, WRONG_INPUT = 0, 1, 2
+_INTERRUPTED = 130  # what Typer makes of Ctrl-C
+
+
+class _Stop:
+    """How a command ends that did not do what it was asked for."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __call__(
+        self, sentence: str, code: int, error: BaseException | None, faults: Sequence[Fault] = ()
+    ) -> NoReturn:
+        """Say why on stderr, and as one JSON object on stdout where that is asked for."""
+        if error is not None and os.environ.get("VBFLOWS_DEBUG") == "1":
+            traceback.print_exception(error)
+        lines = (f"vbflows: {line}" for line in sentence.splitlines())
+        err().print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        self.tell(sentence, code, faults)
+
+    def tell(self, sentence: str, code: int, faults: Sequence[Fault] = ()) -> NoReturn:
+        """Exit, after one JSON object on stdout where that is asked for."""
+        if self._as_json:
+            listed = [asdict(fault) for fault in faults]
+            print_json({"error": sentence, "exit": code, "faults": listed, "warnings": []})
+        sys.exit(code)
+
+
+def _of_models() -> tuple[type[Exception], ...]:
+    """Return how models say that a fit failed; they are loaded by now, if one has."""
+    from vbmodels.core.protocol import NonFiniteBound
+
+    return (NonFiniteBound,)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _no_interrupt_lost() -> Iterator[None]:
+    """Heed a Ctrl-C that met a callback, where nothing can be raised, a moment later.
+
+    Python would print a traceback of it, and the run would go on.
+    """
+    before = sys.unraisablehook
+
+    def again(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            # Not at once: that would meet this callback, and be lost again.
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    stop = _Stop("--json" in (sys.argv[1:] if arguments is None else arguments))
+    try:
+        with _no_interrupt_lost():
+            code = app(args=arguments, prog_name="vbflows", standalone_mode=False)
+    except typer.TyperException as error:
+        error.show()  # type: ignore[attr-defined]
+        stop.tell(str(error), WRONG_INPUT)
+    except InputError as error:
+        stop(str(error), WRONG_INPUT, error, error.faults)
+    except (RunError, *_of_models()) as error:
+        stop(str(error), FAILED, error)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    except Exception as error:
+        stop(
+            f"this should not have happened: {type(error).__name__}: "
+            f"{(str(error) or 'no message').splitlines()[0]}; VBFLOWS_DEBUG=1 shows where",
+            FAILED,
+            error,
+        )
+    if code == _INTERRUPTED:
+        stop("interrupted before anything was computed", FAILED, None)
+    sys.exit(code or DONE)

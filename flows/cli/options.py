@@ -1,0 +1,100 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.catalogue import PIPELINES
+
+
+def pipelines(incomplete: str) -> list[tuple[str, str]]:
+    """Complete the name of a pipeline."""
+    return [
+        (name, kind.question) for name, kind in PIPELINES.items() if name.startswith(incomplete)
+    ]
+
+
+def settings(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a setting of the pipeline that the command is about."""
+    name = context.params.get("pipeline") or context.info_name
+    kind = PIPELINES.get(str(name))
+    known = kind.model_fields if kind else ()
+    return [f"{setting}=" for setting in known if setting.startswith(incomplete)]
+
+
+Pipeline = Annotated[
+    str,
+    typer.Argument(
+        help=f"One of {', '.join(PIPELINES)}.", metavar="PIPELINE", autocompletion=pipelines
+    ),
+]
+Source = Annotated[
+    str, typer.Argument(help="Path, folder, glob or URL of the input.", metavar="SOURCE")
+]
+Target = Annotated[
+    str, typer.Argument(help="Folder or URL that the run is published to.", metavar="TARGET")
+]
+Run = Annotated[
+    str, typer.Argument(help="A finished run: TARGET or TARGET/runs/RUN_ID.", metavar="RUN")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, no more.")]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config", help="YAML or JSON file of settings; vbflows init writes one.", metavar="FILE"
+    ),
+]
+Assign = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="One setting; may be repeated, and wins over the file.",
+        metavar="NAME=VALUE",
+        autocompletion=settings,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Local worker processes; none by default.", metavar="N"),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="What the input calls a column, such as text=Abstract or features='f*'; may be "
+        "repeated.",
+        metavar="OURS=YOURS",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", help="Address of a running Dask scheduler.", metavar="ADDRESS"),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit", help="Memory of one local worker, such as 4GiB.", metavar="SIZE"
+    ),
+]
+Reports = Annotated[
+    str | None,
+    typer.Option(
+        "--reports",
+        help="Address under which a browser finds the target, for the link on Prefect's page.",
+        metavar="URL",
+    ),
+]
+Record = Annotated[
+    bool, typer.Option("--record/--no-record", help="Whether Prefect records the run.")
+]
+S3 = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--s3",
+        help="How s3:// is reached; may be repeated: endpoint_url, ca_file, region, profile, "
+        "anonymous, requester_pays, block.",
+        metavar="NAME=VALUE",
+    ),
+]

@@ -1,0 +1,231 @@
+"""A file's columns, read as those of a declared table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.data.cells import read_cells
+from flows.data.kinds import Kind
+from flows.data.names import row_names
+from flows.data.storage import CELLS
+from flows.data.table import Column, Table, is_pattern
+from flows.faults import Fault, nearest
+from vbmodels.core.state import BoolArray, FloatArray
+
+
+def of_codes(column: Column) -> bool:
+    """Whether floats in a column of text stand for categories."""
+    return bool(column.arrow == pa.string()) and any(map(pa.types.is_floating, _accepted(column)))
+
+
+def can_read(column: Column, kind: pa.DataType) -> bool:
+    """Whether a file's column of this type can be read as a declared one."""
+    if pa.types.is_null(kind):
+        return column.nullable
+    return any(_same(kind, wanted) for wanted in (column.arrow, *_accepted(column)))
+
+
+def cast(cells: pa.ChunkedArray, column: Column) -> pa.Array:
+    """Return a file's column in the type that is declared.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If a value has no place in that type.
+    """
+    cells = decoded(cells)
+    if of_codes(column) and pa.types.is_floating(cells.type):
+        missing = pa.scalar(None, cells.type)
+        cells = pc.if_else(pc.is_nan(cells), missing, cells).cast(pa.int64())
+    # A whole number beyond 2**53 is taken for the float next to it.
+    cells = cells.cast(column.arrow, safe=not pa.types.is_floating(column.arrow))
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _accepted(column: Column) -> list[pa.DataType]:
+    return [kind.arrow if isinstance(kind, Kind) else kind for kind in column.accepts]
+
+
+def given(table: Table, rows: pa.Table) -> pa.Table:
+    """Return a file's columns by the table's names; a pattern's columns become one."""
+    if not table.called:
+        return rows
+    taken: dict[str, pa.ChunkedArray] = {}
+    gone: set[str] = set()
+    for own, theirs in table.called.items():
+        gone.add(own)
+        if is_pattern(theirs):
+            wide = [name for name in rows.column_names if fnmatchcase(name, theirs)]
+            gone |= set(wide)
+            odd = [name for name in wide if not _may_be_numbers(rows[name].type)]
+            if wide:
+                columns = [rows[name] for name in wide]
+                taken[own] = rows[odd[0]] if odd else _one_list(columns)
+        elif theirs in rows.column_names:
+            gone.add(theirs)
+            taken[own] = rows[theirs]
+    kept = [i for i, name in enumerate(rows.column_names) if name not in gone]
+    fields = [rows.schema.field(i) for i in kept]
+    fields += [pa.field(name, column.type) for name, column in taken.items()]
+    cells = [rows.column(i) for i in kept] + list(taken.values())
+    schema = pa.schema(fields, rows.schema.metadata)
+    return pa.Table.from_arrays(cells, schema=schema)
+
+
+def named(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
+    """Name rows after their file and number, where names may be absent and are.
+
+    Parameters
+    ----------
+    rows
+        A file's columns by the table's names.
+    file
+        The file.
+    first
+        Rows of the file before these.
+    """
+    column = table.id
+    if column is None or column.required or column.name in rows.column_names:
+        return rows
+    return rows.append_column(column.name, row_names(len(rows), file, first))
+
+
+def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]:
+    """Read columns of text, where a file has nothing else, as what they stand for.
+
+    Returns
+    -------
+    rows, wrong
+        The columns in their types, and by name which cells could not be read and are null.
+    """
+    if (rows.schema.metadata or {}).get(CELLS) != b"text":
+        return rows, {}
+    wrong = {}
+    for place, name in enumerate(rows.column_names):
+        column = table.declared([name]).get(name)
+        if column is None or not is_text(rows[name].type) or column.arrow == pa.string():
+            continue
+        cells, odd = read_cells(rows[name], column.arrow, bool(column.values), table.separator)
+        rows = rows.set_column(place, name, cells)
+        if odd.any():
+            wrong[name] = odd
+    return rows, wrong
+
+
+def read(table: Table, rows: pa.Table) -> pa.Table:
+    """Return columns, by the table's names, in the types that are declared.
+
+    Absent ones are null.
+    """
+    rows, _ = spelt(table, rows)
+    names = rows.column_names
+    own = {c.name: c for c in table.columns} | table.declared(names)
+    return pa.table(
+        {
+            name: cast(rows[name], c) if name in names else pa.nulls(len(rows), c.arrow)
+            for name, c in own.items()
+        }
+    )
+
+
+def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
+    """List what keeps a file with this schema from being read as this table."""
+    names = found.names
+    listed = ", ".join(names) or "none"
+    own = table.declared(names)
+    wrong = [
+        Fault("settings", f"columns out of {', '.join(c.name for c in table.columns)}", name,
+              "columns", remedy=_ours(name, table))
+        for name in table.called
+        if table.others is None and name not in {c.name for c in table.columns}
+    ]  # fmt: skip
+    wrong += [
+        Fault(file, f"a column of type {c.arrow}", f"none; the columns are {listed}", c.name,
+              remedy=_spelt_alike(c.name, table.others_in(names)))
+        for c in table.columns
+        if c.required and c.name not in names
+    ]  # fmt: skip
+    for name, column in own.items():
+        if names.count(name) > 1:
+            wrong.append(Fault(file, "a name used once", "it twice", name, remedy="rename one"))
+        elif not can_read(column, kind := found.field(name).type):
+            expected = column.expected or f"type {column.arrow}"
+            wrong.append(Fault(file, expected, f"type {kind}", name, remedy=column.remedy))
+    if table.either and not set(table.either.columns) & set(names):
+        expected = " or ".join(f"a column {name}" for name in table.either.columns)
+        only = f"only {', '.join(names) or 'no columns'}"
+        wrong.append(Fault(file, expected, only, remedy=table.either.remedy))
+    if table.others and table.others.required and not table.others_in(names):
+        beside = " and ".join(c.name for c in table.columns)
+        wrong.append(Fault(file, f"at least one {table.others.name}", f"none beside {beside}"))
+    return wrong
+
+
+def _spelt_alike(name: str, others: Sequence[str]) -> str | None:
+    near = nearest(name, others)
+    return f"did you mean {near}? then add --column {name}={near}" if near else None
+
+
+def _ours(name: str, table: Table) -> str:
+    near = nearest(name, [c.name for c in table.columns])
+    return f"did you mean {near}?" if near else "write --column OURS=YOURS"
+
+
+def _one_list(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Join columns of numbers to one of lists; a row without any number has no list."""
+    read = [
+        read_cells(column, pa.float64(), False, ";")[0] if is_text(column.type) else column
+        for column in columns
+    ]
+    numbers = np.stack([_floats(column) for column in read], axis=1)
+    missing = np.isnan(numbers)
+    cells = pa.array(numbers.ravel(), pa.float64(), mask=missing.ravel())
+    ends = pa.array(np.arange(len(numbers) + 1) * numbers.shape[1], pa.int64())
+    lists = pa.LargeListArray.from_arrays(ends, cells)
+    none = pa.array(missing.all(axis=1))
+    return pa.chunked_array([pc.if_else(none, pa.scalar(None, lists.type), lists)])
+
+
+def _may_be_numbers(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, is_text)
+    return any(test(kind) for test in tests)
+
+
+def _floats(column: pa.ChunkedArray) -> FloatArray:
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Spell a dictionary out."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's for text."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a type holds the same values: large, view and dictionary forms are read too."""
+    if pa.types.is_null(found):
+        return True
+    if pa.types.is_dictionary(found):
+        return _same(found.value_type, wanted)
+    if pa.types.is_string(wanted):
+        return is_text(found)
+    if pa.types.is_list(wanted):
+        lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+        return any(test(found) for test in lists) and _same(found.value_type, wanted.value_type)
+    if pa.types.is_integer(wanted):
+        return pa.types.is_integer(found)
+    if pa.types.is_floating(wanted):
+        return pa.types.is_floating(found) or pa.types.is_integer(found)
+    return bool(found == wanted)

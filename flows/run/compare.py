@@ -1,0 +1,173 @@
+"""Two runs side by side: settings, data, results, and their reports on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from flows.data import storage
+from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
+from flows.run.runs import plain
+
+_MOST = 200  # characters of a value that are shown
+
+SETTINGS, DATA, RESULTS, FIT = "settings", "data", "results", "fit"
+_HEADINGS = {SETTINGS: "Settings that differ", DATA: "Data", RESULTS: "Results", FIT: "Fit"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A thing that two runs have: the values, and by how much the second is larger."""
+
+    part: str
+    name: str
+    first: Any
+    second: Any
+    change: float | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the values are not the same."""
+        return bool(plain(self.first) != plain(self.second))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, and all that is compared of them."""
+
+    first: str
+    second: str
+    reports: tuple[str, str]
+    lines: tuple[Line, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        parts: dict[str, Any] = {part: {} for part in _HEADINGS}
+        for line in self.lines:
+            values = {"first": line.first, "second": line.second, "change": line.change}
+            parts[line.part][line.name] = values
+        return {"first": self.first, "second": self.second, **parts}
+
+    def parts(self) -> Iterator[tuple[str, list[Line]]]:
+        """Yield the heading of each part with its lines."""
+        for part, heading in _HEADINGS.items():
+            yield heading, [line for line in self.lines if line.part == part]
+
+
+def compare(first: str, second: str) -> Comparison:
+    """Put two runs side by side.
+
+    Raises
+    ------
+    InputError
+        If one of them is no finished run.
+    """
+    places, records = zip(open_run(first), open_run(second), strict=True)
+    one, two = records
+    settings = _both(SETTINGS, one.settings, two.settings)
+    lines = [
+        *(line for line in settings if line.differs),
+        *_both(DATA, _data(one, two), _data(two, one)),
+        *_both(RESULTS, one.results, two.results),
+        *_both(FIT, _fit(one), _fit(two)),
+        *(line for line in _both(FIT, _versions(one), _versions(two)) if line.differs),
+    ]
+    return Comparison(*map(_name, places), tuple(map(_report, places)), tuple(lines))  # type: ignore[arg-type]
+
+
+def _name(paths: RunPaths) -> str:
+    return paths.run_id
+
+
+def _report(paths: RunPaths) -> str:
+    return paths.file("report.html")
+
+
+def _both(part: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Line]:
+    for name in dict.fromkeys((*one, *two)):
+        first, second = one.get(name), two.get(name)
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool)
+                      for v in (first, second))  # fmt: skip
+        yield Line(part, name, first, second, second - first if numbers else None)
+
+
+def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
+    """Return what a run read, and how many of its files the other one had as they are."""
+    theirs = {(file.url, file.fingerprint) for file in other.inputs}
+    shared = sum((file.url, file.fingerprint) in theirs for file in one.inputs)
+    return {
+        "pipeline": one.pipeline,
+        "source": one.source,
+        "files": len(one.inputs),
+        "files that both read, unchanged": shared,
+        "rows read": one.rows_read,
+        "rows used": one.rows_kept,
+        **{f"not used: {dropped.reason}": dropped.count for dropped in one.dropped},
+    }
+
+
+def _fit(record: RunRecord) -> dict[str, Any]:
+    return {
+        "fit": fit_in_words(record),
+        record.objective: record.elbo,
+        "sweeps": record.iterations,
+        "partitions": record.partitions,
+        "seconds": round(record.seconds, 2),
+        "memory at most, MiB": round(record.peak_memory_bytes / 2**20),
+        "warnings": len(record.warnings),
+    }
+
+
+def _versions(record: RunRecord) -> dict[str, str]:
+    return {f"version of {name}": version for name, version in record.versions.items()}
+
+
+def shown(value: Any) -> str:
+    """Return a value as a reader wants it, cut where it is long."""
+    if value is None:
+        return "-"
+    text = f"{value:.5g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
+
+
+def page(found: Comparison) -> str:
+    """Return one self-contained page: the tables, and below them both reports side by side."""
+    tables = "".join(_table(heading, lines) for heading, lines in found.parts() if lines)
+    names = (found.first, found.second)
+    reports = "".join(
+        f'<section><h2>{escape(name)}</h2><iframe title="report of {escape(name)}" '
+        f'srcdoc="{escape(storage.read_bytes(url).decode())}"></iframe></section>'
+        for name, url in zip(names, found.reports, strict=True)
+        if storage.exists(url)
+    )
+    title = f"{found.first} and {found.second}"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{tables}"
+        f'<div class="reports">{reports}</div></html>\n'
+    )
+
+
+def _table(heading: str, lines: list[Line]) -> str:
+    rows = "".join(
+        f"<tr{' class=differs' if line.differs else ''}><th>{escape(line.name)}</th>"
+        f"<td>{escape(shown(line.first))}</td><td>{escape(shown(line.second))}</td>"
+        f"<td>{'' if not line.change else f'{line.change:+.3g}'}</td></tr>"
+        for line in lines
+    )
+    head = "<tr><th></th><th>first</th><th>second</th><th>change</th></tr>"
+    return f"<h2>{escape(heading)}</h2><table>{head}{rows}</table>"
+
+
+_STYLE = """
+:root { color-scheme: light dark; font: 15px/1.4 system-ui, sans-serif; }
+body { margin: 1.5rem; }
+table { border-collapse: collapse; }
+th, td { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; font-weight: 400; }
+tr.differs { font-weight: 600; } tr.differs th { font-weight: 600; }
+td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+.reports { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; }
+iframe { width: 100%; height: 80vh; border: 1px solid #8888; }
+"""

@@ -1,0 +1,231 @@
+"""What a run would say before its fit: every fault, or its warnings and what it will take."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from flows.data import storage
+from flows.data.runs import Dropped, RunPaths, new_run_id
+from flows.data.states import read_state
+from flows.engine.compute import each_of
+from flows.family import Family, Foresees, Prepared
+from flows.run import since as incremental
+from flows.run.events import Events, Listener, Stage
+from flows.run.outcome import total_dropped
+from flows.run.pipeline import check_files
+from flows.run.running import Run
+from flows.settings import RunSettings
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import loop_of
+from vbmodels.core.in_process import InProcess, TreeSum
+from vbmodels.core.protocol import NonFiniteBound
+from vbmodels.core.state import nbytes
+
+_SWEEPS = 3  # timed; the first ones may compile and start cold
+_KEPT = 2  # local states that an executor holds
+_MOST_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What can be said of a run before its fit; what was not looked at is None.
+
+    Attributes
+    ----------
+    files, rows
+        Of the input.
+    dropped
+        Rows and values that would not be used, and why.
+    warnings
+        What the run would warn of, as far as it is known before the fit.
+    partitions
+        That the rows are cut into.
+    memory_bytes
+        The partitions' data, and the local states that a fit in one process holds beside them.
+    seconds_to_read
+        To read and prepare the input, as it took just now.
+    seconds_a_sweep
+        Of one sweep over all partitions in one process.
+    most_sweeps
+        After which the fit stops, if it has not converged.
+    """
+
+    files: int
+    rows: int
+    dropped: tuple[Dropped, ...] = ()
+    warnings: tuple[str, ...] = ()
+    partitions: int | None = None
+    memory_bytes: int | None = None
+    seconds_to_read: float | None = None
+    seconds_a_sweep: float | None = None
+    most_sweeps: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values, under the names that a failure has too."""
+        plain = asdict(self) | {"dropped": [one.model_dump() for one in self.dropped]}
+        return {"error": None, "exit": 0, "faults": [], **plain}
+
+
+def told(foreseen: Foreseen) -> list[str]:
+    """Say it in lines."""
+    files = "1 file" if foreseen.files == 1 else f"{foreseen.files:,} files"
+    lines = [f"{foreseen.rows:,} rows in {files}: nothing is wrong with them"]
+    for one in foreseen.dropped:
+        names = ", ".join(one.examples[:3]) + (", ..." if one.count > 3 else "")
+        lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
+    lines += [f"warning: {warning}" for warning in foreseen.warnings]
+    if foreseen.partitions is not None:
+        what = "1 partition" if foreseen.partitions == 1 else f"{foreseen.partitions:,} partitions"
+        lines.append(f"{what}, read in {_duration(foreseen.seconds_to_read or 0.0)}")
+    if foreseen.memory_bytes is not None:
+        lines.append(
+            f"the fit: {_size(foreseen.memory_bytes)} of data and local state beside the program; "
+            f"some {_duration(foreseen.seconds_a_sweep or 0.0)} a sweep in one process, so "
+            f"{_duration(100 * (foreseen.seconds_a_sweep or 0.0))} for 100 sweeps "
+            f"(at most {foreseen.most_sweeps:,})"
+        )
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    """Say a time in two digits.
+
+    >>> _duration(0.0123), _duration(75.0), _duration(7300.0)
+    ('0.012 s', '75 s', '2.0 h')
+    """
+    if seconds < 120.0:
+        return f"{float(f'{seconds:.2g}'):g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200.0 else f"{seconds / 3600:.1f} h"
+
+
+def _size(count: int) -> str:
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if count >= 2**power:
+            return f"{count / 2**power:,.1f} {unit}"
+    return f"{count / 2**10:,.1f} KiB"
+
+
+def look_ahead(
+    family: Family, source: str, settings: RunSettings, listener: Listener, prepare: bool = True
+) -> Foreseen:
+    """Check a source and prepare it as a run would, in a folder that is then removed.
+
+    Parameters
+    ----------
+    family
+        The pipeline.
+    source
+        Its input.
+    settings
+        Its settings.
+    listener
+        Hears how it goes.
+    prepare
+        Whether to go on when the files are without a fault.
+
+    Raises
+    ------
+    InputError
+        With every fault found.
+    """
+    began = time.perf_counter()
+    events = Events(listener)
+    events.tell(Stage("check"))
+    files, checked = check_files(family, events, source, settings)
+    found = Foreseen(len(files), sum(one.rows for one in checked))
+    if not prepare:
+        return found
+    with tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder:
+        paths = RunPaths(storage.absolute(folder), new_run_id())
+        run = Run(family, source, paths, settings, events)
+        run.files, run.checked = files, checked
+        events.tell(Stage("ingest"))
+        parts, ingested = incremental.ingest(run)
+        each = each_of(run.compute, run.on_progress("partition"))
+        prepared = run.stage("partition", family.prepare, parts, settings, paths, None, each)
+        read = time.perf_counter() - began
+        model = family.model(settings)
+        events.tell(Stage("time a sweep"))
+        begun = _Begun() if model is None else _begin(model, prepared, settings.seed)
+        foreseen = family.foresee(begun.q, settings) if isinstance(family, Foresees) else ()
+    return Foreseen(
+        files=found.files,
+        rows=found.rows,
+        dropped=tuple(
+            total_dropped([*(d for one in ingested for d in one.dropped), *prepared.dropped])
+        ),
+        warnings=tuple(dict.fromkeys((*prepared.warnings, *foreseen, *begun.warnings))),
+        partitions=len(prepared.partitions),
+        memory_bytes=begun.memory_bytes,
+        seconds_to_read=read,
+        seconds_a_sweep=begun.seconds_a_sweep,
+        most_sweeps=None if model is None else settings.max_iter,
+    )
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """Where a fit starts, what it warns of there, what it holds, and the time of a sweep."""
+
+    q: Any = None
+    warnings: tuple[str, ...] = ()
+    memory_bytes: int | None = None
+    seconds_a_sweep: float | None = None
+
+
+def _begin(model: Any, prepared: Prepared, seed: int) -> _Begun:
+    """Begin a fit, as far as the first sweeps of one partition.
+
+    One partition at a time is in memory; sweeps are timed on the first, and counted for all by
+    the size of their data.
+    """
+    total: TreeSum[Any] = TreeSum()
+    sizes = []
+    for url in prepared.partitions:
+        batch = read_state(url, prepared.batch)
+        sizes.append(nbytes(batch))
+        total.add(model.observe(batch))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        q = model.init(total.value(), np.random.default_rng(seed))
+    first = _Stopwatch(InProcess(model, [read_state(prepared.partitions[0], prepared.batch)]))
+    with suppress(_Enough, NonFiniteBound):  # of one partition's data, which says nothing
+        for _ in loop_of(model)(model, first, start(model, q, first)):
+            pass
+    share = sum(sizes) / max(sizes[0], 1)
+    held = sum(sizes) + _KEPT * first.local_bytes * share
+    said = tuple(str(warning.message) for warning in caught)
+    return _Begun(q, said, round(held), min(first.seconds) * share)
+
+
+class _Enough(Exception):
+    """Sweeps were timed."""
+
+
+class _Stopwatch:
+    """An executor that times its first sweeps, what is done between them too, then stops."""
+
+    def __init__(self, reduce: InProcess) -> None:
+        self._reduce, self._last = reduce, time.perf_counter()
+        self._began = self._last
+        self.seconds: list[float] = []
+        self.local_bytes = 0
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
+        if len(self.seconds) == _SWEEPS or self._last - self._began > _MOST_SECONDS:
+            raise _Enough
+        stats = self._reduce(q, number=number, warm=warm)
+        (local,) = self._reduce.local_states(number)
+        self.local_bytes = 0 if local is None else nbytes(local)
+        now = time.perf_counter()
+        self.seconds.append(now - self._last)
+        self._last = now
+        return stats

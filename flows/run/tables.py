@@ -1,0 +1,98 @@
+"""The tables that a run published, as a reader on a terminal wants them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+from flows.faults import Fault, InputError, nearest
+
+_PART = ".parquet"
+
+
+def tables_of(paths: RunPaths) -> list[str]:
+    """Return the names of a run's tables."""
+    return [
+        name
+        for name in storage.names(paths.root)
+        if name not in ("posterior", "work", "kept") and "." not in name and _parts(paths, name)
+    ]
+
+
+def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
+    """Return rows of a table: the first, or those with the largest (``-``: smallest) of a column.
+
+    Parameters
+    ----------
+    paths
+        The run.
+    name
+        The table.
+    by
+        A column, with a ``-`` before it for the smallest first; empty for the order of the table.
+    most
+        Most rows.
+
+    Raises
+    ------
+    InputError
+        If there is no such table or column.
+    """
+    known = tables_of(paths)
+    if name not in known:
+        near = nearest(name, known)
+        remedy = f"did you mean {near}?" if near else None
+        expected = f"one of its tables {', '.join(known) or '(it has none)'}"
+        raise InputError([Fault(f"run {paths.run_id}", expected, name, remedy=remedy)])
+    column = by.removeprefix("-")
+    parts = _read(paths, name)
+    first = next(parts)
+    if by and column not in first.column_names:
+        near = nearest(column, first.column_names)
+        remedy = f"did you mean {near}?" if near else None
+        columns = f"one of the columns {', '.join(first.column_names)}"
+        raise InputError([Fault(f"table {name}", columns, column, remedy=remedy)])
+    kept = first.slice(0, 0)
+    for part in itertools.chain([first], parts):
+        kept = pa.concat_tables([kept, part])
+        kept = _top(kept, column, by, most) if by else kept.slice(0, most)
+        if not by and len(kept) == most:
+            break
+    return kept
+
+
+def _read(paths: RunPaths, name: str) -> Iterator[pa.Table]:
+    for part in _parts(paths, name):
+        yield storage.read_table(storage.join(paths.table(name), part))
+
+
+def _top(rows: pa.Table, column: str, by: str, most: int) -> pa.Table:
+    order = "ascending" if by.startswith("-") else "descending"
+    return rows.take(pc.sort_indices(rows, [(column, order)])[:most])
+
+
+def _parts(paths: RunPaths, name: str) -> list[str]:
+    return [part for part in storage.names(paths.table(name)) if part.endswith(_PART)]
+
+
+def cell(value: Any) -> str:
+    """Return a cell in few characters.
+
+    >>> cell(0.123456), cell(None), cell(["a", "b"]), cell(True)
+    ('0.1235', '', 'a, b', 'yes')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(cell(one) for one in value)
+    return str(value)

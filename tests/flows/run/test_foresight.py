@@ -1,0 +1,152 @@
+"""`vbflows check`: what a run would say before its fit, with what it will take."""
+
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.cli import main
+from flows.data.runs import open_run
+
+KEYS = {"error", "exit", "faults", "warnings"}
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(word) for word in words])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out, captured.err
+
+
+def checked(capsys, *words):
+    code, out, _ = run(capsys, "check", *words, "--json")
+    told = json.loads(out)
+    assert told["exit"] == code
+    assert set(told) >= KEYS
+    return told
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    with pytest.raises(SystemExit):
+        main(["simulate", "keywords", str(folder), "--rows", "60"])
+    return folder
+
+
+def rows(tmp_path, n=40, d=3, label=None, **columns):
+    rng = np.random.default_rng(0)
+    table = {f"x{i}": rng.normal(size=n) for i in range(d)} | columns
+    table["label"] = rng.integers(0, 2, n).astype(float) if label is None else label
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, capsys):
+    said = " ".join(checked(capsys, "keywords", corpus)["warnings"])
+    assert "rate will be read off the labels" in said
+    assert "fitted to 60 documents; expected at least" in said
+    said = " ".join(checked(capsys, "keywords", corpus, "--set", "keyword_rate=30%")["warnings"])
+    assert "read off" not in said
+    pooled = checked(capsys, "keywords", corpus, "--set", "model=pooled")
+    assert run(capsys, "keywords", corpus, tmp_path, "--set", "model=pooled", "--no-record")[0] == 0
+    assert set(pooled["warnings"]) <= set(open_run(str(tmp_path))[1].warnings)
+    assert pooled["warnings"]
+
+
+def test_the_run_says_what_the_check_said(tmp_path, capsys):
+    """A constant column, one that repeats another, and fewer rows than columns."""
+    same = np.arange(30.0)
+    path = rows(tmp_path, 30, 32, flat=np.ones(30), a=same, b=same)
+    told = checked(capsys, "experts", path, "--set", "n_experts=2")
+    said = " ".join(told["warnings"])
+    assert "Columns with one value tell nothing" in said
+    assert "b (as a)" in said
+    assert "the fit rests on its prior" in said
+    code, out, err = run(capsys, "experts", path, tmp_path / "t", "--no-record", "--json",
+                       "--set", "n_experts=2", "--set", "restarts=1")  # fmt: skip
+    assert code == 0, err
+    assert set(told["warnings"]) <= set(json.loads(out)["warnings"])
+    record = open_run(str(tmp_path / "t"))[1]
+    assert told["partitions"] == record.partitions
+    assert told["rows"] == record.rows_read
+    assert told["dropped"] == [one.model_dump() for one in record.dropped]
+
+
+def test_one_class_is_a_fault_of_the_check(tmp_path, capsys):
+    told = checked(capsys, "experts", rows(tmp_path, label=np.ones(40)))
+    assert told["exit"] == 2
+    assert told["faults"]
+    assert told["warnings"] == []
+
+
+def test_few_bags_are_warned_of(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    n = 24
+    table = pa.table(
+        {
+            "bag_id": [f"b{i // 2}" for i in range(n)],
+            "label": pa.array([(i // 2) % 2 for i in range(n)], pa.int8()),
+            "features": list(np.column_stack([rng.normal(size=(n, 8)), np.ones(n)])),
+        }
+    )
+    pq.write_table(table, tmp_path / "bags.parquet")
+    told = checked(capsys, "bags", tmp_path / "bags.parquet")
+    assert any("12 labelled bags for" in warning for warning in told["warnings"]), told
+    assert "Feature 9 is constant and tells nothing." in told["warnings"]
+
+
+def test_what_it_takes_follows_the_size(corpus, capsys):
+    whole = checked(capsys, "keywords", corpus, "--set", "keyword_rate=0.3")
+    cut = checked(capsys, "keywords", corpus, "--set", "keyword_rate=0.3", "--set", "partitions=4")
+    assert (whole["partitions"], cut["partitions"]) == (1, 4)
+    # Counted on the first of four, for all of them.
+    assert 0.5 < cut["memory_bytes"] / whole["memory_bytes"] < 2.0
+    assert whole["memory_bytes"] > 10_000
+    assert whole["seconds_a_sweep"] > 0.0
+    assert whole["seconds_to_read"] > 0.0
+    assert whole["most_sweeps"] == 1000
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["ss", pytest.param("bss", marks=pytest.mark.slow),
+     pytest.param("pooled", marks=pytest.mark.slow), "full"],
+)  # fmt: skip
+def test_every_kind_of_fit_can_be_foreseen(model, corpus, capsys):
+    told = checked(capsys, "keywords", corpus, "--set", f"model={model}")
+    assert told["exit"] == 0
+    fitted = model in ("pooled", "full")
+    assert (told["most_sweeps"] is not None) == fitted
+    assert (told["seconds_a_sweep"] is not None) == fitted
+
+
+def test_a_quick_check_prepares_nothing(corpus, capsys):
+    told = checked(capsys, "keywords", corpus, "--quick")
+    assert (told["rows"], told["partitions"], told["memory_bytes"]) == (60, None, None)
+
+
+def test_nothing_is_left_behind(corpus, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code, out, err = run(capsys, "check", "keywords", corpus)
+    assert code == 0
+    assert out.startswith("60 rows in 1 file: nothing is wrong with them\nwarning: ")
+    assert "for 100 sweeps" in out
+    assert "ingest" in err
+    assert os.listdir(tmp_path) == []
+
+
+def test_equal_faults_share_a_line_with_their_count(tmp_path, capsys):
+    for i in range(6):
+        table = pa.table({"doc_id": [f"d{i}"], "body": ["some words"]})
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    code, out, err = run(capsys, "check", "keywords", tmp_path, "--json")
+    assert code == 2
+    assert len(json.loads(out)["faults"]) == 6
+    (line,) = [line for line in err.splitlines() if line.startswith("vbflows:")]
+    assert "6 times in 6 files" in line

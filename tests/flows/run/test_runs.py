@@ -1,0 +1,182 @@
+"""Runs as things: listed, sorted, compared, pruned, their tables shown; by the real commands."""
+
+import json
+import os
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from flows.cli import main
+from flows.data.runs import open_run
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(word) for word in words])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out, captured.err
+
+
+def listed(capsys, target, *words):
+    code, out, err = run(capsys, "runs", target, "--json", *words)
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """Three runs of which the last took up what the second had kept."""
+    folder = tmp_path_factory.mktemp("three")
+
+    def go(*words):
+        with pytest.raises(SystemExit) as stopped:
+            main([*words, "--no-record"] if words[0] == "keywords" else list(words))
+        assert stopped.value.code == 0
+
+    go("simulate", "keywords", str(folder / "in"), "--rows", "40")
+    arguments = ("keywords", str(folder / "in"), str(folder / "out"), "--set", "keyword_rate=0.3")
+    ids = []
+    for more in (["--set", "fdr=0.2"], ["--since", "latest"], ["--since", "latest"]):
+        go(*arguments, *more)
+        ids.append(json.loads((folder / "out" / "latest.json").read_text())["run_id"])
+    return folder / "out", ids
+
+
+@pytest.fixture
+def target(three, tmp_path):
+    """A copy that a test may prune, under the name that kept partitions stand by."""
+    place, ids = three
+    kept = tmp_path / "kept"
+    shutil.copytree(place, kept)
+    yield place, ids
+    shutil.rmtree(place)
+    shutil.copytree(kept, place)
+
+
+def test_runs_are_listed_and_sorted(three, capsys):
+    place, ids = three
+    told = listed(capsys, place)
+    assert told["latest"] == ids[-1]
+    states = {one["run_id"]: one["state"] for one in told["runs"]}
+    assert states == {ids[0]: "finished", ids[1]: "finished", ids[2]: "latest"}
+    (first,) = [one for one in told["runs"] if one["run_id"] == ids[0]]
+    assert first["changed"] == {"keyword_rate": 0.3, "fdr": 0.2}
+    assert first["rows"] == 40
+    for by in ("seconds", "bound", "found"):
+        order = listed(capsys, place, "--sort", by)["runs"]
+        key = {"seconds": "seconds", "bound": "elbo"}.get(by)
+        values = [one[key] if key else one["results"][by] for one in order]
+        assert values == sorted(values, reverse=True)
+    code, out, _ = run(capsys, "runs", place)
+    assert code == 0
+    assert all(run_id in out for run_id in ids)
+    assert "fdr=0.2" in out
+    code, _, err = run(capsys, "runs", place, "--sort", "precison")
+    assert (code, "did you mean precision?" in err) == (2, True)
+
+
+def test_what_is_no_target_is_refused(tmp_path, capsys):
+    code, _, err = run(capsys, "runs", tmp_path)
+    assert (code, "a target with runs" in err) == (2, True)
+    for wrong in ("10", "keep=0", "keep=x", "drop=3"):
+        code, _, err = run(capsys, "runs", tmp_path, "--prune", wrong)
+        assert (code, "write --prune keep=10" in err) == (2, True)
+
+
+def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
+    place, ids = three
+    first, second = (f"{place}/runs/{run_id}" for run_id in ids[:2])
+    code, out, _ = run(capsys, "compare", first, second, "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert set(told["settings"]) == {"fdr"}
+    assert (told["settings"]["fdr"]["first"], told["settings"]["fdr"]["second"]) == (0.2, 0.1)
+    records = [open_run(one)[1] for one in (first, second)]
+    for name, line in told["results"].items():
+        assert [line["first"], line["second"]] == [record.results.get(name) for record in records]
+    found = [record.results["found"] for record in records]
+    assert told["results"]["found"]["change"] == found[1] - found[0]
+    assert told["data"]["files that both read, unchanged"]["first"] == 1
+    code, out, _ = run(capsys, "compare", first, place, "--html", tmp_path / "page.html")
+    assert code == 0
+    assert "Settings that differ" in out
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<iframe") == 2
+    assert "fdr" in page
+    code, _, err = run(capsys, "compare", first, tmp_path)
+    assert (code, "no such run" in err) == (2, True)
+
+
+def test_rows_of_a_table_are_shown(three, capsys):
+    place, _ = three
+    code, out, _ = run(capsys, "show", place)
+    assert code == 0
+    assert "ask, keywords" in out
+    words = ("show", place, "keywords", "--rows", "7", "--sort")
+    code, out, _ = run(capsys, *words, "rank", "--json")
+    rows = json.loads(out)["rows"]
+    folder = open_run(str(place))[0].table("keywords")
+    ranks = sorted(pq.read_table(folder)["rank"].to_pylist())
+    assert [row["rank"] for row in rows] == ranks[:-8:-1]
+    code, out, _ = run(capsys, *words, "-rank", "--json")
+    assert [row["rank"] for row in json.loads(out)["rows"]] == ranks[:7]
+    code, out, _ = run(capsys, "show", place, "keywords", "--rows", "3")
+    assert len(out.splitlines()) == 4
+    for wrong, meant in ((("keyword",), "keywords"), (("keywords", "--sort", "rnak"), "rank")):
+        code, _, err = run(capsys, "show", place, *wrong)
+        assert (code, f"did you mean {meant}?" in err) == (2, True)
+
+
+def test_pruning_keeps_what_since_needs(target, capsys):
+    place, ids = target
+    code, out, _ = run(capsys, "runs", place, "--prune", "keep=1")
+    # The latest run took up partitions that stand in the second one's folder.
+    assert (code, out) == (0, f"removed {ids[0]}\n1 run removed\n")
+    assert sorted(os.listdir(place / "runs")) == sorted(ids[1:])
+    code, out, _ = run(capsys, "keywords", place.parent / "in", place, "--since", "latest",
+                       "--set", "keyword_rate=0.3", "--no-record", "--json")  # fmt: skip
+    assert code == 0
+    assert not any("again" in warning for warning in json.loads(out)["warnings"])
+
+
+def test_pruning_keeps_the_latest_and_what_is_not_finished(target, capsys):
+    place, ids = target
+    (place / "latest.json").write_text(
+        json.dumps({"run_id": ids[0], "pipeline": "keywords"})
+    )  # as after a run was published again
+    unfinished = place / "runs" / "20200101T000000-aaaaaa" / "work"
+    unfinished.mkdir(parents=True)
+    asked = {"pipeline": "keywords", "settings": {}, "since": ids[1], "inputs": {}}
+    (unfinished / "asked.json").write_text(json.dumps(asked))
+    (place / "runs" / "20200101T000000-bbbbbb").mkdir()  # a removal that was stopped
+    (place / "runs" / "not a run").mkdir()
+    told = listed(capsys, place, "--prune", "keep=1")
+    assert told["removed"] == ["20200101T000000-bbbbbb"]
+    assert {ids[0], ids[1], ids[2], "20200101T000000-aaaaaa", "not a run"} == set(
+        os.listdir(place / "runs")
+    )
+
+
+def test_pruning_is_taken_up_where_it_was_stopped(target, capsys, monkeypatch):
+    from flows.data import storage
+    from flows.run import runs
+
+    place, ids = target
+    for run_id in ids[1:]:
+        shutil.rmtree(place / "runs" / run_id / "kept")
+    delete = storage.delete
+
+    def stops(url):
+        delete(url)
+        raise storage.StorageError("the store is gone")
+
+    monkeypatch.setattr(storage, "delete", stops)
+    with pytest.raises(storage.StorageError):
+        runs.prune(str(place), 1)
+    monkeypatch.undo()
+    assert not (place / "runs" / ids[0] / "run.json").exists()
+    assert [one["state"] for one in listed(capsys, place)["runs"]][-1] == "remains"
+    assert listed(capsys, place, "--prune", "keep=1")["removed"] == ids[:2]
+    assert os.listdir(place / "runs") == [ids[2]]

@@ -1,0 +1,183 @@
+"""Help, completion and files of settings, by the real command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.catalogue import PIPELINES
+from flows.cli import main
+from flows.settings import RunSettings, describe, load
+from flows.settings.guide import GROUPS, grouped
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("numpy", "scipy", "numba", "botocore", "pyarrow", "prefect", "distributed", "pandas")
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(word) for word in words])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, captured.out, captured.err
+
+
+@pytest.mark.parametrize("words", ["--help", *(f"{name} --help" for name in PIPELINES)])
+def test_help_loads_nothing_that_computes(words):
+    code = (
+        "import sys\nfrom flows.entry import main\n"
+        f"sys.argv = ['vbflows', *{words.split()!r}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "assert not loaded, loaded\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_come_in_the_order_of_use(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    told = [line.split()[0] for line in out.splitlines() if line[:2] == "  " and line[2] > " "]
+    order = ["demo", "simulate", "check", "show", "score", "serve"]
+    assert [name for name in told if name in order] == order
+    assert set(PIPELINES) <= set(told)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_help_of_a_pipeline_teaches_it(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run(capsys, name, "-h")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    settings = PIPELINES[name]
+    for setting, _, _, _ in describe(settings):
+        assert f"  {setting} " in out
+    places = [out.index(f"\n{heading}") for heading in ("What goes in", "Example", "Settings that")]
+    assert places == sorted(places)
+    assert settings.page in out
+    assert (ROOT / settings.page).exists()
+    assert all(line in out for line in settings.example)
+
+
+@pytest.mark.slow  # the pages have the same examples
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_example_of_help_runs(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in PIPELINES[name].example:
+        words = line.split()[1:]
+        options = ["--no-record"] if words[0] == name else ["--rows", "60"]
+        code, _, err = run(capsys, *words, *options)
+        assert code == 0, err
+    assert (tmp_path / "results" / "latest.json").exists()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_setting_is_in_one_group(name):
+    settings = PIPELINES[name]
+    members = [one for group in grouped(settings).values() for one in group]
+    assert sorted(members) == sorted(settings.model_fields)
+    assert len(settings.first) == 5
+    for kind in settings.__mro__:
+        named = vars(kind).get("groups", {})
+        assert set(named) <= set(GROUPS)
+        assert not {one for group in named.values() for one in group} - set(settings.model_fields)
+
+
+def test_columns_in_help_are_the_declared_ones(capsys):
+    from flows.bags.schema import INSTANCES_IN
+
+    _, out, _ = run(capsys, "bags", "--help")
+    words = " ".join(out.split())
+    for column in INSTANCES_IN.columns:
+        assert column.name in words
+        assert column.meaning.replace("`", "") in words
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_file_of_settings_is_written_and_read(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(capsys, "init", name)
+    assert code == 0
+    assert f"vbflows {name} SOURCE TARGET --config {name}.yaml" in out
+    settings = PIPELINES[name]
+    assert load(settings, f"{name}.yaml", []) == settings()
+    text = Path(f"{name}.yaml").read_text()
+    Path("all.yaml").write_text(text.replace("#: ", ""))
+    assert load(settings, "all.yaml", []) == settings()
+    assert text.count("\n#: ") == len(settings.model_fields) - len(settings.first)
+    code, _, err = run(capsys, "init", name)
+    assert (code, "file exists" in err) == (2, True)
+    assert Path(f"{name}.yaml").read_text() == text
+
+
+def test_a_typo_gets_what_was_meant(capsys, tmp_path):
+    for words, meant in [
+        (("keywords", "a", "b", "--set", "keyword_rat=.3"), "did you mean keyword_rate?"),
+        (("keywords", "a", "b", "--set", "model=corpsu"), "did you mean corpus?"),
+        (("init", "keyword"), "did you mean keywords?"),
+        (("keywrods", "a", "b"), "keywords"),
+        (("keywords", "a", "b", "--sett", "x=1"), "--set"),
+    ]:
+        code, _, err = run(capsys, *words)
+        assert code == 2
+        assert meant in err
+
+
+def test_a_percentage_is_read_or_explained(capsys, tmp_path):
+    from flows.keywords.settings import KeywordSettings
+
+    assert load(KeywordSettings, None, ["keyword_rate=35%", "fdr= 5 %"]).keyword_rate == 0.35
+    config = tmp_path / "c.yaml"
+    config.write_text("fdr: 12.5%\n")
+    assert load(KeywordSettings, str(config), []).fdr == 0.125
+    code, _, err = run(capsys, "keywords", "a", "b", "--set", "window=35%")
+    assert (code, "a percentage is read where a share is asked for" in err) == (2, True)
+    code, _, err = run(capsys, "keywords", "a", "b", "--set", "fdr=120%")
+    assert (code, "less than 1, found 1.2" in err) == (2, True)
+
+
+def test_options_may_stand_before_the_command_or_after_it(capsys, tmp_path):
+    before = run(capsys, "--json", "--set", "fdr=7", "check", "keywords", tmp_path)
+    after = run(capsys, "check", "keywords", tmp_path, "--set", "fdr=7", "--json")
+    assert before == after
+    assert before[0] == json.loads(before[1])["exit"] == 2
+    for words in (
+        ("--s3", "endpoint_ur=x", "show", "s3://b/r"),
+        ("show", "s3://b/r", "--s3", "endpoint_ur=x"),
+    ):
+        code, _, err = run(capsys, *words)
+        assert (code, "did you mean endpoint_url?" in err) == (2, True)
+
+
+def test_version_is_told_on_either_side(capsys):
+    from importlib.metadata import version
+
+    for words in (("--version",), ("keywords", "--version")):
+        assert run(capsys, *words)[:2] == (0, f"vbflows {version('vbflows')}\n")
+
+
+def test_completion_knows_commands_and_settings():
+    def complete(*words):
+        line = " ".join(("vbflows", *words))
+        return subprocess.run(
+            [sys.executable, "-c", "from flows.cli import main; main()"],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "_VBFLOWS_COMPLETE": "complete_bash",
+                 "COMP_WORDS": line, "COMP_CWORD": str(len(words))},
+            capture_output=True, text=True, check=False, timeout=60,
+        ).stdout  # fmt: skip
+
+    assert "keywords" in complete("keyw").split()
+    assert complete("keywords", "a", "b", "--set", "keyword_ra").split() == [
+        "keyword_rate=", "keyword_rate_sd=", "keyword_rate_range=",
+    ]  # fmt: skip
+
+
+def test_common_settings_have_groups():
+    assert set(grouped(RunSettings)) == {"data", "expert"}

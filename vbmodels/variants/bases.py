@@ -1,0 +1,3 @@
+"""The bases, in the order of every array of counts."""
+
+BASES = "ACGT"
