@@ -2,10 +2,14 @@
 // Tables that sort, filter and download. Without scripts the page reads the same.
 const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
 
+// The number that a text begins with, as in "1,204" or "-0.67 ± 0.03"; NaN where it begins with none.
+const leading = (text) =>
+  parseFloat((/^[+-]?(\d[\d,]*)?\.?\d+(e[+-]?\d+)?/i.exec(text) ?? [""])[0].replaceAll(",", ""));
+
 function compare(a, b) {
-  const x = Number(a), y = Number(b);
-  if (a !== "" && b !== "" && !Number.isNaN(x) && !Number.isNaN(y)) return x - y;
   if ((a === "") !== (b === "")) return a === "" ? 1 : -1;
+  const x = leading(a), y = leading(b);
+  if (!Number.isNaN(x) && !Number.isNaN(y) && x !== y) return x - y;
   return a.localeCompare(b, undefined, { numeric: true });
 }
 

@@ -14,8 +14,9 @@ from flows.report.page import Grid, Section, render
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
-    ["b", 1234.5678, "x"], ["a", 0.000123456, 'says "no", twice'], ["d", -5.0, "y"],
-    ["c", 99999.5, "z"], *([f"n{i}", float(i), "rest"] for i in range(6)),
+    ["b", 1234.5678, "+0.2 ± 0.1"], ["a", 0.000123456, 'says "no", twice'],
+    ["d", -5.0, "-0.67 ± 0.03"], ["c", 99999.5, "-1,204"],
+    *([f"n{i}", float(i), "rest"] for i in range(6)),
 ]  # fmt: skip
 
 
@@ -95,6 +96,8 @@ def test_a_click_sorts_by_what_the_numbers_are(browsed):
     assert ask(FIRST)[:4] == ["b", "a", "d", "c"]
     ask(CLICK.format(0))
     assert ask(FIRST)[:4] == ["a", "b", "c", "d"]
+    ask(CLICK.format(2))
+    assert ask(FIRST)[:3] == ["c", "d", "b"]
 
 
 def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(browsed):
