@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from flows.bags.rivals import Held, by_instances, trees
+from flows.bags.baselines import Held, by_instances
+from flows.report.baselines import trees
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import log_loss, roc_auc_score
