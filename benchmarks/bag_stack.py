@@ -18,8 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from flows.bags.baselines import Held, by_instances
-from flows.report.baselines import trees
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import log_loss, roc_auc_score
@@ -27,6 +25,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from flows.bags.baselines import Held, by_instances
+from flows.report.baselines import trees
 from vbmodels.bags.auto import AutoModel, predict_auto
 from vbmodels.bags.bag_pools import pooled, sizes_of
 from vbmodels.bags.batch import Bags, Instances, bags
