@@ -208,7 +208,9 @@ def heat_map(
 ) -> str:
     """Plot values from -1 to 1 as cells: blue above 0, orange below, the stronger the fuller."""
     table = np.asarray(values, dtype=np.float64).reshape(len(rows), len(columns))
-    figure, axes = _canvas("", "", height=1.3 + 0.22 * len(rows))
+    names = [_plain(c) for c in columns]
+    longest = max(map(len, names), default=0)  # they stand upright below the cells
+    figure, axes = _canvas("", "", height=0.6 + 0.22 * len(rows) + 0.075 * longest)
     top = max(float(np.abs(table).max(initial=0.0)), 1e-9)
     for r, line in enumerate(table):
         for c, value in enumerate(line):
@@ -217,7 +219,7 @@ def heat_map(
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     size = min(7.5, 270.0 / max(len(columns), 1))  # points: labels stand side by side
-    axes.set_xticks(range(len(columns)), [_plain(c) for c in columns], rotation=90, fontsize=size)
+    axes.set_xticks(range(len(columns)), names, rotation=90, fontsize=size)
     axes.set_yticks(range(len(rows)), [_plain(r) for r in rows], fontsize="small")
     axes.tick_params(length=0)
     return _svg(figure, title)

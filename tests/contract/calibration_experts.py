@@ -62,6 +62,12 @@ def held_out(
     return {"held-out labels": Told(p, t[new] > 0)}
 
 
+def additive(rng: np.random.Generator) -> Readings:
+    """The form chooses by held-out rows; the truth is a mixture from the marginal form's prior."""
+    tau = float(rng.choice(MarginalExperts().taus))
+    return held_out(rng, ExpertSettings(), 5, tau, bool(rng.integers(2)))
+
+
 def marginal(rng: np.random.Generator) -> Readings:
     """The prior is one of those that the fit chooses from."""
     settings = ExpertSettings(inference="marginal")

@@ -34,6 +34,7 @@ def cluster():
 def addresses(cluster):
     """Those of the scheduler, the workers and their nannies."""
     client = cluster.seam.client
+    client.wait_for_workers(2, timeout=60)
     workers = client.scheduler_info(n_workers=-1)["workers"]
     nannies = [info["nanny"] for info in workers.values()]
     return [client.scheduler.address, *workers, *nannies]

@@ -124,7 +124,14 @@ def _made(folder: Path) -> list[Kind]:
     settings.mkdir(parents=True)
     shutil.copy(folder / "keywords" / "in.parquet", settings / "in.parquet")
     (settings / "settings.yaml").write_text(CONFIG)
-    command = ("check", "keywords", "@/in.parquet", "--config", "@/settings.yaml")
+    command = (
+        "check",
+        "keywords",
+        "@/in.parquet",
+        "--quick",
+        "--config",
+        "@/settings.yaml",
+    )
     return [*kinds, Kind("settings", settings, settings, "settings.yaml", command)]
 
 
@@ -162,7 +169,7 @@ def _other_formats(name: str, folder: Path, table: pa.Table) -> list[Kind]:
     with pa.ipc.new_file(folder / "rows.arrow", table.schema) as arrow:
         arrow.write_table(table.slice(0, 40))
     return [
-        Kind(f"{name}-{file}", folder, folder, file, ("check", name, f"@/{file}"))
+        Kind(f"{name}-{file}", folder, folder, file, ("check", name, f"@/{file}", "--quick"))
         for file in ("rows.jsonl", "rows.csv", "rows.tsv.gz", "rows.arrow")
     ]
 

@@ -92,8 +92,13 @@ class Counted(Stats):
 
     @property
     def without_columns(self) -> float:
-        """Leave-one-out log-likelihood of the intercept alone."""
-        left = np.log((self.weight - 0.5) / (self.weight.sum() - 1.0))
+        """Leave-one-out log-likelihood of the intercept alone.
+
+        log((N_t - w_t / 2) / (N - w_t)), w_t the mean weight of a row of label t (1 where none is
+        given): the row itself is out, but for half of it, as a rule of succession.
+        """
+        own = self.weight / np.array([self.rows - self.positive, self.positive])
+        left = np.log((self.weight - 0.5 * own) / (self.weight.sum() - own))
         return float(self.weight @ left)
 
 

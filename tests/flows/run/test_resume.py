@@ -17,7 +17,7 @@ from flows.data import json_files, lock, storage
 from flows.data.lock import RunBusy
 from flows.data.runs import RunPaths, open_run
 from flows.data.storage import StorageError
-from flows.experts import baseline as expert_rival
+from flows.experts import design
 from flows.faults import Fault, InputError, RunError
 from flows.keywords.family import Keywords
 from flows.run import outcome as outcome_module
@@ -216,7 +216,7 @@ def test_a_process_that_meets_rows_again_reads_them_anew(tmp_path):
     for label in (1.0, -1.0):
         rows = Rows.of(np.ones((3, 2)), np.full(3, label), np.arange(3))
         storage.write_bytes(url, to_bytes(rows))
-        assert expert_rival._batch(url).t.tolist() == [label] * 3
+        assert design._batch_of(url, storage.fingerprint_of(url)).t.tolist() == [label] * 3
 
 
 @pytest.mark.parametrize("after", [False, True])
