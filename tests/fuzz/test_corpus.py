@@ -26,6 +26,7 @@ def fuzz(*options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.timeout(550)
 def test_the_corpus_and_half_a_minute_of_damage():
     """With one seed, so that a failure is there for the next who looks; `make fuzz` has others."""
     said = fuzz("--seconds", "30", "--seed", "15")
