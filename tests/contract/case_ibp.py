@@ -285,6 +285,7 @@ CASES = [
         best=Best(phase=lambda q: q.stage, max_iter=600),
         sweeps=180,
         resume_sweeps=8,
+        sweeps_on_workers=110,  # the chains make 100
     ),
     Case(
         name="ibp, starts of both kinds",

@@ -218,6 +218,7 @@ class Case:
     undivided: str | None = None
     sweeps: int = 30
     resume_sweeps: int = 8
+    sweeps_on_workers: int | None = None  # where resume_sweeps of them leave no posterior
     seeds: Sequence[int] = (0, 1, 2)
     rise_rtol: float = 1e-9
     partition_rtol: float = 1e-9

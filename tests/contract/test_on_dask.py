@@ -26,7 +26,8 @@ def cluster():
 def test_2_workers_give_the_bits_of_one_process(case, cluster, tmp_path):
     batches = case.batches(0, 7)
     model = case.model()
-    here = checks.run(case, loop_of(model), batches, 0, case.resume_sweeps)
+    sweeps = case.sweeps_on_workers or case.resume_sweeps
+    here = checks.run(case, loop_of(model), batches, 0, sweeps)
     urls = [storage.join(str(tmp_path), f"part-{i}.npz") for i in range(len(batches))]
     for url, batch in zip(urls, batches, strict=True):
         storage.write_bytes(url, to_bytes(batch))

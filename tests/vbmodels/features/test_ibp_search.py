@@ -253,6 +253,7 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     assert np.all(np.maximum(right, 1.0 - right).max(1) > 0.9)
 
 
+@pytest.mark.slow  # the contract's row has two cuts
 def test_no_cut_of_the_rows_changes_the_answer():
     codes, _ = table(1, rows=60, levels=FEW)
     codes = np.concatenate([codes, codes[:10]])
