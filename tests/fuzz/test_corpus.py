@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def fuzz(*options: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", *options], cwd=ROOT, capture_output=True, text=True
-    )
+        [sys.executable, "-m", "tests.fuzz", *options], cwd=ROOT, capture_output=True, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # its threads do not survive a fork
+    )  # fmt: skip
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
