@@ -38,6 +38,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return the question that is the remedy of a typo; None where nothing is spelt like it."""
+    near = nearest(name, known)
+    return f"did you mean {near}?" if near else None
+
+
 def _cut(part: str, text: str) -> str:
     return text if len(text) <= _MOST[part] else f"{text[: _MOST[part] - 4]} ..."
 

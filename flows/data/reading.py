@@ -14,7 +14,7 @@ from flows.data.kinds import Kind
 from flows.data.names import row_names
 from flows.data.storage import CELLS
 from flows.data.table import Column, Table, is_pattern
-from flows.faults import Fault, nearest
+from flows.faults import Fault, did_you_mean, nearest
 from vbmodels.core.state import BoolArray, FloatArray
 
 
@@ -172,8 +172,8 @@ def _spelt_alike(name: str, others: Sequence[str]) -> str | None:
 
 
 def _ours(name: str, table: Table) -> str:
-    near = nearest(name, [c.name for c in table.columns])
-    return f"did you mean {near}?" if near else "write --column OURS=YOURS"
+    known = [c.name for c in table.columns]
+    return did_you_mean(name, known) or "write --column OURS=YOURS"
 
 
 def _one_list(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:

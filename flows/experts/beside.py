@@ -31,7 +31,8 @@ FEW_ROWS = 2000
 class Left:
     """What a partition tells: labels [N], whether fitted, the model's P, and those of others.
 
-    ``x`` has the columns as they came, [N, D]; no rows where they are too many.
+    ``x`` has the columns as they came, [N, D]. Where no trees are grown it has no rows, and N
+    counts the rows left out alone.
     """
 
     label: FloatArray
@@ -82,10 +83,12 @@ def _left(
         table = storage.read_table(work_url(paths, "rows", index))
         named = [n for n in table.column_names if n.startswith("c.")]
         x = np.column_stack([table[n].to_numpy() for n in named])
+    fitted = batch.weight > 0.0
+    told = np.ones(len(fitted), bool) if with_columns else ~fitted
     return Left(
-        label=batch.t,
-        fitted=batch.weight > 0.0,
-        own=own,
-        others=tuple(one.predict(batch, method).probability for one in others),
+        label=batch.t[told],
+        fitted=fitted[told],
+        own=own[told],
+        others=tuple(one.predict(batch, method).probability[told] for one in others),
         x=x,
     )

@@ -16,11 +16,12 @@ from flows.family import Each, Ingested
 from flows.faults import Fault, InputError
 from flows.features import ingest as tables_of
 from flows.features.ingest import Column, Levels
-from flows.features.models import RowFindings
+from flows.features.models import RowFindings, make
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import bearable, feature_batch
+from vbmodels.features.search import SearchIBP
 
 _NAMED = 20
 
@@ -81,8 +82,10 @@ def code_parts(
     about = [json_files.read(url, AboutCells) for url in urls]
     found = tables_of.merge_levels([one.levels for one in about])
     if fitted is None:
+        rows = sum(one.rows for one in about)
+        _refuse_few_sweeps(rows, settings)
         kept, warnings = _settle(found, settings)
-        warnings += _lowered(sum(one.rows for one in about), settings)
+        warnings += _lowered(rows, settings)
     else:
         kept, warnings = _known(fitted, found), []
     json_files.write(dictionary_url(paths), Dictionary(columns=kept))
@@ -145,6 +148,25 @@ def _settle(
             f", or are beyond max_levels = {settings.max_levels}."
         )
     return kept, warnings
+
+
+def _refuse_few_sweeps(rows: int, settings: FeatureSettings) -> None:
+    """Refuse a search that would be stopped while its chains draw: it would leave no fit."""
+    model = make(settings)
+    if not isinstance(model, SearchIBP) or settings.max_iter > model.iterations(rows):
+        return
+    raise InputError(
+        [
+            Fault(
+                file="settings",
+                column="max_iter",
+                expected=f"more than the {model.iterations(rows)} sweeps of the search's chains "
+                f"over {rows:,} rows",
+                found=str(settings.max_iter),
+                remedy="raise max_iter, or take search=starts",
+            )
+        ]
+    )
 
 
 def _lowered(rows: int, settings: FeatureSettings) -> list[str]:

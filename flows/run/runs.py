@@ -10,7 +10,7 @@ from flows.catalogue import PIPELINES
 from flows.data import storage
 from flows.data.runs import PublishError, RunPaths, RunRecord, latest_of, read_record
 from flows.data.storage import StorageError
-from flows.faults import Fault, InputError, nearest
+from flows.faults import Fault, InputError, did_you_mean
 from flows.run.resumed import read_asked
 from flows.run.since import runs_needed_by
 
@@ -94,8 +94,7 @@ def runs_of(target: str, by: str = "started") -> list[Listed]:
     told = {key: v for key, v in values.items() if isinstance(v, int | float | str)}
     if not told:
         known = {*ORDERS, *(name for run in found for name in run.results)}
-        near = nearest(by, known)
-        remedy = f"did you mean {near}?" if near else None
+        remedy = did_you_mean(by, known)
         raise InputError([Fault("--sort", f"one of {', '.join(sorted(known))}", by, remedy=remedy)])
     with_it = sorted((r for r in found if r.run_id in told), key=lambda r: told[r.run_id],
                      reverse=by != "pipeline")  # fmt: skip

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.faults import Fault, InputError, nearest
+from flows.faults import Fault, InputError, did_you_mean
 
 _PART = ".parquet"
 
@@ -46,16 +46,14 @@ def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
     """
     known = tables_of(paths)
     if name not in known:
-        near = nearest(name, known)
-        remedy = f"did you mean {near}?" if near else None
+        remedy = did_you_mean(name, known)
         expected = f"one of its tables {', '.join(known) or '(it has none)'}"
         raise InputError([Fault(f"run {paths.run_id}", expected, name, remedy=remedy)])
     column = by.removeprefix("-")
     parts = _read(paths, name)
     first = next(parts)
     if by and column not in first.column_names:
-        near = nearest(column, first.column_names)
-        remedy = f"did you mean {near}?" if near else None
+        remedy = did_you_mean(column, first.column_names)
         columns = f"one of the columns {', '.join(first.column_names)}"
         raise InputError([Fault(f"table {name}", columns, column, remedy=remedy)])
     kept = first.slice(0, 0)

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from flows.faults import Fault, InputError, nearest, shown
+from flows.faults import Fault, InputError, did_you_mean, shown
 from flows.settings.base import ComputeSettings, RunSettings
 
 M = TypeVar("M", bound=BaseModel)
@@ -133,14 +133,13 @@ def _read_config(path: str) -> dict[str, Any]:
 def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        near = nearest(name[:80], settings.model_fields)
         known = f"known are: {', '.join(sorted(settings.model_fields))}"
         return Fault(
             file="settings",
             column=name,
             expected="a known setting",
             found=name[:80],
-            remedy=f"did you mean {near}?" if near else known,
+            remedy=did_you_mean(name[:80], settings.model_fields) or known,
         )
     if problem["type"] == "value_error":
         return Fault(
@@ -164,8 +163,7 @@ def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
         return None
     if problem["type"] == "literal_error":
         named = [one for one in _literals(field.annotation) if isinstance(one, str)]
-        near = nearest(value[:80], named)
-        return f"did you mean {near}?" if near else None
+        return did_you_mean(value[:80], named)
     if value.strip().endswith("%"):
         return "a percentage is read where a share is asked for; write the number itself here"
     return None

@@ -121,9 +121,9 @@ class SearchIBP:
             begun.append(ChainAt(chain, np.zeros_like(chain.weights), nothing, nothing))
         return following(q, CHAINS, 0, q.lanes, chains=tuple(begun), slots=slots)
 
-    def iterations(self, q: SearchGlobal) -> int:
-        """Return how many iterations a chain makes."""
-        return LONG if q.n_rows < FEW_ROWS else SHORT
+    def iterations(self, n_rows: int) -> int:
+        """Return how many iterations a chain makes over so many rows; no fit is there before."""
+        return LONG if n_rows < FEW_ROWS else SHORT
 
     # Partitions.
 
@@ -218,7 +218,7 @@ class SearchIBP:
         return after
 
     def _chains_moved(self, q: SearchGlobal, stats: SearchStats) -> SearchGlobal:
-        last, moved = self.iterations(q), []
+        last, moved = self.iterations(q.n_rows), []
         for c, (at, sums) in enumerate(zip(q.chains, stats.chains, strict=True)):
             weights, log_odds = at.weights, at.log_odds
             if q.step >= last - AVERAGED:

@@ -100,7 +100,9 @@ class _Stream:
                 if self.first + len(self.last) >= stop:
                     return found
                 self.first += len(self.last)
-            self.last = next(self.pieces)
+            self.last = next(self.pieces, None)
+            if self.last is None:
+                raise pa.ArrowInvalid(f"it ends before row {stop:,}, which its footer tells of")
 
 
 class Decoded:

@@ -225,6 +225,23 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path, capsys
     assert code == 0, said
 
 
+def test_a_search_without_a_sweep_after_its_chains_is_refused_before_the_fit(
+    simulated, tmp_path, capsys
+):
+    """With one more there is a fit, so the limit is not a guess."""
+    args = ["features", str(simulated), "--partitions", "2", "--set", "n_features=3"]
+    for max_iter, code in ((60, 2), (61, 0)):
+        target = tmp_path / str(max_iter)
+        with pytest.raises(SystemExit) as stopped:
+            main([args[0], args[1], str(target), *args[2:], "--max-iter", str(max_iter)])
+        said = capsys.readouterr().err
+        assert stopped.value.code == code, said
+        if code:
+            assert "column max_iter: expected more than the 60 sweeps" in said
+            assert "found 60; raise max_iter" in said
+            assert not target.exists() or not list(target.iterdir())
+
+
 @pytest.mark.parametrize(("inference", "more"), [("gibbs", 1), ("laplace", 9)])
 def test_the_least_max_iter_is_what_a_sampler_needs(inference, more):
     codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
