@@ -91,14 +91,24 @@ def runs_of(target: str, by: str = "started") -> list[Listed]:
     found.sort(key=ORDERS["started"], reverse=True)
     figure = ORDERS.get(by) or (lambda run: run.results.get(by))
     values = {run.run_id: figure(run) for run in found}
-    told = {key: v for key, v in values.items() if isinstance(v, int | float | str)}
+    told = {key: v for key, v in values.items() if _in_order(v)}
     if not told:
-        known = {*ORDERS, *(name for run in found for name in run.results)}
+        results = {name for run in found for name, v in run.results.items() if _in_order(v)}
+        known = {*ORDERS, *results}
         remedy = did_you_mean(by, known)
         raise InputError([Fault("--sort", f"one of {', '.join(sorted(known))}", by, remedy=remedy)])
-    with_it = sorted((r for r in found if r.run_id in told), key=lambda r: told[r.run_id],
-                     reverse=by != "pipeline")  # fmt: skip
+
+    def place(run: Listed) -> tuple[bool, Any]:
+        # Pipelines may tell by a word what others tell by a number.
+        return isinstance(told[run.run_id], str), told[run.run_id]
+
+    with_it = sorted((r for r in found if r.run_id in told), key=place, reverse=by != "pipeline")
     return [*with_it, *(run for run in found if run.run_id not in told)]
+
+
+def _in_order(value: Any) -> bool:
+    """Whether a figure is one that runs can be sorted by."""
+    return isinstance(value, int | float | str)
 
 
 def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:

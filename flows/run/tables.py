@@ -52,9 +52,10 @@ def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
     column = by.removeprefix("-")
     parts = _read(paths, name)
     first = next(parts)
-    if by and column not in first.column_names:
-        remedy = did_you_mean(column, first.column_names)
-        columns = f"one of the columns {', '.join(first.column_names)}"
+    sortable = [f.name for f in first.schema if not pa.types.is_nested(f.type)]
+    if by and column not in sortable:
+        remedy = did_you_mean(column, sortable)
+        columns = f"one of the columns of single values {', '.join(sortable)}"
         raise InputError([Fault(f"table {name}", columns, column, remedy=remedy)])
     kept = first.slice(0, 0)
     for part in itertools.chain([first], parts):
