@@ -184,7 +184,7 @@ def test_pruning_keeps_the_latest_and_what_is_not_finished(target, capsys):
 
 
 def test_pruning_is_taken_up_where_it_was_stopped(target, capsys, monkeypatch):
-    from flows.data import json_files, storage
+    from flows.data import storage
     from flows.run import runs
 
     place, ids = target
