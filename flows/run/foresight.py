@@ -28,7 +28,7 @@ from vbmodels.core.in_process import InProcess, TreeSum
 from vbmodels.core.protocol import NonFiniteBound
 from vbmodels.core.state import nbytes
 
-_SWEEPS = 3  # timed; the first ones may compile and start cold
+_SWEEPS = 3  # timed; the first ones may compile and start cold, so one alone says nothing
 _KEPT = 2  # local states that an executor holds
 _MOST_SECONDS = 10.0
 
@@ -220,7 +220,8 @@ class _Stopwatch:
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
-        if len(self.seconds) == _SWEEPS or self._last - self._began > _MOST_SECONDS:
+        long = len(self.seconds) > 1 and self._last - self._began > _MOST_SECONDS
+        if len(self.seconds) == _SWEEPS or long:
             raise _Enough
         stats = self._reduce(q, number=number, warm=warm)
         (local,) = self._reduce.local_states(number)
