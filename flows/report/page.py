@@ -70,6 +70,11 @@ class Findings:
     top: Sequence[dict[str, Any]] = ()
 
 
+def rendered(template: str, **values: Any) -> str:
+    """Return a page made of a template; what is no markup of ours is escaped."""
+    return _PAGES.get_template(template).render(**values)
+
+
 def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str:
     """Return the report as HTML.
 
@@ -82,12 +87,12 @@ def render(record: RunRecord, headline: str, sections: Sequence[Section]) -> str
     sections
         The parts that are the pipeline's own, in order.
     """
-    page = _PAGES.get_template("report.html")
     safe = [
         {"title": s.title, "text": s.text, "plots": [Markup(p) for p in s.plots], "grids": s.grids}
         for s in sections
     ]
-    return page.render(
+    return rendered(
+        "report.html",
         record=record, headline=headline, sections=safe, cell=_cell, exact=_exact,
         titles=[*(s.title for s in sections), *_OWN_PARTS],
         script=Markup(_SCRIPT), script_digest=f"sha256-{_DIGEST}",

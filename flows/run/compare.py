@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from flows.data import storage
 from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
+from flows.report.page import rendered
 from flows.run.runs import plain
 
 _MOST = 200  # characters of a value that are shown
@@ -134,40 +134,10 @@ def shown(value: Any) -> str:
 
 def page(found: Comparison) -> str:
     """Return one self-contained page: the tables, and below them both reports side by side."""
-    tables = "".join(_table(heading, lines) for heading, lines in found.parts() if lines)
-    names = (found.first, found.second)
-    reports = "".join(
-        f'<section><h2>{escape(name)}</h2><iframe title="report of {escape(name)}" '
-        f'srcdoc="{escape(storage.read_bytes(url).decode())}"></iframe></section>'
-        for name, url in zip(names, found.reports, strict=True)
+    reports = [
+        (name, storage.read_bytes(url).decode())
+        for name, url in zip((found.first, found.second), found.reports, strict=True)
         if storage.exists(url)
-    )
+    ]
     title = f"{found.first} and {found.second}"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{tables}"
-        f'<div class="reports">{reports}</div></html>\n'
-    )
-
-
-def _table(heading: str, lines: list[Line]) -> str:
-    rows = "".join(
-        f"<tr{' class=differs' if line.differs else ''}><th>{escape(line.name)}</th>"
-        f"<td>{escape(shown(line.first))}</td><td>{escape(shown(line.second))}</td>"
-        f"<td>{'' if not line.change else f'{line.change:+.3g}'}</td></tr>"
-        for line in lines
-    )
-    head = "<tr><th></th><th>first</th><th>second</th><th>change</th></tr>"
-    return f"<h2>{escape(heading)}</h2><table>{head}{rows}</table>"
-
-
-_STYLE = """
-:root { color-scheme: light dark; font: 15px/1.4 system-ui, sans-serif; }
-body { margin: 1.5rem; }
-table { border-collapse: collapse; }
-th, td { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; font-weight: 400; }
-tr.differs { font-weight: 600; } tr.differs th { font-weight: 600; }
-td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-.reports { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; }
-iframe { width: 100%; height: 80vh; border: 1px solid #8888; }
-"""
+    return rendered("compare.html", title=title, parts=found.parts(), reports=reports, shown=shown)
