@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from tests.contract import ends
+from tests.contract import calibration_experts, ends
 from tests.contract.agreement import Agreement
 from tests.contract.cases import Case, Coordinates, GlobalStep, Recovery
 from tests.contract.extremes import Extremes
@@ -100,7 +100,7 @@ NO_EVIDENCE = "its additive part is fitted, not integrated over: no evidence is 
 CASE = Case(
     name="bmem_additive",
     model=beside,
-    calibration="held-out rows choose its form, no one prior: its report shows its calibration",
+    calibration=calibration_experts.ADDITIVE,
     batches=batches,
     tiny=tiny,
     draws="it draws nothing: its sampler has a row of its own, bmem_metropolis",
