@@ -14,8 +14,8 @@ from tests.faults.processes import Deployment, Process
 PAUSE = "0.003"
 
 
-def drive(corpus, target, *options):
-    command = ("-m", "tests.faults.driver", str(corpus), str(target), "run", "--pause", PAUSE)
+def drive(corpus, target, *options, pause=PAUSE):
+    command = ("-m", "tests.faults.driver", str(corpus), str(target), "run", "--pause", pause)
     return Process(*command, *options)
 
 
@@ -97,7 +97,8 @@ def test_the_driver_killed_twenty_times(corpus, tmp_path, shared, expected, star
 
 def test_a_second_driver_of_the_same_run_is_refused(corpus, tmp_path, started):
     target = tmp_path / "out"
-    first = started(drive(corpus, target))
+    # Slow enough that it is still at work when the second has begun, however busy the machine is.
+    first = started(drive(corpus, target, pause="0.1"))
     first.await_line("sweep 1", 60)
     second = started(drive(corpus, target, "--resume"))
     assert second.wait(60) != 0
