@@ -13,6 +13,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
+from flows.report.tips import tip, tips_along, with_titles
+
 _INK = "#010203"  # replaced by the page's own ink
 _ACCENT = "#040506"  # replaced by the page's accent
 # Wong (2011), told apart by the colour-blind on light and dark grounds alike.
@@ -42,7 +44,7 @@ def _svg(figure: Figure, title: str) -> str:
     for ink, colour in _STYLE.items():
         svg = svg.replace(ink, colour)
     svg = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 role="img">', svg, count=1)
-    return svg.replace(">", f"><title>{_escape(title)}</title>", 1)
+    return with_titles(svg.replace(">", f"><title>{_escape(title)}</title>", 1))
 
 
 def _escape(text: str) -> str:
@@ -75,6 +77,8 @@ def trace_figure(
         axes.set_ylim(low - margin, values.max() + margin)
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    told = [f"sweep {n:,}: {v:,.4f} nats" for n, v in zip(iterations, elbo, strict=True)]
+    tips_along(axes, iterations, elbo, told)
     return figure
 
 
@@ -88,7 +92,11 @@ def histogram(
 ) -> str:
     """Plot how values in [0, 1] are spread, each as often as ``counts`` says, on a log scale."""
     figure, axes = _canvas(x_label, y_label)
-    axes.hist(np.asarray(values), bins=bins, range=(0.0, 1.0), weights=counts, color=_ACCENT)
+    held, edges, drawn = axes.hist(
+        np.asarray(values), bins=bins, range=(0.0, 1.0), weights=counts, color=_ACCENT
+    )
+    for n, low, high, bar in zip(held, edges, edges[1:], drawn.patches, strict=True):
+        tip(bar, f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}")
     axes.set_yscale("log")
     return _svg(figure, title)
 
@@ -97,7 +105,9 @@ def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: st
     """Plot one horizontal bar a label, the first on top."""
     figure, axes = _canvas(x_label, "", height=0.6 + 0.26 * max(len(labels), 1))
     positions = np.arange(len(labels))
-    axes.barh(positions, values, color=_ACCENT, height=0.7)
+    drawn = axes.barh(positions, values, color=_ACCENT, height=0.7)
+    for label, value, bar in zip(labels, values, drawn.patches, strict=True):
+        tip(bar, f"{label}: {value:,.6g} {x_label}")
     axes.set_yticks(positions, [_plain(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=all(float(v).is_integer() for v in values)))
@@ -120,6 +130,11 @@ def intervals(
         elinewidth=1,
         markersize=4,
     )
+    told = [
+        f"{label}: {m:.4g} ({m - 1.96 * s:.4g} to {m + 1.96 * s:.4g})"
+        for label, m, s in zip(labels, mean, sd, strict=True)
+    ]
+    tips_along(axes, mean, positions, told)
     axes.axvline(0.0, color=_INK, linewidth=0.6)
     axes.set_yticks(positions, [_plain(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -139,6 +154,11 @@ def calibration(
     axes.plot([0.0, 1.0], [0.0, 1.0], color=_INK, linewidth=0.6)
     axes.vlines(predicted, low, high, color=_INK, linewidth=1)
     axes.plot(predicted, share, "o", color=_ACCENT, markersize=4)
+    told = [
+        f"predicted {p:.3g}: {s:.3g} of {k:,.0f} observed ({lo:.3g} to {hi:.3g})"
+        for p, s, k, lo, hi in zip(predicted, share, n, low, high, strict=True)
+    ]
+    tips_along(axes, predicted, share, told)
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.02)
     return _svg(figure, title)
@@ -159,9 +179,10 @@ def paired_intervals(
     figure, axes = _canvas(x_label, "", height=0.7 + 0.3 * max(len(labels), 1))
     for k, (name, points) in enumerate(series):
         value, low, high = np.maximum(np.array(points, float).T, 1e-7)
+        positions = np.arange(len(labels)) + 0.18 * (2 * k - len(series) + 1)
         axes.errorbar(
             value,
-            np.arange(len(labels)) + 0.18 * (2 * k - len(series) + 1),
+            positions,
             xerr=np.maximum([value - low, high - value], 0.0),
             fmt="o",
             color=_ACCENT if k == 0 else _INK,
@@ -170,6 +191,11 @@ def paired_intervals(
             markersize=4,
             label=name,
         )
+        told = [
+            f"{label}, {name}: {v:.3g}" + (f" ({lo:.3g} to {hi:.3g})" if hi > lo else "")
+            for label, (v, lo, hi) in zip(labels, points, strict=True)
+        ]
+        tips_along(axes, value, positions, told)
     axes.set_xscale("log")
     axes.set_yticks(np.arange(len(labels)), [_plain(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -184,6 +210,8 @@ def lines(
     for k, (name, y) in enumerate(series):
         style = {"color": _ACCENT} if k == 0 else {"color": _INK, "linestyle": "--"}
         axes.plot(np.asarray(x), np.asarray(y), linewidth=1.0, label=name, **style)
+        told = [f"{name} at {a:,.10g}: {b:,.4g}" for a, b in zip(x, y, strict=True)]
+        tips_along(axes, x, y, told)
     axes.set_ylim(bottom=0.0)
     axes.ticklabel_format(axis="x", useOffset=False, style="plain")
     legend = axes.legend(frameon=False, fontsize="small")
@@ -198,6 +226,11 @@ def curve(x: ArrayLike, y: ArrayLike, sd: ArrayLike, x_label: str, y_label: str,
     at, mean, half = (np.asarray(v, float) for v in (x, y, sd))
     axes.fill_between(at, mean - 1.96 * half, mean + 1.96 * half, color=_ACCENT, alpha=0.2, lw=0)
     axes.plot(at, mean, color=_ACCENT, linewidth=1.2)
+    told = [
+        f"{x_label} = {a:.4g}: {m:.3g} ({m - 1.96 * h:.3g} to {m + 1.96 * h:.3g})"
+        for a, m, h in zip(at, mean, half, strict=True)
+    ]
+    tips_along(axes, at, mean, told)
     axes.axhline(0.0, color=_INK, linewidth=0.5, linestyle=":")
     axes.ticklabel_format(axis="x", useOffset=False)
     return _svg(figure, title)
@@ -215,7 +248,8 @@ def heat_map(
     for r, line in enumerate(table):
         for c, value in enumerate(line):
             colour, depth = (_SERIES[1] if value >= 0 else _SERIES[3]), abs(float(value)) / top
-            axes.add_patch(Rectangle((c - 0.5, r - 0.5), 1.0, 1.0, color=colour, alpha=depth, lw=0))
+            cell = Rectangle((c - 0.5, r - 0.5), 1.0, 1.0, color=colour, alpha=depth, lw=0)
+            tip(axes.add_patch(cell), f"{rows[r]}, {columns[c]}: {value:.3g}")
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     size = min(7.5, 270.0 / max(len(columns), 1))  # points: labels stand side by side

@@ -1,5 +1,6 @@
 "use strict";
-// Tables that sort, filter and download. Without scripts the page reads the same.
+// Tables that sort, filter and download; pictures that say what is under the pointer. Without
+// scripts the page reads the same.
 const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
 
 // The number that a text begins with, as in "1,204" or "-0.67 ± 0.03"; NaN where it begins with none.
@@ -81,3 +82,24 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   downloadable(table, tools, table.dataset.name);
   table.parentElement.before(tools);
 }
+
+// The words of a mark stand at the pointer at once; a browser by itself waits for a second.
+const bubble = document.createElement("div");
+bubble.className = "bubble";
+bubble.hidden = true;
+document.body.append(bubble);
+const words = new Map();
+for (const mark of document.querySelectorAll("svg .tip")) {
+  const title = mark.querySelector("title");
+  words.set(mark, title.textContent);
+  title.remove();
+}
+document.addEventListener("pointermove", (event) => {
+  const mark = event.target.closest?.(".tip");
+  bubble.hidden = !mark;
+  if (!mark) return;
+  bubble.textContent = words.get(mark);
+  const room = document.documentElement.clientWidth - bubble.offsetWidth - 8;
+  bubble.style.left = `${Math.max(4, Math.min(event.clientX + 12, room))}px`;
+  bubble.style.top = `${Math.max(4, event.clientY - bubble.offsetHeight - 10)}px`;
+});

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flows.data.runs import RunRecord, versions
+from flows.report import plots
 from flows.report.page import Grid, Section, render
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,7 +33,8 @@ def page(rows=ROWS):
         }
     )  # fmt: skip
     grid = Grid(("name", "value", "note"), rows, "a table")
-    return render(record, "What was found", [Section("First part", "", (), [grid])])
+    picture = plots.bars(["<one> & 'two'", "three"], [3.0, 4.5], "words", "Frequent words")
+    return render(record, "What was found", [Section("First part", "", (picture,), [grid])])
 
 
 def test_contents_name_every_part_and_costs_come_last():
@@ -111,3 +113,21 @@ def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(brow
     )
     assert text == 'name,value,note\r\na,0.000123456,"says ""no"", twice"\r\n'
     assert ask("return document.querySelector('.tools span').textContent;") == "1 of 10"
+
+
+def test_a_mark_of_a_picture_says_what_it_is_under_the_pointer(browsed):
+    assert "<title>&lt;one&gt; &amp; 'two': 3 words</title>" in page()
+    ask = browsed()
+    under = (
+        "const bar = [...document.querySelectorAll('svg .tip')][{}].querySelector('path');"
+        " const at = bar.getBoundingClientRect();"
+        " const event = {{ bubbles: true, clientX: at.right - 1, clientY: at.top + 1 }};"
+        " document.elementFromPoint(event.clientX, event.clientY)"
+        ".dispatchEvent(new PointerEvent('pointermove', event));"
+        " const bubble = document.querySelector('.bubble');"
+        " return bubble.hidden ? null : bubble.textContent;"
+    )
+    assert ask(under.format(0)) == "<one> & 'two': 3 words"
+    assert ask(under.format(1)) == "three: 4.5 words"
+    away = "document.body.dispatchEvent(new PointerEvent('pointermove', { bubbles: true }));"
+    assert ask(away + " return document.querySelector('.bubble').hidden;") is True
