@@ -95,7 +95,7 @@ def histogram(
     held, edges, drawn = axes.hist(
         np.asarray(values), bins=bins, range=(0.0, 1.0), weights=counts, color=_ACCENT
     )
-    for n, low, high, bar in zip(held, edges, edges[1:], drawn.patches, strict=True):
+    for n, low, high, bar in zip(held, edges[:-1], edges[1:], drawn.patches, strict=True):
         tip(bar, f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}")
     axes.set_yscale("log")
     return _svg(figure, title)
@@ -155,7 +155,7 @@ def calibration(
     axes.vlines(predicted, low, high, color=_INK, linewidth=1)
     axes.plot(predicted, share, "o", color=_ACCENT, markersize=4)
     told = [
-        f"predicted {p:.3g}: {s:.3g} of {k:,.0f} observed ({lo:.3g} to {hi:.3g})"
+        f"predicted {p:.3g}: observed share {s:.3g} ({lo:.3g} to {hi:.3g}; n = {k:,.0f})"
         for p, s, k, lo, hi in zip(predicted, share, n, low, high, strict=True)
     ]
     tips_along(axes, predicted, share, told)
