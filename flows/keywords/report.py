@@ -18,17 +18,19 @@ from vbmodels.core.state import IntArray
 
 MOST_TERMS = 5000  # carried from each partition
 MOST_DOCUMENTS = 40  # shown
+MOST_LIKELY = 8  # words of a document, where none is found
 BINS = 40
 MOST_R_HAT = 1.05
 
 
 @dataclass(frozen=True)
 class Example:
-    """One document's known and found keywords."""
+    """One document's known keywords, what was found, and what comes next."""
 
     doc_id: str
     known: tuple[str, ...]
     found: tuple[tuple[str, float], ...]  # with their probabilities, best first
+    likely: tuple[tuple[str, float], ...]  # the best of those that are neither
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,13 @@ def summarise(
         ),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
-        examples=_examples(table, offsets, probability, observed, found),
+        examples=_examples(table, offsets, probability, observed, selected),
         r_hat=r_hat,
     )
 
 
 def _examples(
-    table: pa.Table, offsets: IntArray, probability: Any, observed: Any, found: Any
+    table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any
 ) -> tuple[Example, ...]:
     """Take the documents with most known keywords, then in order."""
     counts = np.add.reduceat(observed.astype(int), offsets[:-1]) if len(observed) else []
@@ -115,12 +117,15 @@ def _examples(
     examples = []
     for d in chosen:
         rows = np.arange(offsets[d], offsets[d + 1])
-        best = sorted(rows[found[rows]], key=lambda i: -probability[i])
+        unknown = sorted(rows[~observed[rows]], key=lambda i: -probability[i])
+        best = [i for i in unknown if selected[i]]
+        rest = [i for i in unknown if not selected[i]][:MOST_LIKELY]
         examples.append(
             Example(
                 doc_id=doc_ids[rows[0]],
                 known=tuple(terms[i] for i in rows[observed[rows]]),
                 found=tuple((terms[i], float(probability[i])) for i in best),
+                likely=tuple((terms[i], float(probability[i])) for i in rest),
             )
         )
     return tuple(examples)
@@ -152,9 +157,10 @@ def report(
             headline += f", of which the model expects {expected:.1%} to be false"
         if settings.fdr_scope == "all" and found:
             headline += f" (fdr {settings.fdr:g} is over known and new ones together)"
-    sections = [_documents(examples, scores)]
+    sections = [_documents(examples, scores) if found else _likely(examples, settings, scores)]
     sections += _gold(summaries, results, expected)
-    sections.append(_frequent(terms))
+    if found:
+        sections.append(_frequent(terms))
     if not scores:
         sections.append(_histogram(summaries))
     sections += more
@@ -174,18 +180,18 @@ def report(
                 f"most {MOST_R_HAT}); raise draws and warmup.",
             )
     top = [
-        {"document": e.doc_id, "known": ", ".join(e.known), "found": _listed(e, scores)}
+        {"document": e.doc_id, "known": ", ".join(e.known), "found": _listed(e.found, scores)}
         for e in examples[:20]
     ]
     return Findings(headline, sections, results, warnings, top)
 
 
-def _listed(example: Example, scores: bool) -> str:
-    return ", ".join(f"{term} {'' if scores else f'{p:.2f}'}".strip() for term, p in example.found)
+def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
+    return ", ".join(f"{term} {'' if scores else f'{p:.2f}'}".strip() for term, p in words)
 
 
 def _documents(examples: Sequence[Example], scores: bool) -> Section:
-    rows = [(e.doc_id, ", ".join(e.known), _listed(e, scores)) for e in examples]
+    rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = (
         "Documents with many known and found keywords. All documents stand in the table keywords/."
         if scores
@@ -193,6 +199,19 @@ def _documents(examples: Sequence[Example], scores: bool) -> Section:
         "probability. All documents stand in the table keywords/."
     )
     return Section("Keywords by document", text, (), (Grid(("document", "known", "found"), rows),))
+
+
+def _likely(examples: Sequence[Example], settings: KeywordSettings, scores: bool) -> Section:
+    """Show what comes next where nothing was found, so that a person can judge the level."""
+    rows = [(e.doc_id, ", ".join(e.known), _listed(e.likely, scores)) for e in examples]
+    text = (
+        f"No unknown word was selected (fdr={settings.fdr:g}, select={settings.select}). These "
+        "are the most probable ones of documents with many known keywords, with their "
+        "probabilities: where they look right, the rate of keywords is higher than was taken, or "
+        "the level is strict. All words stand in the table keywords/."
+    )
+    grid = Grid(("document", "known", "most probable"), rows)
+    return Section("Keywords by document", text, (), (grid,))
 
 
 def _gold(
@@ -234,8 +253,8 @@ def _frequent(terms: Counter[str]) -> Section:
 
 def _histogram(summaries: Sequence[KeywordSummary]) -> Section:
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
-    centres = np.repeat((np.arange(BINS) + 0.5) / BINS, np.minimum(counts, 10**6))
-    plot = plots.histogram(centres, "probability", "words", "Probabilities", BINS)
+    centres = (np.arange(BINS) + 0.5) / BINS
+    plot = plots.histogram(centres, "probability", "words", "Probabilities", BINS, counts)
     return Section("Probabilities of the words that were not known", "", (plot,))
 
 

@@ -55,3 +55,22 @@ def test_known_keywords_prove_no_precision(done):
     chosen = new.selected.to_numpy()
     assert results["precision"] == pytest.approx(true[chosen].mean())
     assert results["recall"] == pytest.approx(chosen[true].mean())
+
+
+def test_a_run_that_finds_nothing_shows_what_comes_next(simulated, tmp_path):
+    settings = KeywordSettings(keyword_rate=0.35, fdr=1e-9, partitions=2)
+    launch("keywords", simulated, str(tmp_path), settings, ComputeSettings(), None, False)
+    place, record = open_run(str(tmp_path))
+    assert record.results["found"] == 0
+    page = storage.read_bytes(place.file("report.html")).decode()
+    assert "No unknown word was selected (fdr=1e-09, select=fdr)" in page
+    assert "Most frequent new keywords" not in page
+    words = pa.concat_tables(storage.read_table(place.table("keywords", i)) for i in range(2))
+    words = words.to_pandas()
+    new = words[~words.observed]
+    first = next(d for d in new.doc_id if f"<td>{d}</td>" in page)
+    best = new[new.doc_id == first].sort_values("probability", ascending=False, kind="stable")
+    listed = ", ".join(
+        f"{t} {p:.2f}" for t, p in zip(best.term[:8], best.probability[:8], strict=True)
+    )
+    assert listed in page
