@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-processor test-site test-slow fuzz soak docs reproduce lint lock dist clean
+.PHONY: demo test test-thorough test-processor test-site test-slow fuzz soak docs reproduce lint lock dist clean
 
 # What running needs, and all of it with tests and documentation: two locks, of which the first is a
 # part of the second. Made anew when one changes; the stamp is written last, so a half-made one is
@@ -41,10 +41,14 @@ demo: $(VENV)/.running
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
+# What `make test` leaves to CI, since it takes long: second cases, clusters, samplers.
+test-thorough: $(VENV)/.installed
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "thorough and not slow"
+
 # Models and samplers as on another processor: verdicts must not hang on the last bits.
 test-processor: $(VENV)/.installed
 	$(BIN)/python -m tests.processor -q -n 2 --dist worksteal tests/vbmodels \
-		tests/contract/test_contract.py -k "not partitions and not executors"
+		tests/contract/test_contract.py -m "not slow" -k "not partitions and not executors"
 
 # The code blocks of every page, and the site without its executed gallery; warnings are errors.
 test-site: $(VENV)/.installed
