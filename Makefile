@@ -7,16 +7,10 @@ BIN := $(VENV)/bin
 
 # What running needs, and all of it with tests and documentation: two locks, of which the first is a
 # part of the second. Made anew when one changes; the stamp is written last, so a half-made one is
-# not taken. The locks are complete, so nothing is resolved anew (--no-deps): pip would otherwise
-# look at releases newer than the lock wherever a package asks for another one's extras. Bytecode is
-# made of what is imported, by whoever imports it first. What installers say is shown when they fail.
-# uv installs where it is at hand and finds all; it does not read the settings of pip.
+# not taken. What installers say is shown when they fail.
 LOG := $(VENV)/install.log
 define install
-if command -v uv >/dev/null 2>&1 && uv pip install --quiet --python $(BIN)/python \
-	--require-hashes --no-deps -r $(1) >$(LOG) 2>&1; then :; \
-else $(BIN)/python -m pip install --quiet --no-compile --require-hashes --no-deps -r $(1) \
-	>$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }; fi
+deploy/install $(VENV) $(1) >$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }
 endef
 
 $(VENV)/.running: deploy/requirements.lock pyproject.toml
@@ -81,7 +75,8 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# One lock for Python 3.11 and later: versions and hashes, no URL; the image's is a part of it.
+# One lock for Python 3.11 and later: versions and hashes, no URL; the image's is a part of it, the
+# installer's stands by itself.
 lock:
 	$(PYTHON) -m pip install --quiet uv
 	$(PYTHON) -m uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
@@ -90,6 +85,9 @@ lock:
 	$(PYTHON) -m uv pip compile pyproject.toml --extra flows --extra genomics --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--quiet --constraint requirements.lock --output-file deploy/requirements.lock
+	echo uv | $(PYTHON) -m uv pip compile - --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-annotate --no-header --upgrade --quiet \
+		--output-file deploy/installer.lock
 
 dist: $(VENV)/.installed
 	$(BIN)/python -m build --no-isolation
