@@ -54,22 +54,46 @@ function filterable(rows, tools) {
   tools.append(input, count);
 }
 
-const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+function download(content, type, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
 
-function downloadable(table, tools, name) {
+function toolButton(text, act) {
   const button = document.createElement("button");
   button.type = "button";
-  button.textContent = "download CSV";
-  button.addEventListener("click", () => {
-    const lines = [...table.rows].filter((row) => !row.hidden)
-      .map((row) => [...row.cells].map((cell) => quoted(textOf(cell))).join(","));
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  button.textContent = text;
+  button.addEventListener("click", act);
+  return button;
+}
+
+const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+function asCsv(table) {
+  const lines = [...table.rows].filter((row) => !row.hidden)
+    .map((row) => [...row.cells].map((cell) => quoted(textOf(cell))).join(","));
+  return lines.join("\r\n") + "\r\n";
+}
+
+// A picture by itself: the page's colours, which it takes by name, and its marks' words go with it.
+function asSvg(picture) {
+  const copy = picture.cloneNode(true);
+  const page = getComputedStyle(document.documentElement);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("xmlns:xlink", "http://www.w3.org/1999/xlink");
+  copy.style.color = getComputedStyle(picture).color;
+  copy.style.background = page.getPropertyValue("--paper");
+  copy.style.setProperty("--accent", page.getPropertyValue("--accent"));
+  const marks = picture.querySelectorAll(".tip");
+  copy.querySelectorAll(".tip").forEach((mark, k) => {
+    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    title.textContent = words.get(marks[k]);
+    mark.prepend(title);
   });
-  tools.append(button);
+  return new XMLSerializer().serializeToString(copy);
 }
 
 for (const table of document.querySelectorAll("table[data-name]")) {
@@ -79,8 +103,17 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   tools.className = "tools";
   sortable(table, rows);
   if (rows.length > 8) filterable(rows, tools);
-  downloadable(table, tools, table.dataset.name);
+  tools.append(toolButton("download CSV", () =>
+    download(asCsv(table), "text/csv", table.dataset.name)));
   table.parentElement.before(tools);
+}
+
+for (const figure of document.querySelectorAll("figure[data-name]")) {
+  const tools = document.createElement("div");
+  tools.className = "tools";
+  tools.append(toolButton("download SVG", () =>
+    download(asSvg(figure.querySelector("svg")), "image/svg+xml", figure.dataset.name)));
+  figure.append(tools);
 }
 
 // The words of a mark stand at the pointer at once; a browser by itself waits for a second.

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(brow
         " input.dispatchEvent(new Event('input'));"
         " let held; const make = URL.createObjectURL;"
         " URL.createObjectURL = (blob) => { held = blob; return make.call(URL, blob); };"
-        " document.querySelector('.tools button').click(); return await held.text();"
+        " document.querySelector('section > .tools button').click(); return await held.text();"
     )
     assert text == 'name,value,note\r\na,0.000123456,"says ""no"", twice"\r\n'
     assert ask("return document.querySelector('.tools span').textContent;") == "1 of 10"
@@ -131,3 +132,17 @@ def test_a_mark_of_a_picture_says_what_it_is_under_the_pointer(browsed):
     assert ask(under.format(1)) == "three: 4.5 words"
     away = "document.body.dispatchEvent(new PointerEvent('pointermove', { bubbles: true }));"
     assert ask(away + " return document.querySelector('.bubble').hidden;") is True
+
+
+def test_a_picture_is_downloaded_with_its_colours(browsed):
+    ask = browsed()
+    text = ask(
+        "let held; const make = URL.createObjectURL;"
+        " URL.createObjectURL = (blob) => { held = blob; return make.call(URL, blob); };"
+        " document.querySelector('figure .tools button').click(); return await held.text();"
+    )
+    drawn = ElementTree.fromstring(text)
+    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "--accent: #0b6e69" in drawn.get("style")
+    titles = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["Frequent words", "<one> & 'two': 3 words", "three: 4.5 words"]
