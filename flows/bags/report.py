@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
 from flows.report import plots
+from flows.report.auroc import auroc_interval
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -82,7 +83,9 @@ def report(
     headline = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably positive"
     if "auroc" in results:
         things = "labels" if several else "bags"
-        headline += f"; AUROC {results['auroc']:.3f} on {int(tested.sum()):,} {which} {things}"
+        low, high = results["auroc_interval"]
+        headline += f"; AUROC {results['auroc']:.3f} ({low:.2f} to {high:.2f}) on "
+        headline += f"{int(tested.sum()):,} {which} {things}"
     top = [
         {"bag": e.bag_id, "probability": round(e.probability, 4), "instances": _listed(e)}
         for e in sorted(examples, key=lambda e: -e.probability)[:20]
@@ -222,9 +225,11 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
         if figures:
             text = (
                 "Coefficients on standardised features with 95 % intervals, the most certain "
-                f"first (at most {MOST_FEATURES} of each modality)."
+                f"first (at most {MOST_FEATURES} of each modality). "
             )
             text = "" if sections else text
+            if not any(np.any(np.abs(b.mean) > 1.96 * b.sd) for b in shown):
+                text += "No feature by itself differs from zero here: their sum tells bags apart."
             sections.append(Section(title, text, figures))
     return sections
 
@@ -235,8 +240,14 @@ def _accuracy(
     if not (np.any(label == 0) and np.any(label == 1)):
         return []
     clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
+    auroc = float(roc_auc_score(label, probability))
+    losses = -np.log(np.where(label == 1, clipped, 1.0 - clipped))
+    error = float(losses.std(ddof=1) / np.sqrt(label.size))
     results.update(
-        auroc=float(roc_auc_score(label, probability)), log_loss=float(log_loss(label, clipped))
+        auroc=auroc,
+        auroc_interval=auroc_interval(auroc, int(np.sum(label == 1)), int(np.sum(label == 0))),
+        log_loss=float(losses.mean()),
+        log_loss_se=error,
     )
     edges = np.quantile(probability, np.linspace(0.0, 1.0, CALIBRATION_BINS + 1))
     bins = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, CALIBRATION_BINS - 1)
@@ -250,13 +261,17 @@ def _accuracy(
         "fitted": "On the bags that the model was fitted to, so better than it will be on others; "
         "set held_out to test on bags that the fit has not seen.",
     }
-    row = (results["auroc"], results["log_loss"], label.size)
+    low, high = results["auroc_interval"]
+    row = (
+        f"{auroc:.3f}", f"{low:.3f} to {high:.3f}", f"{results['log_loss']:.3f} ± {error:.3f}",
+        label.size,
+    )  # fmt: skip
     return [
         Section(
             "How well the labels are predicted",
             texts[which],
             (plots.calibration(predicted, observed, counts, "Calibration"),),
-            (Grid(("AUROC", "log loss", "bags"), [row]),),
+            (Grid(("AUROC", "95 % interval", "log loss", "bags"), [row]),),
         )
     ]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
@@ -38,10 +39,18 @@ def trees(
     """Return what tells P of new rows by boosted trees on rows [n, P].
 
     ``careful``: slower steps on fewer columns than scikit-learn's own, whose log loss on few rows
-    is far worse.
+    is far worse. They take one thread, as the models do.
     """
     # Workers load this module and grow no trees: scikit-learn takes a second of CPU to load.
     from sklearn.ensemble import HistGradientBoostingClassifier
+
+    def grown() -> Any:
+        with threadpool_limits(1):
+            return HistGradientBoostingClassifier(random_state=seed, **settings).fit(x, y)
+
+    def told(new: np.ndarray) -> FloatArray:
+        with threadpool_limits(1):
+            return np.asarray(model.predict_proba(new)[:, 1])
 
     settings: dict[str, Any] = {}
     if careful:
@@ -50,8 +59,8 @@ def trees(
             "max_features": 0.3,
             "min_samples_leaf": int(np.clip(len(y) // 4, 1, 20)),
         }
-    model = HistGradientBoostingClassifier(random_state=seed, **settings).fit(x, y)
-    return lambda new: np.asarray(model.predict_proba(new)[:, 1])
+    model = grown()
+    return told
 
 
 def compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:

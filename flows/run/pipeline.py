@@ -17,7 +17,7 @@ from flows.data.lock import claim
 from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.states import read_state
 from flows.data.storage import InputFile, StorageError
-from flows.engine.block import Job
+from flows.engine.block import Job, one_thread
 from flows.engine.compute import computing, each_of
 from flows.engine.executor import Executor
 from flows.engine.fit import FitResult, Progress, run_fit
@@ -118,7 +118,14 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         storage.check_writable(paths.target, *paths.below, "work")
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))
-        with computing(compute) as run.compute, _stopped_with_a_word(run), _claimed(run):
+        # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
+        # that is busy does not make threads wait for each other.
+        with (
+            computing(compute) as run.compute,
+            _stopped_with_a_word(run),
+            _claimed(run),
+            one_thread(),
+        ):
             events.tell(Stage("ingest"))
             parts, ingested = incremental.ingest(run)
             each = each_of(run.compute, run.on_progress("partition"))

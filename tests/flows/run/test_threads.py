@@ -1,0 +1,41 @@
+"""A run's linear algebra takes one thread, so that its bits hang on no number of cores."""
+
+from __future__ import annotations
+
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from flows.catalogue import pipeline_named
+from flows.run.events import Listener, Sweep
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+class Threads(Listener):
+    """Keep how many threads BLAS has between two steps of a fit."""
+
+    def __init__(self):
+        self.seen = []
+
+    def hear(self, event):
+        if isinstance(event, Sweep):
+            self.seen.append(
+                {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
+            )
+
+
+def test_global_steps_have_one_thread_where_more_are_allowed(tmp_path):
+    family = pipeline_named("bags")
+    source = family.simulate(str(tmp_path / "data"), 60, 0)[0]
+    listener = Threads()
+    settings = family.settings(max_iter=4, partitions=1)
+    with threadpool_limits(2, user_api="blas"):
+        launch("bags", source, str(tmp_path / "out"), settings, ComputeSettings(), None, False,
+               None, listener)  # fmt: skip
+        allowed = blas_threads()
+    assert allowed == {2}
+    assert listener.seen
+    assert all(seen == {1} for seen in listener.seen)
