@@ -109,7 +109,7 @@ def shown(
          f"{r.low:+.3f} to {r.high:+.3f}", _verdict(r))
         for r in baselines
     ]  # fmt: skip
-    columns = ("baseline", "AUROC", "log loss", "more than the model's", "95 %", "")
+    columns = ("baseline", "AUROC", "log loss", "more than the model's", "95 % interval", "is it better?")
     text = (
         f"Fitted to the same {units} and judged on the same {units} held out; the interval of the "
         f"difference is by the bootstrap over {units}."
@@ -125,5 +125,5 @@ def shown(
 
 def _verdict(baseline: Baseline) -> str:
     if baseline.high < 0.0:
-        return "use that one"
-    return "worse" if baseline.low > 0.0 else "no clear difference"
+        return "yes: use that one"
+    return "no" if baseline.low > 0.0 else "no clear difference"
