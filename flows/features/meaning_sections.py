@@ -81,7 +81,7 @@ def meaning_sections(
     """The features in words and as a heat map, then the contrasts of each."""
     if not found:
         return []
-    text = " ".join(
+    text = "\n".join(
         _sentence(k, meaning, columns, None if matches is None else int(matches[k]), others)
         for k, meaning in enumerate(found)
     )

@@ -37,7 +37,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the report: a heading, a sentence, plots (SVG made by us) and tables."""
+    """One part of the report: a heading, lines of text, plots (SVG made by us) and tables."""
 
     title: str
     text: str = ""
