@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import stats
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
@@ -12,17 +14,36 @@ from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Tol
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.variants.batch import Counts, units
+from vbmodels.variants.batch_null import SB_PSEUDO, SB_SD, TAU_CENTRE, TAU_RANGE, V_PRIOR, WIDE
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.posterior import rates
 from vbmodels.variants.published.gibbs import gibbs
 from vbmodels.variants.published.rvd2 import RVD2, Errors, Global
-from vbmodels.variants.table import tabulate
 from vbmodels.variants.two_groups import BROAD, MIXTURE
 
 LOCATIONS, REPLICATES, DEPTH = 80, 3, 2000
+Between = Callable[[np.random.Generator, np.ndarray], tuple[FloatArray, FloatArray]]
 
 
-def allele_rates(rng: np.random.Generator, kind: np.ndarray) -> tuple[FloatArray, ...]:
+def no_batch(rng: np.random.Generator, kind: np.ndarray) -> tuple[FloatArray, FloatArray]:
+    """Return where H1 begins and what H0 adds in logit mu: samples that are exchangeable."""
+    return np.zeros(kind.size), np.zeros(kind.size)
+
+
+def batch(rng: np.random.Generator, kind: np.ndarray) -> tuple[FloatArray, FloatArray]:
+    """Draw b_t of every unit and the difference d under H0, from the priors of `batch_null`."""
+    mean = rng.normal(0.0, 1.0)
+    by_type = rng.normal(mean, SB_SD * np.sqrt(SB_PSEUDO / rng.chisquare(SB_PSEUDO)), 12)
+    tau = np.clip(np.exp(rng.normal(np.log(TAU_CENTRE), 1.0)), *TAU_RANGE)
+    v = rng.beta(V_PRIOR[0] + 1.0, V_PRIOR[1] + 1.0)
+    sd = np.where(rng.random(kind.size) < v, WIDE, tau)
+    shift = by_type[kind]
+    return shift, shift + sd * rng.standard_normal(kind.size)
+
+
+def allele_rates(
+    rng: np.random.Generator, kind: np.ndarray, between: Between
+) -> tuple[FloatArray, ...]:
     """Draw mu of control and case and H1 of every unit, from the model of `two_groups`."""
     rate = 5e-4 * np.exp(0.7 * rng.standard_normal(12))
     shape = 2.0 * np.exp(0.3 * rng.standard_normal(12))
@@ -32,21 +53,25 @@ def allele_rates(rng: np.random.Generator, kind: np.ndarray) -> tuple[FloatArray
     control = np.where(broad, rng.beta(*BROAD, kind.size), control)
     weights = rng.dirichlet(np.ones(len(MIXTURE)))
     a, b = np.array(MIXTURE)[rng.choice(len(MIXTURE), kind.size, p=weights)].T
-    # Cut to mu_case > mu_control: through the upper tail, which keeps its digits.
+    begins, added = between(rng, kind)
+    begins, same = expit(logit(control) + begins), expit(logit(control) + added)
+    # Cut to where H1 begins: through the upper tail, which keeps its digits.
     g = stats.beta(a, b)
     changed = rng.random(kind.size) < pi
-    above = g.isf(rng.random(kind.size) * g.sf(control))
-    return control, np.where(changed, np.maximum(above, control), control), changed
+    above = g.isf(rng.random(kind.size) * g.sf(begins))
+    return control, np.where(changed, np.maximum(above, begins), same), changed
 
 
-def two_groups_data(rng: np.random.Generator) -> tuple[Counts, np.ndarray, FloatArray]:
+def two_groups_data(
+    rng: np.random.Generator, between: Between
+) -> tuple[Counts, np.ndarray, FloatArray]:
     """Counts, and H1 and mu_case of every unit, three a location."""
     ref = rng.integers(0, 4, LOCATIONS).astype(np.int8)
     rank = np.arange(3)
     alts = rank + (rank >= ref[:, None])
     kind = (3 * ref[:, None] + rank).ravel()
     while True:
-        control, case, changed = allele_rates(rng, kind)
+        control, case, changed = allele_rates(rng, kind, between)
         # Alleles are independent in the model; their shares must still fit into one.
         if case.reshape(-1, 3).sum(1).max() < 0.9 and control.reshape(-1, 3).sum(1).max() < 0.9:
             break
@@ -64,14 +89,13 @@ def two_groups_data(rng: np.random.Generator) -> tuple[Counts, np.ndarray, Float
     return Counts(counts, ref, of_case), changed, case
 
 
-def two_groups(rng: np.random.Generator) -> Readings:
+def tested(rng: np.random.Generator, settings: VariantSettings, between: Between) -> Readings:
     """Local fdr of every allele, calls at the default level, and the called rates' intervals."""
-    settings = VariantSettings(null="exchangeable")
-    counts, changed, mu = two_groups_data(rng)
+    counts, changed, mu = two_groups_data(rng, between)
     model = FAMILY.model(settings)
     q = fit(model, [counts], tol=settings.tol, max_iter=settings.max_iter).q
     at = model.anchored(q)
-    table = tabulate(units(counts), at.anchor)
+    table = model.table(at, units(counts))
     log_m0, log_m1, _ = model.reweigh(at, table)
     lfdr = local_fdr(log_m1 - log_m0, q.pi)
     calls = called(lfdr, settings.fdr)
@@ -81,6 +105,16 @@ def two_groups(rng: np.random.Generator) -> Readings:
         "calls": Told(1.0 - lfdr[calls], changed[calls]),
         "rate of a call": inside(interval[calls, 0], interval[calls, 1], mu[calls]),
     }
+
+
+def two_groups(rng: np.random.Generator) -> Readings:
+    """Samples that are exchangeable, by the null that says so."""
+    return tested(rng, VariantSettings(null="exchangeable"), no_batch)
+
+
+def batch_null(rng: np.random.Generator) -> Readings:
+    """Samples that differ as batches do, by the default null."""
+    return tested(rng, VariantSettings(), batch)
 
 
 def errors(
