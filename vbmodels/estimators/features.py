@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vbmodels.core.levels import rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator
 from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, objects_of
-from vbmodels.features.batch import MISSING, feature_batch, rare_levels
+from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.options import FeatureOptions
