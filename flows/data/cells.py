@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray
 
 _NUMBER = r"^\s*[-+]?((\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|inf|infinity)\s*$"
 _WHOLE = r"^\s*[-+]?\d+\s*$"
-YES = ("1", "1.0", "true", "t", "yes", "y")
-NO = ("0", "0.0", "false", "f", "no", "n")
 
 
 def read_cells(

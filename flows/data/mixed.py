@@ -13,14 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data.cells import NO, YES, read_cells
+from flows.data.cells import read_cells
 from flows.data.reading import decoded, is_text
+from vbmodels.core.levels import NEARLY, NO, YES
 from vbmodels.core.state import BoolArray, FloatArray
 
 NUMBER, FLAG, DATE, CATEGORY = "number", "yes or no", "date", "category"
-
-NEARLY = 0.9
-"""Share of numbers among a column's cells from which on the others are taken for mistakes."""
 
 _DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?$"
 _DAY = 86_400_000_000  # microseconds

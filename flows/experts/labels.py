@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from flows.data.cells import NO, YES
+from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_CLASSES = 50

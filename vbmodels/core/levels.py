@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+YES = ("1", "1.0", "true", "t", "yes", "y")
+NO = ("0", "0.0", "false", "f", "no", "n")
+"""Words of the two levels of a column that says yes or no, in small letters."""
+
+NEARLY = 0.9
+"""Share of numbers among a column's cells from which on the others are taken for mistakes."""
+
 
 def rare_levels(counts: Mapping[str, int], least: int, most: int) -> list[str]:
     """Return the categories of a column that are joined into one, most frequent first.
