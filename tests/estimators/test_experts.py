@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tests.estimators import data
@@ -204,3 +205,52 @@ def test_a_word_among_numbers_is_a_mistake():
         clone(ONE).fit(cells, y)
     cells[7, 1] = None
     assert clone(ONE).fit(cells, y).columns_[1].cells == (299, 1)
+
+
+# Several classes.
+
+
+def three(rows=400, seed=0):
+    """Return rows of three classes: a ring around two sides."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rows, 3))
+    odds = np.column_stack([2.0 * x[:, 0], -2.0 * x[:, 0], 2.0 * x[:, 1] ** 2 - 2.0])
+    chance = np.exp(odds) / np.exp(odds).sum(1, keepdims=True)
+    code = (rng.random((rows, 1)) > np.cumsum(chance, axis=1)).sum(1)
+    return x, np.array(["a", "b", "ring"])[code], chance
+
+
+def test_several_classes_share_a_row():
+    x, y, truth = three(1600)
+    found = MixtureOfExperts(1, random_state=0).fit(x[:800], y[:800])
+    p = found.predict_proba(x[800:])
+    assert_array_equal(found.classes_, ["a", "b", "ring"])
+    assert_allclose(p.sum(1), 1.0)
+    plain = LogisticRegression().fit(x[:800], y[:800]).predict_proba(x[800:])
+    best = log_loss(y[800:], truth[800:])
+    assert log_loss(y[800:], p) < best + 0.1 < log_loss(y[800:], plain)
+    assert_array_equal(found.predict(x[800:]), found.classes_[np.argmax(p, axis=1)])
+    assert found.n_experts_ == (1, 1, 1)
+    shares = found.responsibilities(x[:5])
+    assert shares.shape == (5, 3)
+    for k, name in enumerate(found.classes_):
+        alone = MixtureOfExperts(1, random_state=0).fit(x[:800], y[:800] == name)
+        one = alone.predict_proba(x[800:])[:, 1]
+        own = found.posterior_.parts[k].predict(found._unlabelled(x[800:])).probability
+        assert_allclose(own, one, atol=1e-7)
+
+
+@pytest.mark.parametrize("inference", ["additive", "marginal"])
+def test_classes_in_any_number_of_partitions(inference):
+    x, y, _ = three(240)
+    form = MixtureOfExperts(
+        2, inference=inference, tau=1.0, shared=False, restarts=1, random_state=0, tol=1e-9
+    )
+    one, other = (clone(form).set_params(n_partitions=n).fit(x, y) for n in (1, 3))
+    assert_allclose(one.predict_proba(x), other.predict_proba(x), atol=2e-3)
+
+
+def test_several_classes_need_a_search():
+    x, y, _ = three(90)
+    with pytest.raises(ValueError, match="go with inference additive or marginal, not cavi"):
+        MixtureOfExperts(2, inference="cavi").fit(x, y)

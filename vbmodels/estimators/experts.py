@@ -23,6 +23,7 @@ from vbmodels.estimators.mixed import (
     declared,
     kind_of,
     levels_of,
+    one_gap,
     raw_column,
 )
 from vbmodels.estimators.tables import is_frame, like
@@ -45,23 +46,26 @@ from vbmodels.experts.encoding import (
     read_numbers,
     unseen,
 )
-from vbmodels.experts.forms import make
+from vbmodels.experts.forms import make, make_several
 from vbmodels.experts.knots import RowSample, coded
 from vbmodels.experts.options import ExpertOptions, refusal
 from vbmodels.experts.posterior import METHODS
 from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.several import ClassRows, SeveralPosterior
 
 
 @dataclass(eq=False, repr=False)
 class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
-    """A mixture of logistic experts with softmax gates, for two classes.
+    """A mixture of logistic experts with softmax gates, for two classes or more.
 
     The models are those of the pipeline ``experts``: `vbmodels.experts.additive` (the default),
     `vbmodels.experts.marginal`, `vbmodels.experts.published.cavi` and
-    `vbmodels.experts.published.metropolis`. With more than two classes put it into
-    scikit-learn's ``OneVsRestClassifier``. Columns are brought to mean 0 and standard deviation 1
-    here, but for those of 0 and 1; columns with one value are left out, in new rows too; tables
-    of few nonzero cells are kept sparse. "additive" holds cells at six standard deviations.
+    `vbmodels.experts.published.metropolis`. With more than two classes each has
+    a fit against the rest, side by side, and they share a row in proportion
+    (`vbmodels.experts.several`; "additive" and "marginal"). Columns are brought to mean 0 and
+    standard deviation 1 here, but for those of 0 and 1; columns with one value are left out, in
+    new rows too; tables of few nonzero cells are kept sparse. "additive" holds cells at six
+    standard deviations.
 
     Tables are taken as they come. A column whose cells all read as numbers is one of numbers; a
     missing one stands at the mean, and a column beside it says where that is. Words for yes and no
@@ -134,9 +138,10 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     Attributes
     ----------
     classes_
-        The two labels.
+        The labels, sorted.
     n_experts_
-        Experts of the fit, after hold-out; 1 where the additive part stands alone.
+        Experts of the fit, after hold-out; 1 where the additive part stands alone. Of several
+        classes this and the next four are tuples, one for each class.
     expert_means_, expert_sds_
         Posterior means and standard deviations of the experts' weights, [n_experts_, columns
         + 1], the intercept last, on the scaled columns; those of the best start. "additive":
@@ -167,7 +172,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
@@ -182,13 +186,13 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             Numbers, categories, dates, yes or no, [rows, columns]: an array, or a pandas, polars or
             Arrow table. None, NaN, pandas' NA and an empty text are missing cells.
         y
-            Two classes, [rows].
+            Two classes or more, [rows].
 
         Raises
         ------
         ValueError
             If a parameter is out of its range, a number is infinite, a few cells among numbers are
-            none, or there are not two classes.
+            none, or there is one class.
         """
         self._validate_params()
         wrong = refusal(self)
@@ -196,6 +200,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             raise ValueError(wrong)
         raw, y = self._raw(X, y)
         self.classes_, code = self._coded(y)
+        several = len(self.classes_) > 2
+        model = make_several(self, False) if several else make(self, baseline_beside=False)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         keys = cell_keys(raw)
         raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
@@ -218,36 +224,63 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             )
         weight = self._class_weights(y)[code]
         key = np.arange(len(y))
-        batches = [
-            self._rows(X[part], t[part], key[part], weight[part], keys[part])
-            for part in np.array_split(key, min(self.n_partitions, len(y)))
-        ]
-        model = make(self, baseline_beside=False)
+        batches: list[Any] = []
+        for part in np.array_split(key, min(self.n_partitions, len(y))):
+            rows = self._rows(X[part], t[part], key[part], weight[part], keys[part])
+            batches.append(ClassRows(rows, code[part], len(self.classes_)) if several else rows)
         self.posterior_ = model.posterior(self._run(model, batches))
+        if isinstance(self.posterior_, SeveralPosterior):
+            self._keep_several(self.posterior_)
+            return self
         one = self.posterior_.components[0]
         self.gate_means_, self.expert_means_ = one.mean
         self.gate_sds_, self.expert_sds_ = one.sd
         self.n_experts_ = len(self.expert_means_)
         return self
 
+    def _keep_several(self, posterior: SeveralPosterior) -> None:
+        """Keep every class's weights as a fit to two classes does, in tuples."""
+        ones = [one.components[0] for one in posterior.parts]
+        self.gate_means_, self.expert_means_ = (tuple(o.mean[r] for o in ones) for r in (0, 1))
+        self.gate_sds_, self.expert_sds_ = (tuple(o.sd[r] for o in ones) for r in (0, 1))
+        self.n_experts_ = tuple(len(means) for means in self.expert_means_)
+
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of both classes, [rows, 2]."""
+        """Return the probabilities of the classes, [rows, classes]."""
+        check_is_fitted(self)
+        if isinstance(self.posterior_, SeveralPosterior):
+            return self.posterior_.probabilities(self._unlabelled(X), self.predict_by)
         one = self._predicted(X).probability
         return np.column_stack([1.0 - one, one])
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the log odds of the second class, [rows]."""
+        """Return the log odds of the second class, [rows]; of several, log p, [rows, classes]."""
         batch = self._unlabelled(X)
+        if isinstance(self.posterior_, SeveralPosterior):
+            return np.asarray(np.log(self.posterior_.probabilities(batch, self.predict_by)))
         odds: FloatArray = self.posterior_.log_odds(batch, self.predict_by)
         return odds
 
     def predict(self, X: Any) -> Any:
         """Return the more probable class, [rows]."""
+        if len(getattr(self, "classes_", ())) > 2:
+            return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         second = self.predict_proba(X)[:, 1] > 0.5
         return self.classes_[second.astype(int)]
 
     def responsibilities(self, X: Any) -> Any:
-        """Return each expert's share of every row by the gates, in the kind of table of ``X``."""
+        """Return each expert's share of every row by the gates, in the kind of table of ``X``.
+
+        Of several classes the columns are named by the class's number too: ``class_1_expert_2``.
+        """
+        check_is_fitted(self)
+        if isinstance(self.posterior_, SeveralPosterior):
+            batch = self._unlabelled(X)
+            named = {}
+            for c, one in enumerate(self.posterior_.parts):
+                for k, column in enumerate(one.predict(batch, self.predict_by).responsibility):
+                    named[f"class_{c + 1}_expert_{k + 1}"] = column
+            return like(X, named)
         share = self._predicted(X).responsibility
         return like(X, {f"expert_{k + 1}": column for k, column in enumerate(share)})
 
@@ -278,7 +311,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             ]
             raw = self._read(cells)
             counts = {d: levels_of(column) for d, column in enumerate(cells)}
-        raw[np.isnan(raw)] = np.nan
+        raw = one_gap(raw)
         self.columns_, self._used = [], []
         for d, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
             gone = np.isnan(raw[:, d])
@@ -309,7 +342,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             )
         else:
             raw = self._read(self._mixed(X, reset=False)[0])
-        raw[np.isnan(raw)] = np.nan
+        raw = one_gap(raw)
         raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
         strange = {
             one.name: n
@@ -385,11 +418,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         if type_of_target(y, input_name="y") not in ("binary", "multiclass"):
             raise ValueError(f"expected one label a row, got {type_of_target(y)}")
         classes, code = np.unique(y, return_inverse=True)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)}."
-            )
         if len(classes) < 2:
             raise ValueError(f"expected rows of two classes, got one class: {classes[0]!r}")
         return classes, code
@@ -399,6 +427,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         if isinstance(self.model_, SampledExperts):
             kept = self.q_.draws
             return {name: kept[:, :, r] for r, name in enumerate(("gate", "expert"))}, dims
+        if isinstance(self.posterior_, SeveralPosterior):
+            raise ValueError("expected a fit to two classes for draws, got one to several")
         one = self.posterior_.components[0]
         if one.covariance is None:
             noise = rng.standard_normal((count, *one.mean.shape))

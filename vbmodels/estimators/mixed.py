@@ -150,6 +150,12 @@ def raw_column(name: str, cells: Sequence[Any], kind: Kind) -> FloatArray:
     return values
 
 
+def one_gap(raw: FloatArray) -> FloatArray:
+    """Return raw cells with one bit pattern for all missing ones, on which hashes hang."""
+    gone = np.isnan(raw)
+    return np.where(gone, np.nan, raw) if gone.any() else raw
+
+
 def levels_of(cells: Sequence[Any]) -> Counter[str]:
     """Count the levels of a column of categories."""
     return Counter(text_of(cell).strip() for cell in cells if cell is not None)

@@ -9,7 +9,7 @@ rows at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -50,6 +50,12 @@ class CodedRows(State):
     def size(self) -> int:
         """Number of rows."""
         return self.rows.size
+
+    def relabelled(self, t: FloatArray) -> CodedRows:
+        """Return the rows with other labels [N], which share what hangs on the cells alone."""
+        found = replace(self, rows=self.rows.relabelled(t))
+        vars(found).update(_levels=self._levels, _top=self._top, mixing=self.mixing.relabelled(t))
+        return found
 
     @property
     def t(self) -> FloatArray:

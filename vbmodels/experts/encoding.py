@@ -1,8 +1,8 @@
 """Tables as they come: how a table's columns become the columns that a model sees.
 
 A table arrives as raw cells [N, D] of floats: a number as it is, a category as a number made from
-its text (`level_key`), a missing cell as NaN. From sums that add over partitions `read_column`
-decides what becomes of each column (../shared/maths, features and experts, D1):
+its text (`level_key`), a missing cell as NaN. From sums that add over partitions
+`read_numbers` and `read_categories` decide what becomes of each column:
 
 - numbers: one column, with a missing cell at the mean of the others, and beside it a column that
   says where cells were missing, where enough of them are;
