@@ -21,6 +21,8 @@ from flows.experts.settings import ExpertSettings
 from flows.family import Checked
 from flows.faults import Fault, shown
 
+LEAST = 3
+"""Rows of each label, where there are more than two."""
 _EACH = 1000
 """Labels of a file that are told apart: beyond, they are no classes."""
 
@@ -146,9 +148,17 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
     if len(rows) < 2:
         found = f"{rows[0]} with {labels.names[0]} alone" if rows else "none"
         return [_fault(where, "rows with two labels", found, "give rows of both classes")]
-    return [_fault(where, "labels of two classes", listed(labels.names), _CUT)]
+    if settings.inference not in ("additive", "marginal"):
+        expected = f"labels of two classes for inference={settings.inference}"
+        return [_fault(where, expected, listed(labels.names), "take inference=additive")]
+    few = [name for name, n in zip(labels.names, rows, strict=True) if n < LEAST]
+    if few:
+        expected = f"at least {LEAST} rows of each of more than two labels"
+        return [_fault(where, expected, f"fewer of {listed(few)}", _JOIN)]
+    return []
 
 
+_JOIN = "join rare labels or leave their rows without one"
 _CUT = "cut a label that is a number into classes"
 
 

@@ -34,6 +34,7 @@ from vbmodels.experts.columns import (
 )
 from vbmodels.experts.encoding import encoded
 from vbmodels.experts.knots import Basis, RowSample, coded
+from vbmodels.experts.several import ClassRows
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Design(State):
     """How columns become the model's: names, what is taken off, what they are divided by.
 
     What has one value in the fit is divided by infinity: it is 0 in new rows too.
-    ``weights`` are those of the labels 0 and 1 in the fit.
+    ``weights`` are those of the labels in the fit, in order.
     """
 
     columns: np.ndarray
@@ -87,18 +88,24 @@ class Summed:
         Counts of the columns of categories.
     sample
         Raw cells of some rows, for the knots of the additive form.
+    classes
+        Rows of every class in the fit; [K].
     """
 
     columns: ColumnSums
     levels: Mapping[str, Levels]
     sample: RowSample | None
+    classes: IntArray
 
     def __add__(self, other: Summed) -> Summed:
         """Add another partition's."""
         both = self.sample is not None and other.sample is not None
         levels = bounded(merge_levels([self.levels, other.levels]))
         return Summed(
-            self.columns + other.columns, levels, self.sample + other.sample if both else None
+            self.columns + other.columns,
+            levels,
+            self.sample + other.sample if both else None,
+            self.classes + other.classes,
         )
 
 
@@ -163,13 +170,16 @@ def sums_of(
     """Sum up a partition's columns, of the kinds that they were found to be."""
     table = storage.read_table(work_url(paths, "rows", index))
     raw, _ = tables_of.raw_of(table, kinds)
-    t = signs(labels.of_rows(_labels(table)))
+    codes = labels.of_rows(_labels(table))
+    t = signs(codes)
     groups = groups_of(raw, list(kinds))
     numbers = [i for i, kind in enumerate(kinds.values()) if kind != CATEGORY]
     x = raw if len(numbers) == raw.shape[1] else raw[:, numbers]
-    sums = ColumnSums.of(x, t * fitted_rows(groups, t, settings.test_share))
+    fitted = fitted_rows(groups, t, settings.test_share)
+    sums = ColumnSums.of(x, t * fitted)
+    classes = np.bincount(codes[fitted], minlength=len(labels.names))
     sample = RowSample.of(raw, groups) if settings.inference == "additive" else None
-    return Summed(sums, tables_of.levels_in(table, kinds), sample)
+    return Summed(sums, tables_of.levels_in(table, kinds), sample, classes)
 
 
 def _labels(table: pa.Table) -> pa.Array:
@@ -177,13 +187,13 @@ def _labels(table: pa.Table) -> pa.Array:
 
 
 def settle(
-    columns: list[str], sums: ColumnSums, settings: ExpertSettings
+    columns: list[str], sums: ColumnSums, classes: IntArray, settings: ExpertSettings
 ) -> tuple[Design, tuple[str, ...]]:
     """Return the scale of every column, and what the user should know of them."""
     centre, scale = sums.scaling(settings.standardise)
-    weights = np.ones(2)
+    weights = np.ones(len(classes))
     if settings.class_weight == "balanced":
-        weights = (sums.positive + sums.negative) / (2.0 * np.array([sums.negative, sums.positive]))
+        weights = classes.sum() / (float(len(classes)) * classes)
     warnings = []
     if sums.constant.any():
         named = [columns[i] for i in np.flatnonzero(sums.constant)]
@@ -265,12 +275,14 @@ def build(
             ]
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
-    weight = fitted * design.weights[(t > 0).astype(np.int64)]
+    weight = fitted * design.weights[np.maximum(codes, 0)]
     if basis is not None:
         x = np.clip(x, -basis.limit, basis.limit)
     batch: State = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
     if basis is not None and steps is not None:
         batch = CodedRows(batch, steps, basis)
+    if len(encoding.labels) > 2:
+        batch = ClassRows(batch, codes, len(encoding.labels))
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, strange(raw, encoding) if new else {}
@@ -303,7 +315,7 @@ def _refuse_unreadable(
         raise InputError(faults)
 
 
-def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows:
+def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows | ClassRows:
     """Return one partition's arrays."""
     url = work_url(paths, "partitions", index, "npz")
     # Kept by version: a long-lived process may meet the same run again with other rows.
@@ -311,8 +323,8 @@ def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows:
 
 
 @lru_cache(maxsize=2)
-def _batch_of(url: str, version: str) -> Rows | CodedRows:
+def _batch_of(url: str, version: str) -> Rows | CodedRows | ClassRows:
     found = read_state(url, State)
-    if not isinstance(found, Rows | CodedRows):
+    if not isinstance(found, Rows | CodedRows | ClassRows):
         raise TypeError(f"{url} holds a {type(found).__name__}, expected rows")
     return found

@@ -15,9 +15,11 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile
 from flows.experts import ingest as tables_of
+from flows.experts import several
 from flows.experts.baseline import compared
 from flows.experts.beside import with_baselines
 from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
+from flows.experts.class_report import class_report
 from flows.experts.design import (
     read_basis,
     read_design,
@@ -30,18 +32,25 @@ from flows.experts.prepare import prepared
 from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
+from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise
-from flows.experts.weights import MOST_CURVES, AnyPosterior, curves_of, names_of, weights_of
+from flows.experts.weights import (
+    MOST_CURVES,
+    AnyPosterior,
+    curves_of,
+    names_of,
+    parameters_of,
+    weights_of,
+)
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive import AdditiveExperts
-from vbmodels.experts.additive_posterior import AdditivePosterior
-from vbmodels.experts.batch import Rows
 from vbmodels.experts.forms import make
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.options import experts_of
 from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.several import ClassRows, OneVersusRest
 
 
 class Experts:
@@ -103,11 +112,17 @@ class Experts:
         """Return the model to fit."""
         return make(settings)
 
+    def adapted(self, model: Any, prepared: Prepared) -> Any:
+        """Return the model for as many classes as were found."""
+        return OneVersusRest(model) if prepared.batch is ClassRows else model
+
     def score(
-        self, model: Any, q: Any, batch: Rows, local: Any, index: int, *,
+        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> ExpertSummary:  # fmt: skip
+    ) -> ExpertSummary | ClassSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
+        if isinstance(model, OneVersusRest):
+            return several.score(model, q, batch, index, settings, paths)
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch, settings.predict)
         names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
@@ -132,10 +147,15 @@ class Experts:
         )
 
     def conclude(
-        self, model: Any, q: Any, summaries: Sequence[ExpertSummary], *,
+        self, model: Any, q: Any, summaries: Sequence[Any], *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[Sequence[ExpertSummary], Any]:  # fmt: skip
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Compare with simple forms: logistic regression where the model has none beside it."""
+        if isinstance(model, OneVersusRest):
+            if fitted is not None:
+                return summaries, q
+            columns = len(read_design(paths, work=True).columns)
+            return several.with_baselines(summaries, columns, settings, paths, each), q
         held_out = any(summary.judged[0] > 0.0 for summary in summaries)
         if not held_out:
             return summaries, q
@@ -163,27 +183,17 @@ class Experts:
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every weight of the additive part, where there is one, and of the best start."""
-        posterior = model.posterior(q)
-        found = []
-        if isinstance(posterior, AdditivePosterior):
-            pairs = zip(posterior.part.coefficients, posterior.part.sd, strict=True)
-            found = [
-                Parameter("additive", str(d), float(mean), float(sd))
-                for d, (mean, sd) in enumerate(pairs)
-            ]
-        one = posterior.components[0]
-        return found + [
-            Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
-            for r, role in enumerate(("gate", "expert"))
-            for k in range(one.mean.shape[1])
-            for d in range(one.mean.shape[2])
-        ]
+        if isinstance(model, OneVersusRest):
+            return several.parameters(model, q)
+        return parameters_of(model.posterior(q))
 
     def report(
-        self, model: Any, q: Any, summaries: Sequence[ExpertSummary],
+        self, model: Any, q: Any, summaries: Sequence[Any],
         ingested: Sequence[Ingested], settings: ExpertSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
+        if isinstance(model, OneVersusRest):
+            return class_report(summaries)
         searched = isinstance(model, MarginalExperts | AdditiveExperts)
         chosen = q.chosen if searched else None
         chains = model.diagnose(q) if isinstance(model, SampledExperts) else None

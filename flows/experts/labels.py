@@ -57,8 +57,8 @@ class Labels:
 
 
 def signs(codes: IntArray) -> FloatArray:
-    """Return 1 for the second class, -1 for the first and 0 for none; [N]."""
-    return np.where(codes < 0, 0.0, 2.0 * codes - 1.0)
+    """Return -1 for the first class, 1 for another and 0 for none; [N]."""
+    return np.where(codes < 0, 0.0, np.where(codes > 0, 1.0, -1.0))
 
 
 def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:

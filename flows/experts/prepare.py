@@ -33,6 +33,7 @@ from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.encoding import encoded_sums, names_of
 from vbmodels.experts.knots import Basis
+from vbmodels.experts.several import ClassRows
 
 
 def prepared(
@@ -56,6 +57,8 @@ def prepared(
     built = each(build, indices, settings, paths, fitted is not None)
     warnings += tuple(of_encoding.told_of([strange for _, strange in built]))
     batch = Rows if basis is None else CodedRows
+    if len(encoding.labels) > 2:
+        batch = ClassRows
     return Prepared(tuple(url for url, _ in built), batch, warnings)
 
 
@@ -70,22 +73,29 @@ def _settled(
     columns = names_of(encoding.columns)
     _refuse_columns(columns, settings)
     sums = encoded_sums(summed.columns, encoding.columns)
-    if not (sums.positive and sums.negative):
-        raise InputError(
-            [
-                Fault(
-                    file="settings",
-                    column="test_share",
-                    expected="rows of both labels left for the fit",
-                    found=f"{sums.positive} with {labels.names[1]} and {sums.negative} with "
-                    f"{labels.names[0]}",
-                    remedy="lower test_share or give more rows",
-                )
-            ]
-        )
-    design, more = settle(columns, sums, settings)
+    _refuse_classes(labels.names, summed.classes.tolist())
+    design, more = settle(columns, sums, summed.classes, settings)
     basis = settled_basis(settings, summed.sample, kinds, encoding, sums, design)
     return encoding, design, basis, (*said, *more)
+
+
+def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
+    if all(rows):
+        return
+    told = [f"{n} with {name}" for name, n in zip(names, rows, strict=True)]
+    which = "both" if len(names) == 2 else "all"
+    found = " and ".join(reversed(told)) if len(names) == 2 else of_encoding.listed(told)
+    raise InputError(
+        [
+            Fault(
+                file="settings",
+                column="test_share",
+                expected=f"rows of {which} labels left for the fit",
+                found=found,
+                remedy="lower test_share or give more rows",
+            )
+        ]
+    )
 
 
 def _refuse_columns(columns: Sequence[str], settings: ExpertSettings) -> None:

@@ -83,7 +83,7 @@ def report(
     if judged[0]:
         headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
     headline += _trees(baselines)
-    sections += table_sections(summaries, results)
+    sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and results["used_experts"] == 1:
         warnings += (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flows.data.kinds import ANY, INT32, NUMBER, TEXT
 from flows.data.table import ROW_ID, Column, Table
 
@@ -51,6 +53,19 @@ def expert_rows(n_experts: int) -> Table:
     )
 
 
+def class_rows(labels: Sequence[str]) -> Table:
+    """Return the table of rows with the probability of each of several labels."""
+    return Table(
+        "rows",
+        "Every row with its most probable label and the probability of each.",
+        (
+            Column("id", TEXT, "name of the row"),
+            Column("label", TEXT, "its most probable label"),
+            *(Column(f"probability_{one}", NUMBER, f"probability of {one}") for one in labels),
+        ),
+    )
+
+
 EXPERTS = Table(
     "experts",
     "Weights of the additive part, and of every expert and its gate, on the scale of the fit.",
@@ -66,4 +81,11 @@ EXPERTS = Table(
         Column("mean", NUMBER, "posterior mean"),
         Column("sd", NUMBER, "posterior standard deviation"),
     ),
+)
+
+
+CLASS_EXPERTS = Table(
+    "experts",
+    "The same for each of several labels, fitted against the rest.",
+    (Column("label", TEXT, "the label"), *EXPERTS.columns),
 )

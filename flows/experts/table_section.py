@@ -25,9 +25,9 @@ def positive_of(summaries: Sequence[ExpertSummary]) -> str:
     return "1" if found is None else found.labels[-1]
 
 
-def table_sections(summaries: Sequence[ExpertSummary], results: dict[str, Any]) -> list[Section]:
+def table_sections(found: Sequence[Encoding | None], results: dict[str, Any]) -> list[Section]:
     """Tell how every column was read."""
-    encoding = encoding_of(summaries)
+    encoding = next((one for one in found if one is not None), None)
     if encoding is None:
         return []
     results["labels"] = list(encoding.labels)

@@ -17,6 +17,7 @@ from sklearn.metrics import log_loss
 from flows.cli import main
 
 QUICK = ["--no-record", "--set", "n_experts=1", "--set", "test_share=0.2"]
+QUICK += ["--set", "baselines=false"]
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
 
 
