@@ -171,12 +171,12 @@ def told_of(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
 
 def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
     """Keep what became of the columns, of a run at work or with its posterior."""
-    json_files.write(_url(paths, work), encoding)
+    json_files.write(url_of(paths, work), encoding)
 
 
 def read(paths: RunPaths, work: bool = False) -> Encoding | None:
     """Return it; None of a run of a version that took numbers alone."""
-    url = _url(paths, work)
+    url = url_of(paths, work)
     return json_files.read(url, Encoding) if storage.exists(url) else None
 
 
@@ -190,5 +190,6 @@ def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
     return labels_of(sorted(found), settings.positive)
 
 
-def _url(paths: RunPaths, work: bool) -> str:
+def url_of(paths: RunPaths, work: bool = False) -> str:
+    """Return where it stands, of a finished run or of one at work."""
     return storage.join(paths.work if work else storage.join(paths.root, "posterior"), _FILE)

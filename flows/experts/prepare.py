@@ -50,6 +50,9 @@ def prepared(
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
         encoding = of_encoding.read(fitted) or of_encoding.of_numbers(names)
+        if names_of(encoding.columns) != names or len(encoding.labels) < 2:
+            url = of_encoding.url_of(fitted)
+            raise storage.DamagedError(f"{url} is damaged: its columns are not the fit's", url)
         _refuse_labels(about.labels.counts, encoding)
     of_encoding.write(paths, encoding, work=True)
     write_basis(paths, basis, work=True)
