@@ -290,9 +290,7 @@ def build(
 
 def working_encoding(paths: RunPaths) -> Encoding:
     """Return what becomes of the columns, of a run at work."""
-    found = read_encoding(paths, work=True)
-    assert found is not None
-    return found
+    return read_encoding(paths, work=True)
 
 
 def _refuse_unreadable(

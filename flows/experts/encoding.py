@@ -10,7 +10,7 @@ from pydantic import Field
 from flows.data import json_files, storage
 from flows.data.levels import MOST, Levels
 from flows.data.mixed import CATEGORY, DATE
-from flows.data.runs import RunPaths
+from flows.data.runs import RunPaths, read_record
 from flows.experts.labels import Labels, labels_of
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.state import FloatArray
@@ -19,6 +19,7 @@ from vbmodels.experts.encoding import Encoded, read_categories, read_numbers, un
 
 _NAMED = 20
 _FILE = "columns.json"
+_SETTING = "rare_below"  # which versions have that keep such a file
 
 
 class Encoding(json_files.Form):
@@ -174,14 +175,18 @@ def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
     json_files.write(url_of(paths, work), encoding)
 
 
-def read(paths: RunPaths, work: bool = False) -> Encoding | None:
-    """Return it; None of a run of a version that took numbers alone."""
-    url = url_of(paths, work)
-    return json_files.read(url, Encoding) if storage.exists(url) else None
+def read(paths: RunPaths, work: bool = False) -> Encoding:
+    """Return what became of the columns."""
+    return json_files.read(url_of(paths, work), Encoding)
 
 
-def of_numbers(names: Sequence[str]) -> Encoding:
-    """Return what became of the columns when all were numbers."""
+def of_fitted(paths: RunPaths, names: Sequence[str]) -> Encoding:
+    """Return it of a finished run; one of a version that took numbers alone kept none.
+
+    ``names`` are the model's columns.
+    """
+    if storage.exists(url_of(paths)) or _SETTING in read_record(paths).settings:
+        return read(paths)
     return Encoding(columns=[Encoded(name, "number") for name in names])
 
 

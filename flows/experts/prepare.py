@@ -49,7 +49,7 @@ def prepared(
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
-        encoding = of_encoding.read(fitted) or of_encoding.of_numbers(names)
+        encoding = of_encoding.of_fitted(fitted, names)
         if names_of(encoding.columns) != names or len(encoding.labels) < 2:
             url = of_encoding.url_of(fitted)
             raise storage.DamagedError(f"{url} is damaged: its columns are not the fit's", url)

@@ -235,7 +235,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         one = self.posterior_.components[0]
         self.gate_means_, self.expert_means_ = one.mean
         self.gate_sds_, self.expert_sds_ = one.sd
-        self.n_experts_ = len(self.expert_means_)
+        self.n_experts_: Any = len(self.expert_means_)
         return self
 
     def _keep_several(self, posterior: SeveralPosterior) -> None:
@@ -285,8 +285,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         return like(X, {f"expert_{k + 1}": column for k, column in enumerate(share)})
 
     def _predicted(self, X: Any) -> Any:
-        batch = self._unlabelled(X)
-        return self.posterior_.predict(batch, self.predict_by)
+        check_is_fitted(self)
+        posterior: Any = self.posterior_
+        return posterior.predict(self._unlabelled(X), self.predict_by)
 
     def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)
