@@ -172,6 +172,28 @@ class CutsTogether(Protocol):
 
 
 @runtime_checkable
+class Adapts(Protocol):
+    """A family whose model hangs on what the data were found to be, not on settings alone."""
+
+    def adapted(self, model: Any, prepared: Prepared) -> Any:
+        """Return the model for these partitions.
+
+        Parameters
+        ----------
+        model
+            What `Family.model` gave.
+        prepared
+            The partitions.
+        """
+
+
+def model_for(family: Family, settings: Any, prepared: Prepared) -> Any:
+    """Return a family's model for its partitions; None where there is nothing to fit."""
+    model = family.model(settings)
+    return family.adapted(model, prepared) if isinstance(family, Adapts) else model
+
+
+@runtime_checkable
 class Concluding(Protocol):
     """A family whose results are decided over all partitions at once, after scoring."""
 

@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from vbmodels.core.levels import NO, YES
 from vbmodels.core.state import BoolArray
 
 _NUMBER = r"^\s*[-+]?((\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|inf|infinity)\s*$"
 _WHOLE = r"^\s*[-+]?\d+\s*$"
-_YES = ("1", "1.0", "true", "t", "yes", "y")
-_NO = ("0", "0.0", "false", "f", "no", "n")
 
 
 def read_cells(
@@ -76,7 +75,7 @@ def _number(text: str | None, kind: pa.DataType) -> Any:
 
 def _yes_or_no(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     words = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
-    yes, no = (pc.is_in(words, value_set=pa.array(some)) for some in (_YES, _NO))
+    yes, no = (pc.is_in(words, value_set=pa.array(some)) for some in (YES, NO))
     return pc.if_else(yes, True, pc.if_else(no, False, pa.scalar(None, pa.bool_())))
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from flows.data import reading
 from flows.data.cells import words_for
 from flows.data.names import Places, file_name, seen_before
-from flows.data.reading import cast, decoded, is_text, of_codes
+from flows.data.reading import as_it_comes, cast, decoded, is_text, of_codes
 from flows.data.table import Column, Table
 from flows.faults import Fault, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -165,7 +165,8 @@ class Checker:
         for name, column in self.table.declared(given.column_names).items():
             if name in wrong or self._broken(given[name], name):
                 continue
-            sound = self._allowed(decoded(given[name]), column, name)
+            cells = given[name] if as_it_comes(column) else decoded(given[name])
+            sound = self._allowed(cells, column, name)
             try:
                 read[name] = cast(sound, column)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

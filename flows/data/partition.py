@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -82,14 +82,17 @@ def cut(
     return parts
 
 
-def read(part: Part, table: Table) -> pa.Table:
-    """Read a partition's rows as a table of the declared types; absent columns are null."""
-    read = []
+def pieces(part: Part, table: Table) -> Iterator[pa.Table]:
+    """Yield the rows that a partition has of each file, as a table of the declared types."""
     for s in part.slices:
         rows = storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
-        read.append(
-            reading.read(table, reading.named(table, reading.given(table, rows), s.url, s.start))
-        )
+        given = reading.named(table, reading.given(table, rows), s.url, s.start)
+        yield reading.read(table, given)
+
+
+def read(part: Part, table: Table) -> pa.Table:
+    """Read a partition's rows as a table of the declared types; absent columns are null."""
+    read = list(pieces(part, table))
     if not read:
         return table.arrow.empty_table()
     return pa.concat_tables([rows.select(read[0].column_names) for rows in read])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data.cells import read_cells
-from flows.data.kinds import Kind
+from flows.data.kinds import ANY, Kind
 from flows.data.names import row_names
 from flows.data.storage import CELLS
 from flows.data.table import Column, Table, is_pattern
@@ -23,8 +23,15 @@ def of_codes(column: Column) -> bool:
     return bool(column.arrow == pa.string()) and any(map(pa.types.is_floating, _accepted(column)))
 
 
+def as_it_comes(column: Column) -> bool:
+    """Whether a column's cells are taken in whatever type a file has them."""
+    return column.type == ANY
+
+
 def can_read(column: Column, kind: pa.DataType) -> bool:
     """Whether a file's column of this type can be read as a declared one."""
+    if as_it_comes(column):
+        return _single(kind)
     if pa.types.is_null(kind):
         return column.nullable
     return any(_same(kind, wanted) for wanted in (column.arrow, *_accepted(column)))
@@ -38,6 +45,8 @@ def cast(cells: pa.ChunkedArray, column: Column) -> pa.Array:
     pyarrow.ArrowInvalid
         If a value has no place in that type.
     """
+    if as_it_comes(column):
+        return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     cells = decoded(cells)
     if of_codes(column) and pa.types.is_floating(cells.type):
         missing = pa.scalar(None, cells.type)
@@ -108,7 +117,9 @@ def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]
     wrong = {}
     for place, name in enumerate(rows.column_names):
         column = table.declared([name]).get(name)
-        if column is None or not is_text(rows[name].type) or column.arrow == pa.string():
+        if column is None or as_it_comes(column):
+            continue
+        if not is_text(rows[name].type) or column.arrow == pa.string():
             continue
         cells, odd = read_cells(rows[name], column.arrow, bool(column.values), table.separator)
         rows = rows.set_column(place, name, cells)
@@ -205,6 +216,17 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     return column
+
+
+def _single(kind: pa.DataType) -> bool:
+    """Whether cells are single values: numbers, text, dates, or true and false."""
+    if pa.types.is_dictionary(kind):
+        return _single(kind.value_type)
+    tests = (
+        pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
+        pa.types.is_date, pa.types.is_timestamp, pa.types.is_null, is_text,
+    )  # fmt: skip
+    return any(test(kind) for test in tests)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -1,7 +1,7 @@
 """Simple forms beside the model on the rows that were left out of the fit.
 
 Logistic regression, the additive form where there is one, and scikit-learn's boosted trees on the
-columns as they came, all fitted to the rows that the model was fitted to.
+columns before they are scaled, all fitted to the rows that the model was fitted to.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import numpy as np
 
 from flows.data import storage
 from flows.data.runs import RunPaths
-from flows.experts.design import read_batch, work_url
+from flows.experts import ingest as tables_of
+from flows.experts.design import read_batch, work_url, working_encoding
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import ExpertSummary
 from flows.family import Each
 from flows.report.baselines import compared, trees
 from vbmodels.core.state import FloatArray
+from vbmodels.experts.encoding import encoded
 
 LARGEST = 20_000_000
 """Cells beyond which no trees are grown."""
@@ -31,7 +33,8 @@ FEW_ROWS = 2000
 class Left:
     """What a partition tells: labels [N], whether fitted, the model's P, and those of others.
 
-    ``x`` has the columns as they came, [N, D]. Where no trees are grown it has no rows, and N
+    ``x`` has the columns as they came, but for categories, which are columns of 0 and 1; a missing
+    number is NaN; [N, D]. Where no trees are grown it has no rows, and N
     counts the rows left out alone.
     """
 
@@ -81,8 +84,9 @@ def _left(
     x = np.empty((0, 0))
     if with_columns:
         table = storage.read_table(work_url(paths, "rows", index))
-        named = [n for n in table.column_names if n.startswith("c.")]
-        x = np.column_stack([table[n].to_numpy() for n in named])
+        encoding = working_encoding(paths)
+        raw, _ = tables_of.raw_of(table, encoding.kinds)
+        x = encoded(raw, encoding.columns, filled=False)
     fitted = batch.weight > 0.0
     told = np.ones(len(fitted), bool) if with_columns else ~fitted
     return Left(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
+from flows.data.levels import Levels, bounded, merge_levels
+from flows.data.mixed import CATEGORY
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
+from flows.experts.encoding import Encoding, listed, strange
+from flows.experts.encoding import read as read_encoding
+from flows.experts.labels import Labels, signs
 from flows.experts.settings import ExpertSettings
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, shown
 from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.batch import Rows, hashed
 from vbmodels.experts.coded import CodedRows, basis_of
@@ -27,9 +32,9 @@ from vbmodels.experts.columns import (
     scaled,
     too_large,
 )
+from vbmodels.experts.encoding import encoded
 from vbmodels.experts.knots import Basis, RowSample, coded
-
-_NAMED = 20
+from vbmodels.experts.several import ClassRows
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Design(State):
     """How columns become the model's: names, what is taken off, what they are divided by.
 
     What has one value in the fit is divided by infinity: it is 0 in new rows too.
-    ``weights`` are those of the labels 0 and 1 in the fit.
+    ``weights`` are those of the labels in the fit, in order.
     """
 
     columns: np.ndarray
@@ -73,15 +78,35 @@ def fitted_rows(groups: IntArray, t: FloatArray, test_share: float) -> np.ndarra
 
 @dataclass(frozen=True)
 class Summed:
-    """A partition's columns summed up, with a sample of its rows for the additive form."""
+    """A partition's columns summed up.
+
+    Attributes
+    ----------
+    columns
+        Sums of the columns of numbers.
+    levels
+        Counts of the columns of categories.
+    sample
+        Raw cells of some rows, for the knots of the additive form.
+    classes
+        Rows of every class in the fit; [K].
+    """
 
     columns: ColumnSums
+    levels: Mapping[str, Levels]
     sample: RowSample | None
+    classes: IntArray
 
     def __add__(self, other: Summed) -> Summed:
         """Add another partition's."""
         both = self.sample is not None and other.sample is not None
-        return Summed(self.columns + other.columns, self.sample + other.sample if both else None)
+        levels = bounded(merge_levels([self.levels, other.levels]))
+        return Summed(
+            self.columns + other.columns,
+            levels,
+            self.sample + other.sample if both else None,
+            self.classes + other.classes,
+        )
 
 
 def read_basis(paths: RunPaths, work: bool = False) -> Basis | None:
@@ -101,48 +126,80 @@ def _basis_url(paths: RunPaths, work: bool) -> str:
     return storage.join(folder, "knots.npz")
 
 
-def settled_basis(settings: ExpertSettings, summed: Summed, design: Design) -> Basis | None:
-    """Return the knots of the additive form; None for another."""
-    if summed.sample is None:
+def settled_basis(
+    settings: ExpertSettings, sample: RowSample | None, kinds: Mapping[str, str],
+    encoding: Encoding, sums: ColumnSums, design: Design,
+) -> Basis | None:  # fmt: skip
+    """Return the knots of the additive form; None for another.
+
+    Parameters
+    ----------
+    settings
+        The settings.
+    sample
+        Raw cells of some rows.
+    kinds
+        The columns of these.
+    encoding, sums, design
+        What became of the columns, and the sums of those that they became.
+    """
+    if sample is None:
         return None
+    used = [list(kinds).index(name) for name in encoding.kinds]
+    x = encoded(np.take(sample.x, used, axis=1), encoding.columns, filled=False)
+    gaps = np.isnan(x).any()
     return basis_of(
-        summed.sample,
+        replace(sample, x=x),
         (design.centre, design.scale),
-        summed.columns.binary | summed.columns.constant,
+        sums.binary | sums.constant,
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
+        _fill(encoding) if gaps else None,
     )
 
 
-def sums_of(index: int, settings: ExpertSettings, paths: RunPaths) -> Summed:
-    """Sum up a partition's columns."""
+def _fill(encoding: Encoding) -> FloatArray:
+    """Return what stands in place of missing cells of the model's columns; [D]."""
+    fill = [np.full(len(encoding.columns), np.nan)]
+    return encoded(np.stack(fill), encoding.columns)[0]
+
+
+def sums_of(
+    index: int, kinds: Mapping[str, str], labels: Labels, settings: ExpertSettings, paths: RunPaths
+) -> Summed:
+    """Sum up a partition's columns, of the kinds that they were found to be."""
     table = storage.read_table(work_url(paths, "rows", index))
-    columns = [n for n in table.column_names if n.startswith("c.")]
-    x, t = _arrays(table, columns)
-    groups = groups_of(x, columns)
-    sums = ColumnSums.of(x, t * fitted_rows(groups, t, settings.test_share))
-    return Summed(sums, RowSample.of(x, groups) if settings.inference == "additive" else None)
+    raw, _ = tables_of.raw_of(table, kinds)
+    codes = labels.of_rows(_labels(table))
+    t = signs(codes)
+    groups = groups_of(raw, list(kinds))
+    numbers = [i for i, kind in enumerate(kinds.values()) if kind != CATEGORY]
+    x = raw if len(numbers) == raw.shape[1] else raw[:, numbers]
+    fitted = fitted_rows(groups, t, settings.test_share)
+    sums = ColumnSums.of(x, t * fitted)
+    classes = np.bincount(codes[fitted], minlength=len(labels.names))
+    sample = RowSample.of(raw, groups) if settings.inference == "additive" else None
+    return Summed(sums, tables_of.levels_in(table, kinds), sample, classes)
 
 
-def _arrays(table: pa.Table, columns: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    x = np.column_stack([table[name].to_numpy() for name in columns])
-    return x, np.array(table[tables_of.LABEL].to_numpy())
+def _labels(table: pa.Table) -> pa.Array:
+    return table[tables_of.LABEL].combine_chunks()
 
 
 def settle(
-    columns: list[str], sums: ColumnSums, settings: ExpertSettings
+    columns: list[str], sums: ColumnSums, classes: IntArray, settings: ExpertSettings
 ) -> tuple[Design, tuple[str, ...]]:
     """Return the scale of every column, and what the user should know of them."""
     centre, scale = sums.scaling(settings.standardise)
-    weights = np.ones(2)
+    weights = np.ones(len(classes))
     if settings.class_weight == "balanced":
-        weights = (sums.positive + sums.negative) / (2.0 * np.array([sums.negative, sums.positive]))
+        weights = classes.sum() / (float(len(classes)) * classes)
     warnings = []
     if sums.constant.any():
         named = [columns[i] for i in np.flatnonzero(sums.constant)]
         warnings.append(
             f"Columns with one value tell nothing; they are left out, in new rows too: "
-            f"{_listed(named)}."
+            f"{listed(named)}."
         )
     first: dict[str, str] = {}
     same = [
@@ -151,7 +208,7 @@ def settle(
         if first.setdefault(key, column) != column
     ]
     if same:
-        warnings.append(f"Columns that repeat another share its weight: {_listed(same)}.")
+        warnings.append(f"Columns that repeat another share its weight: {listed(same)}.")
     fitted = sums.positive + sums.negative
     if fitted <= len(columns):
         warnings.append(
@@ -162,62 +219,101 @@ def settle(
     return design, tuple(warnings)
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def build(
+    index: int, settings: ExpertSettings, paths: RunPaths, new: bool
+) -> tuple[str, dict[str, tuple[int, int]]]:
+    """Make one partition's arrays; rows of new data are scored only, so all weigh the same.
 
-
-def build(index: int, settings: ExpertSettings, paths: RunPaths, new: bool) -> str:
-    """Make one partition's arrays; rows of new data are scored only, so all weigh the same."""
-    design = read_design(paths, work=True)
+    Returns
+    -------
+    url, counts
+        Where the arrays are, and cells that the fit knew nothing of (`encoding.strange`).
+    """
+    design, encoding = read_design(paths, work=True), working_encoding(paths)
     table = storage.read_table(work_url(paths, "rows", index))
-    missing = [str(n) for n in design.columns if f"c.{n}" not in table.column_names]
+    kinds = encoding.kinds
+    missing = [n for n in kinds if f"c.{n}" not in table.column_names]
     if missing:
         raise InputError(
             [
                 Fault(
                     file="the new data",
                     expected="the columns of the fitted run",
-                    found=f"none named {_listed(missing)}",
+                    found=f"none named {listed(missing)}",
                     remedy="give the columns that the run was fitted to",
                 )
             ]
         )
-    columns = [f"c.{n}" for n in design.columns]
-    x, t = _arrays(table, columns)
-    groups = groups_of(x, columns)
-    basis = read_basis(paths, work=True)
-    codes = None if basis is None else coded(x, basis.knots)
-    x = scaled(x, design.centre, design.scale)
     names = table[tables_of.ID].to_pylist()
+    raw, wrong = tables_of.raw_of(table, kinds)
+    _refuse_unreadable(table, kinds, wrong, names)
+    grouped, columns = raw, list(kinds)
+    if encoding.left_out and not new:
+        rest, _ = tables_of.raw_of(table, encoding.left_out)
+        grouped, columns = np.column_stack([raw, rest]), [*columns, *encoding.left_out]
+    groups = groups_of(grouped, columns)
+    codes = encoding.classes.of_rows(_labels(table))
+    t = signs(codes)
+    x = encoded(raw, encoding.columns)
+    basis = read_basis(paths, work=True)
+    steps = None if basis is None else coded(x, basis.knots)
+    x = scaled(x, design.centre, design.scale)
     found = too_large(x)
     if found:
         row, column = found
         name = str(design.columns[column])
+        value = raw[row, list(kinds).index(name)]
         raise InputError(
             [
                 Fault(
                     file="the new data" if new else "the data",
                     column=name,
                     expected=f"cells within {LARGEST:g} after scaling",
-                    found=f"{table[f'c.{name}'][row].as_py()!r} in the row {names[row]!r}",
+                    found=f"{float(value)!r} in the row {names[row]!r}",
                     remedy="give the column in another unit, or leave it out",
                 )
             ]
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
-    weight = fitted * design.weights[(t > 0).astype(np.int64)]
+    weight = fitted * design.weights[np.maximum(codes, 0)]
     if basis is not None:
         x = np.clip(x, -basis.limit, basis.limit)
     batch: State = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
-    if basis is not None and codes is not None:
-        batch = CodedRows(batch, codes, basis)
+    if basis is not None and steps is not None:
+        batch = CodedRows(batch, steps, basis)
+    if len(encoding.labels) > 2:
+        batch = ClassRows(batch, codes, len(encoding.labels))
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
-    return url
+    return url, strange(raw, encoding) if new else {}
 
 
-def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows:
+def working_encoding(paths: RunPaths) -> Encoding:
+    """Return what becomes of the columns, of a run at work."""
+    return read_encoding(paths, work=True)
+
+
+def _refuse_unreadable(
+    table: pa.Table, kinds: Mapping[str, str], wrong: Mapping[str, np.ndarray], names: list[str]
+) -> None:
+    """Refuse cells of new rows that are not what their column was in the fit."""
+    faults = []
+    for name, odd in wrong.items():
+        row = int(np.flatnonzero(odd)[0])
+        faults.append(
+            Fault(
+                file="the new data",
+                column=name,
+                expected=f"cells that are each a {kinds[name]}, as in the fit",
+                found=f"{shown(table[f'c.{name}'][row].as_py())} in the row {names[row]!r}",
+                remedy="mend the cell or leave it empty",
+            )
+        )
+    if faults:
+        raise InputError(faults)
+
+
+def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows | ClassRows:
     """Return one partition's arrays."""
     url = work_url(paths, "partitions", index, "npz")
     # Kept by version: a long-lived process may meet the same run again with other rows.
@@ -225,8 +321,8 @@ def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows:
 
 
 @lru_cache(maxsize=2)
-def _batch_of(url: str, version: str) -> Rows | CodedRows:
+def _batch_of(url: str, version: str) -> Rows | CodedRows | ClassRows:
     found = read_state(url, State)
-    if not isinstance(found, Rows | CodedRows):
+    if not isinstance(found, Rows | CodedRows | ClassRows):
         raise TypeError(f"{url} holds a {type(found).__name__}, expected rows")
     return found

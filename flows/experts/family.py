@@ -1,63 +1,56 @@
-"""Experts: from numeric columns to the probability of a label, and who is responsible."""
+"""Experts: from a table as it comes to the probability of a label, and who is responsible."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, storage
-from flows.data.checks import Checker, other_columns, shared_names
+from flows.data import json_files, partition, storage
+from flows.data.checks import other_columns, shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
-from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.experts import ingest as tables_of
+from flows.experts import several
 from flows.experts.baseline import compared
 from flows.experts.beside import with_baselines
+from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
+from flows.experts.class_report import class_report
 from flows.experts.design import (
-    build,
-    fitted_rows,
-    groups_of,
     read_basis,
     read_design,
-    settle,
-    settled_basis,
-    sums_of,
     work_url,
+    working_encoding,
     write_basis,
 )
+from flows.experts.encoding import write as write_encoding
+from flows.experts.prepare import prepared
 from flows.experts.report import report
 from flows.experts.schema import EXPERTS, ROWS_IN, expert_rows
 from flows.experts.settings import ExpertSettings
+from flows.experts.several import ClassSummary
 from flows.experts.summary import DRAWS, ExpertSummary, summarise
-from flows.experts.weights import MOST_CURVES, AnyPosterior, curves_of, names_of, weights_of
+from flows.experts.weights import (
+    MOST_CURVES,
+    AnyPosterior,
+    curves_of,
+    names_of,
+    parameters_of,
+    weights_of,
+)
 from flows.family import Checked, Each, Findings, Ingested, Prepared
-from flows.faults import Fault, InputError
+from flows.faults import Fault
 from vbmodels.core.state import to_bytes
-from vbmodels.experts.additive import MOST_COLUMNS, AdditiveExperts
-from vbmodels.experts.additive_posterior import AdditivePosterior
-from vbmodels.experts.batch import Rows
-from vbmodels.experts.coded import CodedRows
+from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.forms import make
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.options import experts_of
 from vbmodels.experts.published.metropolis import SampledExperts
-
-
-@dataclass(frozen=True)
-class CheckedRows(Checked):
-    """What the check of one file found, with its columns and labels."""
-
-    columns: tuple[str, ...] = ()
-    positive: int = 0
-    negative: int = 0
+from vbmodels.experts.several import ClassRows, OneVersusRest
 
 
 class Experts:
@@ -69,38 +62,17 @@ class Experts:
 
     def check(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
         """List the faults of one file."""
-        checker = Checker(ROWS_IN.of(settings), file.url)
-        columns: tuple[str, ...] = ()
-        positive = negative = 0
-        for table in checker.slabs(slabs(file.url)):
-            columns = tuple(tables_of.columns_of(table))
-            if tables_of.LABEL in table.column_names:
-                labels = table[tables_of.LABEL].to_numpy()
-                positive += int(np.count_nonzero(labels == 1.0))
-                negative += int(np.count_nonzero(labels == 0.0))
-        faults = tuple(checker.found.faults())
-        return CheckedRows(checker.rows, faults, checker.names, columns, positive, negative)
+        return checked_file(file, settings)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List rows that two files share, and files with other columns than the first."""
         faults = shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
-        return faults + other_columns([f.url for f in files], [_rows(c).columns for c in checked])
+        columns = [tuple(rows_of(c).seen) for c in checked]
+        return faults + other_columns([f.url for f in files], columns)
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List what a fit lacks beyond what scoring needs: both labels."""
-        positive = sum(_rows(c).positive for c in checked)
-        negative = sum(_rows(c).negative for c in checked)
-        if positive and negative:
-            return []
-        return [
-            Fault(
-                file=files[0].url if len(files) == 1 else f"{len(files)} files",
-                column=tables_of.LABEL,
-                expected="rows with the label 1 and rows with the label 0",
-                found=f"{positive} with 1 and {negative} with 0",
-                remedy="give rows of both classes",
-            )
-        ]
+        """List what a fit lacks beyond what scoring needs: labels, and columns that are sound."""
+        return faults_of_fit(files, [rows_of(c) for c in checked])
 
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: ExpertSettings
@@ -110,81 +82,47 @@ class Experts:
         return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
 
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
-        """Keep a partition's rows with its columns in order, and sum its columns up."""
-        given = partition.read(part, ROWS_IN.of(settings))
-        names, columns = given[tables_of.ID].to_pylist(), tables_of.columns_of(given)
-        x, t = tables_of.numbers_of(given, columns)
-        arrays = {f"c.{name}": column for name, column in zip(columns, x.T, strict=True)}
-        table = pa.table({tables_of.ID: names, tables_of.LABEL: t, **arrays})
+        """Keep a partition's rows with its columns in order, and count what they hold."""
+        pieces = list(partition.pieces(part, ROWS_IN.of(settings)))
+        table, about = tables_of.kept(pieces, settings.missing)
         storage.write_table(work_url(paths, "rows", part.index), table)
-        fit = fitted_rows(groups_of(x, columns), t, settings.test_share)
+        json_files.write(work_url(paths, "about", part.index, "json"), about)
+        unlabelled = table.filter(table[tables_of.LABEL].is_null())[tables_of.ID]
         return Ingested(
             rows_read=part.rows,
-            rows_kept=len(t),
+            rows_kept=len(table),
             dropped=(
                 Dropped(
                     reason="row without a label: predicted, not fitted",
-                    count=int(np.sum(t == 0.0)),
-                    examples=[n for n, v in zip(names, t, strict=True) if v == 0.0][:100],
+                    count=len(unlabelled),
+                    examples=unlabelled.slice(0, 100).to_pylist(),
                 ),
             ),
-            notes={"fitted": float(fit.sum()), "columns": float(len(columns))},
+            notes={"columns": float(len(about.seen))},
         )
 
     def prepare(
         self, parts: Sequence[Part], settings: ExpertSettings, paths: RunPaths,
         fitted: RunPaths | None, each: Each,
     ) -> Prepared:  # fmt: skip
-        """Settle the scale of every column, then make the arrays of every partition."""
-        indices = [part.index for part in parts]
-        warnings: tuple[str, ...] = ()
-        if fitted is None:
-            table = storage.read_table(work_url(paths, "rows", 0))
-            columns = [n.removeprefix("c.") for n in table.column_names if n.startswith("c.")]
-            if settings.inference == "additive" and len(columns) > MOST_COLUMNS:
-                raise InputError(
-                    [
-                        Fault(
-                            file="settings",
-                            column="inference",
-                            expected=f"at most {MOST_COLUMNS} columns for inference=additive",
-                            found=f"{len(columns)}",
-                            remedy="take inference=marginal or fewer columns",
-                        )
-                    ]
-                )
-            summed = reduce(add, each(sums_of, indices, settings, paths))
-            sums = summed.columns
-            if not (sums.positive and sums.negative):
-                raise InputError(
-                    [
-                        Fault(
-                            file="settings",
-                            column="test_share",
-                            expected="rows of both labels left for the fit",
-                            found=f"{sums.positive} with 1 and {sums.negative} with 0",
-                            remedy="lower test_share or give more rows",
-                        )
-                    ]
-                )
-            design, warnings = settle(columns, sums, settings)
-            basis = settled_basis(settings, summed, design)
-        else:
-            design, basis = read_design(fitted), read_basis(fitted)
-        write_basis(paths, basis, work=True)
-        storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
-        urls = each(build, indices, settings, paths, fitted is not None)
-        return Prepared(tuple(urls), Rows if basis is None else CodedRows, warnings)
+        """Settle what every column becomes, then make the arrays of every partition."""
+        return prepared(parts, settings, paths, fitted, each)
 
     def model(self, settings: ExpertSettings) -> Any:
         """Return the model to fit."""
         return make(settings)
 
+    def adapted(self, model: Any, prepared: Prepared) -> Any:
+        """Return the model for as many classes as were found."""
+        return OneVersusRest(model) if prepared.batch is ClassRows else model
+
     def score(
-        self, model: Any, q: Any, batch: Rows, local: Any, index: int, *,
+        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None,
-    ) -> ExpertSummary:  # fmt: skip
+    ) -> ExpertSummary | ClassSummary:  # fmt: skip
         """Write the probability of every row and who is responsible for it."""
+        if isinstance(model, OneVersusRest):
+            return several.score(model, q, batch, index, settings, paths)
         posterior: AnyPosterior = model.posterior(q)
         found = posterior.predict(batch, settings.predict)
         names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
@@ -205,13 +143,19 @@ class Experts:
         return replace(
             summarise(batch, found, drawn, plain, named.mixture[:-1]),
             curves=curves_of(posterior, design, basis)[:MOST_CURVES],
+            encoding=working_encoding(paths),
         )
 
     def conclude(
-        self, model: Any, q: Any, summaries: Sequence[ExpertSummary], *,
+        self, model: Any, q: Any, summaries: Sequence[Any], *,
         settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[Sequence[ExpertSummary], Any]:  # fmt: skip
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         """Compare with simple forms: logistic regression where the model has none beside it."""
+        if isinstance(model, OneVersusRest):
+            if fitted is not None:
+                return summaries, q
+            columns = len(read_design(paths, work=True).columns)
+            return several.with_baselines(summaries, columns, settings, paths, each), q
         held_out = any(summary.judged[0] > 0.0 for summary in summaries)
         if not held_out:
             return summaries, q
@@ -235,30 +179,21 @@ class Experts:
         url = storage.join(paths.root, "posterior", "design.npz")
         storage.write_bytes(url, to_bytes(read_design(paths, work=True)))
         write_basis(paths, read_basis(paths, work=True))
+        write_encoding(paths, working_encoding(paths))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return every weight of the additive part, where there is one, and of the best start."""
-        posterior = model.posterior(q)
-        found = []
-        if isinstance(posterior, AdditivePosterior):
-            pairs = zip(posterior.part.coefficients, posterior.part.sd, strict=True)
-            found = [
-                Parameter("additive", str(d), float(mean), float(sd))
-                for d, (mean, sd) in enumerate(pairs)
-            ]
-        one = posterior.components[0]
-        return found + [
-            Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
-            for r, role in enumerate(("gate", "expert"))
-            for k in range(one.mean.shape[1])
-            for d in range(one.mean.shape[2])
-        ]
+        if isinstance(model, OneVersusRest):
+            return several.parameters(model, q)
+        return parameters_of(model.posterior(q))
 
     def report(
-        self, model: Any, q: Any, summaries: Sequence[ExpertSummary],
+        self, model: Any, q: Any, summaries: Sequence[Any],
         ingested: Sequence[Ingested], settings: ExpertSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
+        if isinstance(model, OneVersusRest):
+            return class_report(summaries)
         searched = isinstance(model, MarginalExperts | AdditiveExperts)
         chosen = q.chosen if searched else None
         chains = model.diagnose(q) if isinstance(model, SampledExperts) else None
@@ -270,10 +205,6 @@ class Experts:
         from flows.experts.simulate import write_rows
 
         return write_rows(target, rows, seed)
-
-
-def _rows(checked: Checked) -> CheckedRows:
-    return checked if isinstance(checked, CheckedRows) else CheckedRows(checked.rows)
 
 
 FAMILY = Experts()

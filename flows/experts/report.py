@@ -9,6 +9,7 @@ import numpy as np
 
 from flows.experts.settings import ExpertSettings
 from flows.experts.summary import BINS, ExpertSummary
+from flows.experts.table_section import positive_of, table_sections
 from flows.experts.weights import AnyPosterior
 from flows.report import plots
 from flows.report.baselines import Baseline, shown
@@ -49,8 +50,9 @@ def report(
     results: dict[str, Any] = {"n_experts": k, "used_experts": int(np.sum(responsible > 0))}
     baselines = [one for s in summaries for one in s.baselines]
     beside, better = shown(baselines, results, "rows")
-    sections = [*_quality(judged, summaries, results), *beside]
-    sections += _curves(additive, summaries, results)
+    label = positive_of(summaries)
+    sections = [*_quality(judged, summaries, results, label), *beside]
+    sections += _curves(additive, summaries, results, label)
     sections += _choice(chosen, results)
     share = sum((s.share for s in summaries), np.zeros(k))
     alone = isinstance(posterior, AdditivePosterior) and not posterior.mixtures
@@ -73,7 +75,7 @@ def report(
     ]
     headline = f"{results['used_experts']} of {k} experts are responsible for {rows:,} rows"
     if alone and additive is not None:
-        headline = f"{_FORMS[additive.form]} on {rows:,} rows"
+        headline = f"{_FORMS[additive.form].format(label=label)} on {rows:,} rows"
     elif k == 1:
         headline = f"Logistic regression on {rows:,} rows"
     elif results["used_experts"] == 1:
@@ -81,6 +83,7 @@ def report(
     if judged[0]:
         headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
     headline += _trees(baselines)
+    sections += table_sections([s.encoding for s in summaries], results)
     warnings = better + _warnings(chosen, settings, chains, additive)
     if k > 1 and results["used_experts"] == 1:
         warnings += (
@@ -91,7 +94,7 @@ def report(
 
 
 _FORMS = {
-    "intercept": "No column tells the label: every row gets the share of the label 1",
+    "intercept": "No column tells the label: every row gets the share of the label {label}",
     "lines": "Logistic regression, without experts beside it,",
     "steps": "An additive model of lines and steps, without experts beside it,",
 }
@@ -133,7 +136,7 @@ def _warnings(
 
 
 def _quality(
-    judged: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any]
+    judged: FloatArray, summaries: Sequence[ExpertSummary], results: dict[str, Any], label: str
 ) -> list[Section]:
     n = judged[0]
     if not n:
@@ -174,7 +177,7 @@ def _quality(
             (
                 Grid(tuple(names), rows),
                 Grid(
-                    ("probability", "rows", "mean probability", "share of label 1"),
+                    ("probability", "rows", "mean probability", f"share of label {label}"),
                     bins,
                     "Calibration: the last two columns should agree.",
                 ),
@@ -190,8 +193,9 @@ def _calibration(counts: FloatArray, predicted: FloatArray, found: FloatArray) -
 
 
 def _curves(
-    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any]
-) -> list[Section]:
+    additive: Additive | None, summaries: Sequence[ExpertSummary], results: dict[str, Any],
+    label: str,
+) -> list[Section]:  # fmt: skip
     if additive is None:
         return []
     results["additive"] = {
@@ -212,8 +216,8 @@ def _curves(
         if c.spread > 0.0
     )
     text = (
-        "What each column adds to the log odds of the label 1, with 95 % bands, from its middle "
-        "on; those that move most first. "
+        f"What each column adds to the log odds of the label {label}, with 95 % bands, from its "
+        "middle on; those that move most first. "
         f"Steps gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
         "rows out; they are taken if that is more than one standard error."
     )

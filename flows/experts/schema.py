@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from flows.data.kinds import FLAG, INT32, NUMBER, TEXT
+from collections.abc import Sequence
+
+from flows.data.kinds import ANY, INT32, NUMBER, TEXT
 from flows.data.table import ROW_ID, Column, Table
 
 ROWS_IN = Table(
     "table",
-    "Rows of numbers, some of them with a label.",
+    "Rows of numbers, categories and dates, some of them with a label.",
     (
         ROW_ID,
         Column(
             "label",
-            NUMBER,
+            ANY,
             "label of the row; null where it is to be predicted",
             nullable=True,
             required=False,
-            accepts=(FLAG,),
-            values=(0, 1),
-            expected="labels 0, 1 or null",
-            remedy="code the two classes as 0 and 1, and rows to predict as null",
+            expected="labels (text, numbers, or true and false)",
+            remedy="write each row's class as one text or number",
         ),
     ),
     others=Column(
-        "numeric column",
-        NUMBER,
-        "a number that predicts",
-        accepts=(FLAG,),
-        finite=True,
-        expected="numbers",
-        remedy="turn categories into columns of 0 and 1, or leave the column out",
+        "column that predicts",
+        ANY,
+        "a number, category or date that predicts; null is missing",
+        nullable=True,
+        expected="numbers, text, dates, or true and false",
+        remedy="write each cell as one of these, or leave the column out",
     ),
 )
 
@@ -54,6 +53,19 @@ def expert_rows(n_experts: int) -> Table:
     )
 
 
+def class_rows(labels: Sequence[str]) -> Table:
+    """Return the table of rows with the probability of each of several labels."""
+    return Table(
+        "rows",
+        "Every row with its most probable label and the probability of each.",
+        (
+            Column("id", TEXT, "name of the row"),
+            Column("label", TEXT, "its most probable label"),
+            *(Column(f"probability_{one}", NUMBER, f"probability of {one}") for one in labels),
+        ),
+    )
+
+
 EXPERTS = Table(
     "experts",
     "Weights of the additive part, and of every expert and its gate, on the scale of the fit.",
@@ -69,4 +81,11 @@ EXPERTS = Table(
         Column("mean", NUMBER, "posterior mean"),
         Column("sd", NUMBER, "posterior standard deviation"),
     ),
+)
+
+
+CLASS_EXPERTS = Table(
+    "experts",
+    "The same for each of several labels, fitted against the rest.",
+    (Column("label", TEXT, "the label"), *EXPERTS.columns),
 )

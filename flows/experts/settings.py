@@ -11,7 +11,7 @@ from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 
 
 class ExpertSettings(declared(ExpertOptions)):
-    """A mixture of logistic experts that predicts a label 0/1 from numeric columns."""
+    """A mixture of logistic experts that predicts a label from a table."""
 
     question = "What is the label of each row, and which expert is responsible for it?"
     family = "flows.experts.family"
@@ -24,7 +24,7 @@ class ExpertSettings(declared(ExpertOptions)):
     page = "docs/pipelines/experts.md"
     first = ("n_experts", "test_share", "class_weight", "select", "inference")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("standardise",),
+        "data": ("categories", "missing", "positive", "rare_below", "max_levels", "standardise"),
         "output": ("predict",),
         "expert": (
             "gate_bound", "kappa", "alpha1", "alpha2", "learn_lengths", "omega", "chains",
@@ -38,6 +38,17 @@ class ExpertSettings(declared(ExpertOptions)):
         description="How each start's posterior enters predictions: at its means, by MacKay's "
         "correction, or by draws. The means had the best log-loss on the real data tried. mh "
         "averages over its draws.",
+    )
+    categories: tuple[str, ...] = Field(
+        (), description="Columns of numbers that are codes of categories."
+    )
+    missing: tuple[str, ...] = Field(
+        (), description="Texts or numbers that stand for a missing cell, besides null."
+    )
+    positive: str | None = Field(
+        None,
+        description="Which of two labels the probability is of; by default yes, true and 1, or "
+        "the larger one, by number or by alphabet.",
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none",

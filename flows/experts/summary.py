@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.experts.encoding import Encoding
 from flows.experts.weights import Curve
 from flows.report.baselines import Baseline
 from vbmodels.core.state import FloatArray
@@ -41,6 +42,8 @@ class ExpertSummary:
         What simple forms get on these rows; told with the first partition.
     curves
         What the columns add in the additive part; told with the first partition.
+    encoding
+        What became of the columns and labels; told with the first partition.
     """
 
     rows: int
@@ -53,6 +56,7 @@ class ExpertSummary:
     has_baseline: bool
     baselines: tuple[Baseline, ...] = ()
     curves: tuple[Curve, ...] = ()
+    encoding: Encoding | None = None
 
 
 def summarise(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flows.data.run_tables import Parameter
 from flows.experts.design import Design
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray
@@ -119,3 +120,21 @@ def _places(knots: FloatArray, centre: float, scale: float) -> FloatArray:
     width = (knots[-1] - knots[0]) / max(1, len(knots) - 1) or scale
     pairs = np.column_stack([knots, np.nextafter(knots, np.inf)])
     return np.concatenate([[knots[0] - width], pairs.ravel(), [knots[-1] + width]])
+
+
+def parameters_of(posterior: AnyPosterior) -> list[Parameter]:
+    """Return every weight of the additive part, where there is one, and of the best start."""
+    found = []
+    if isinstance(posterior, AdditivePosterior):
+        pairs = zip(posterior.part.coefficients, posterior.part.sd, strict=True)
+        found = [
+            Parameter("additive", str(d), float(mean), float(sd))
+            for d, (mean, sd) in enumerate(pairs)
+        ]
+    one = posterior.components[0]
+    return found + [
+        Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
+        for r, role in enumerate(("gate", "expert"))
+        for k in range(one.mean.shape[1])
+        for d in range(one.mean.shape[2])
+    ]

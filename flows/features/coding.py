@@ -10,12 +10,13 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from flows.data import json_files, storage
+from flows.data.levels import Levels, count_levels, merge_levels
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
 from flows.family import Each, Ingested
 from flows.faults import Fault, InputError
 from flows.features import ingest as tables_of
-from flows.features.ingest import Column, Levels
+from flows.features.ingest import Column
 from flows.features.models import RowFindings, make
 from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
@@ -56,7 +57,7 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
     empty = table.filter(pa.array(~given))[tables_of.ID].to_pylist()
     table = table.filter(pa.array(given))
     storage.write_table(work_url(paths, "cells", part.index), table)
-    levels = {n: tables_of.count_levels(_cells(table, n)) for n in columns}
+    levels = {n: count_levels(_cells(table, n)) for n in columns}
     about = AboutCells(rows=table.num_rows, levels=levels)
     json_files.write(work_url(paths, "about", part.index, "json"), about)
     return Ingested(
@@ -80,7 +81,7 @@ def code_parts(
     """
     urls = [work_url(paths, "about", part.index, "json") for part in parts]
     about = [json_files.read(url, AboutCells) for url in urls]
-    found = tables_of.merge_levels([one.levels for one in about])
+    found = merge_levels([one.levels for one in about])
     if fitted is None:
         rows = sum(one.rows for one in about)
         _refuse_few_sweeps(rows, settings)
@@ -202,7 +203,7 @@ def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
 
 def _unseen(strange: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
     """Name the categories that the fit never saw: their cells count as missing."""
-    total = tables_of.merge_levels([{n: Levels(v, 0) for n, v in s.items()} for s in strange])
+    total = merge_levels([{n: Levels(v, 0) for n, v in s.items()} for s in strange])
     warnings = []
     for name, levels in total.items():
         listed = ", ".join(f"{text!r} ({n})" for text, n in list(levels.counts.items())[:5])

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flows.data import partition, storage
 from flows.data.checks import Checker, other_columns, shared_names
+from flows.data.levels import Levels, merge_levels
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
@@ -20,7 +21,6 @@ from flows.faults import Fault, InputError
 from flows.features import coding as feature_coding
 from flows.features import ingest as tables_of
 from flows.features import models as feature_models
-from flows.features.ingest import Levels
 from flows.features.models import Hyperparameters
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
@@ -58,7 +58,7 @@ class FeaturesFamily:
                 levels.append(tables_of.levels_of(cells, settings.missing))
         except InputError as error:
             return CheckedTable(0, error.faults)
-        merged = tables_of.merge_levels(levels)
+        merged = merge_levels(levels)
         return CheckedTable(checker.rows, tuple(checker.found.faults()), checker.names, merged)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
@@ -68,7 +68,7 @@ class FeaturesFamily:
 
     def check_to_fit(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs."""
-        merged = tables_of.merge_levels([_columns(c) for c in checked])
+        merged = merge_levels([_columns(c) for c in checked])
         if any(len(levels.counts) > 1 for levels in merged.values()):
             return []
         return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,23 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data import reading, storage
+from flows.data.levels import Levels, count_levels
 from flows.data.names import row_names
 from flows.data.slabs import slabs
 from flows.data.table import Table
 from flows.features.nesarc import Form, read_nesarc
+from vbmodels.core.levels import rare_levels
 from vbmodels.core.state import IntArray
-from vbmodels.features.batch import rare_levels
 
 ID = "id"
 RARE = "(rare)"
-
-
-@dataclass(frozen=True)
-class Levels:
-    """One column: how often each category occurs and how many cells are missing."""
-
-    counts: Mapping[str, int]
-    missing: int
 
 
 @dataclass(frozen=True)
@@ -87,28 +79,9 @@ def without(text: pa.Array, missing: Sequence[str]) -> pa.Array:
     return pc.if_else(gone, pa.scalar(None, pa.string()), text)
 
 
-def count_levels(text: pa.Array) -> Levels:
-    """Count the categories of a column."""
-    counted = pc.value_counts(text.drop_null())
-    pairs = zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(),
-                strict=True)  # fmt: skip
-    return Levels(dict(pairs), int(text.null_count))
-
-
 def levels_of(columns: Mapping[str, pa.Array], missing: Sequence[str]) -> dict[str, Levels]:
     """Count the categories of columns; texts in ``missing`` stand for missing cells."""
     return {name: count_levels(without(text, missing)) for name, text in columns.items()}
-
-
-def merge_levels(parts: Sequence[Mapping[str, Levels]]) -> dict[str, Levels]:
-    """Add the counts of several partitions or files."""
-    counts: dict[str, Counter[str]] = {}
-    missing: Counter[str] = Counter()
-    for part in parts:
-        for name, levels in part.items():
-            counts.setdefault(name, Counter()).update(levels.counts)
-            missing[name] += levels.missing
-    return {name: Levels(dict(counts[name]), missing[name]) for name in counts}
 
 
 def order_levels(name: str, levels: Levels, least: int = 0, most: int = 10_000) -> Column:

@@ -41,16 +41,16 @@ def trees(
     ``careful``: slower steps on fewer columns than scikit-learn's own, whose log loss on few rows
     is far worse. They take one thread, as the models do.
     """
+    told = class_trees(x, y, seed, careful)
+    return lambda new: told(new)[:, 1]
+
+
+def class_trees(
+    x: np.ndarray, y: IntArray, seed: int, careful: bool = True
+) -> Callable[[np.ndarray], FloatArray]:
+    """Return what tells P [n, K] of new rows by boosted trees on rows of classes 0 to K - 1."""
     # Workers load this module and grow no trees: scikit-learn takes a second of CPU to load.
     from sklearn.ensemble import HistGradientBoostingClassifier
-
-    def grown() -> Any:
-        with threadpool_limits(1):
-            return HistGradientBoostingClassifier(random_state=seed, **settings).fit(x, y)
-
-    def told(new: np.ndarray) -> FloatArray:
-        with threadpool_limits(1):
-            return np.asarray(model.predict_proba(new)[:, 1])
 
     settings: dict[str, Any] = {}
     if careful:
@@ -59,24 +59,68 @@ def trees(
             "max_features": 0.3,
             "min_samples_leaf": int(np.clip(len(y) // 4, 1, 20)),
         }
-    model = grown()
+    return _with_one_thread(HistGradientBoostingClassifier(random_state=seed, **settings), x, y)
+
+
+def multinomial(x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
+    """Return what tells P [n, K] of new rows by ridge multinomial logistic regression.
+
+    On standardised columns, a missing cell at its column's mean, with scikit-learn's ridge.
+    """
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    imputer = SimpleImputer(keep_empty_features=True)
+    model = make_pipeline(imputer, StandardScaler(), LogisticRegression(max_iter=2000))
+    return _with_one_thread(model, x, y)
+
+
+def _with_one_thread(model: Any, x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
+    def told(new: np.ndarray) -> FloatArray:
+        with threadpool_limits(1):
+            return np.asarray(model.predict_proba(new))
+
+    with threadpool_limits(1):
+        model.fit(x, y)
     return told
+
+
+def compared_classes(
+    name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int
+) -> Baseline:
+    """Compare probabilities [n, K] with the model's; the AUROC is the mean of the classes'."""
+    from sklearn.metrics import roc_auc_score
+
+    at = np.arange(truth.size)
+    losses = [-np.log(np.maximum(q[at, truth], 1e-15)) for q in (p, own)]
+    areas = [
+        roc_auc_score(truth == k, p[:, k])
+        for k in range(p.shape[1])
+        if 0 < np.count_nonzero(truth == k) < truth.size
+    ]
+    return _beside(name, float(np.mean(areas)) if areas else np.nan, losses[0], losses[1], seed)
 
 
 def compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
     """Compare a baseline's probabilities with the model's on rows with both labels."""
     from sklearn.metrics import roc_auc_score
 
-    rng = np.random.default_rng(seed)
     losses = [_loss(q, truth) for q in (p, own)]
-    away = losses[0] - losses[1]
-    n = truth.size
+    return _beside(name, float(roc_auc_score(truth, p)), losses[0], losses[1], seed)
+
+
+def _beside(name: str, auroc: float, loss: FloatArray, own: FloatArray, seed: int) -> Baseline:
+    rng = np.random.default_rng(seed)
+    away = loss - own
+    n = away.size
     drawn = away[rng.integers(n, size=(DRAWS, n))].mean(axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Baseline(
         name=name,
-        auroc=float(roc_auc_score(truth, p)),
-        log_loss=float(losses[0].mean()),
+        auroc=auroc,
+        log_loss=float(loss.mean()),
         more=float(away.mean()),
         low=float(low),
         high=float(high),

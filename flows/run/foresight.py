@@ -15,7 +15,7 @@ from flows.data import storage
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
 from flows.engine.compute import each_of
-from flows.family import Family, Foresees, Prepared
+from flows.family import Family, Foresees, Prepared, model_for
 from flows.run import since as incremental
 from flows.run.events import Events, Listener, Stage
 from flows.run.outcome import total_dropped
@@ -151,7 +151,7 @@ def look_ahead(
         each = each_of(run.compute, run.on_progress("partition"))
         prepared = run.stage("partition", family.prepare, parts, settings, paths, None, each)
         read = time.perf_counter() - began
-        model = family.model(settings)
+        model = model_for(family, settings, prepared)
         events.tell(Stage("time a sweep"))
         begun = _Begun() if model is None else _begin(model, prepared, settings.seed)
         foreseen = family.foresee(begun.q, settings) if isinstance(family, Foresees) else ()

@@ -21,7 +21,7 @@ from flows.engine.block import Job, one_thread
 from flows.engine.compute import computing, each_of
 from flows.engine.executor import Executor
 from flows.engine.fit import FitResult, Progress, run_fit
-from flows.family import Checked, ChecksToFit, Family, Prepared
+from flows.family import Checked, ChecksToFit, Family, Prepared, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
 from flows.run import tasks
@@ -134,7 +134,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             )
             if run.resumes:
                 remove_results(paths)
-            model = family.model(settings)
+            model = model_for(family, settings, prepared)
             job = _job(run, model, prepared)
             with closing(run.compute.executor(job)) as executor:
                 q, fitted = _posterior(run, job, executor)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logit
+from scipy.special import expit, logit
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tests.estimators import data
@@ -115,3 +117,140 @@ def test_class_weights_are_positive(weight):
     x, y = noisy()
     with pytest.raises(ValueError, match=r"class_weight: expected a positive number .* for 0:"):
         clone(ONE).set_params(class_weight={0: weight, 1: 1.0}).fit(x, y)
+
+
+# Tables as they come.
+
+
+def mixed(rows=400, seed=0):
+    """Return a table of every kind of column, and which rows are chosen."""
+    rng = np.random.default_rng(seed)
+    by = rng.choice(["car", "bus", "foot"], rows)
+    size = rng.choice([1, 2, 3], rows)
+    age = np.where(rng.random(rows) < 0.2, np.nan, rng.normal(40.0, 10.0, rows))
+    days = rng.integers(0, 1000, rows)
+    day = np.datetime64("2020-01-01") + days
+    frame = pd.DataFrame(
+        {
+            "by": by,
+            "size": pd.Categorical(size),
+            "age": age,
+            "since": day.astype("datetime64[ns]"),
+            "member": pd.array(rng.random(rows) < 0.5, "boolean"),
+            "word": np.where(rng.random(rows) < 0.5, "Yes", "no"),
+            "text": [f"t{i}" for i in range(rows)],
+        }
+    )
+    odds = (
+        2.0 * (by == "car") + 2.0 * np.isnan(age) + 0.004 * (days - 500) + 2.0 * (size == 2) - 1.5
+    )
+    return frame, np.where(rng.random(rows) < expit(odds), "yes", "no")
+
+
+def test_a_frame_is_taken_as_it_comes():
+    X, y = mixed()
+    found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
+    kinds = {one.name: one.kind for one in found.columns_}
+    assert kinds == {
+        "by": "category", "size": "category", "age": "number", "since": "date",
+        "member": "yes or no", "word": "yes or no",
+    }  # fmt: skip
+    assert [one.missing for one in found.columns_] == [False, False, True, False, False, False]
+    lines = [name for one in found.columns_ for name in one.names]
+    weights = dict(zip(lines, found.expert_means_[0], strict=False))
+    assert weights["by = car"] > 0.4 > -0.3 > weights["by = bus"]
+    assert weights["size = 2"] > 0.4
+    assert weights["age (missing)"] > 0.4
+    p = found.predict_proba(X)
+    assert log_loss(y == "yes", p[:, 1]) < 0.55
+    cells = X.astype(object).where(X.notna(), None)
+    cells["size"] = cells["size"].map(lambda size: f"s{size}")
+    cells["since"] = X["since"].dt.strftime("%Y-%m-%d")
+    again = clone(found).fit(cells.to_numpy(), y)
+    assert_allclose(again.predict_proba(cells.to_numpy()), p, rtol=1e-6)
+
+
+def test_levels_never_seen_are_the_reference_and_are_counted():
+    X, y = mixed()
+    found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)
+    new = X[:6].copy()
+    new["by"] = ["sled", "sled", "yak", *new["by"][3:]]
+    with pytest.warns(UserWarning, match=r"count as the reference: by \(3\)"):
+        p = found.predict_proba(new)
+    assert_array_equal(p[3:], found.predict_proba(X[3:6]))
+    with pytest.raises(ValueError, match="expected a number in column 'age', as in the fit, found"):
+        found.predict(new.assign(age="old"))
+
+
+def test_gaps_among_numbers_change_nothing_where_there_are_none():
+    """A gap stands at its column's mean; few of them have no column of their own."""
+    x, y = noisy()
+    gap = x.copy()
+    gap[:3, 1] = np.nan
+    found = clone(FORMS["additive"]).fit(gap, y)
+    assert found.columns_[1].fill == pytest.approx(x[3:, 1].mean())
+    filled = gap.copy()
+    filled[:3, 1] = found.columns_[1].fill
+    assert_array_equal(found.predict_proba(gap), found.predict_proba(filled))
+    told = MixtureOfExperts(1, tau=1.0, rare_below=3, random_state=0).fit(gap, y)
+    assert told.columns_[1].missing
+    assert len(told.centre_) == 3
+
+
+def test_a_word_among_numbers_is_a_mistake():
+    x, y = noisy()
+    cells = x.astype(object)
+    cells[7, 1] = "n/a"
+    with pytest.raises(ValueError, match=r"in column 'x1', as nearly all .* found 'n/a' in row 7"):
+        clone(ONE).fit(cells, y)
+    cells[7, 1] = None
+    assert clone(ONE).fit(cells, y).columns_[1].cells == (299, 1)
+
+
+# Several classes.
+
+
+def three(rows=400, seed=0):
+    """Return rows of three classes: a ring around two sides."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rows, 3))
+    odds = np.column_stack([2.0 * x[:, 0], -2.0 * x[:, 0], 2.0 * x[:, 1] ** 2 - 2.0])
+    chance = np.exp(odds) / np.exp(odds).sum(1, keepdims=True)
+    code = (rng.random((rows, 1)) > np.cumsum(chance, axis=1)).sum(1)
+    return x, np.array(["a", "b", "ring"])[code], chance
+
+
+def test_several_classes_share_a_row():
+    x, y, truth = three(1600)
+    found = MixtureOfExperts(1, random_state=0).fit(x[:800], y[:800])
+    p = found.predict_proba(x[800:])
+    assert_array_equal(found.classes_, ["a", "b", "ring"])
+    assert_allclose(p.sum(1), 1.0)
+    plain = LogisticRegression().fit(x[:800], y[:800]).predict_proba(x[800:])
+    best = log_loss(y[800:], truth[800:])
+    assert log_loss(y[800:], p) < best + 0.1 < log_loss(y[800:], plain)
+    assert_array_equal(found.predict(x[800:]), found.classes_[np.argmax(p, axis=1)])
+    assert found.n_experts_ == (1, 1, 1)
+    shares = found.responsibilities(x[:5])
+    assert shares.shape == (5, 3)
+    for k, name in enumerate(found.classes_):
+        alone = MixtureOfExperts(1, random_state=0).fit(x[:800], y[:800] == name)
+        one = alone.predict_proba(x[800:])[:, 1]
+        own = found.posterior_.parts[k].predict(found._unlabelled(x[800:])).probability
+        assert_allclose(own, one, atol=1e-7)
+
+
+@pytest.mark.parametrize("inference", ["additive", "marginal"])
+def test_classes_in_any_number_of_partitions(inference):
+    x, y, _ = three(240)
+    form = MixtureOfExperts(
+        2, inference=inference, tau=1.0, shared=False, restarts=1, random_state=0, tol=1e-9
+    )
+    one, other = (clone(form).set_params(n_partitions=n).fit(x, y) for n in (1, 3))
+    assert_allclose(one.predict_proba(x), other.predict_proba(x), atol=2e-3)
+
+
+def test_several_classes_need_a_search():
+    x, y, _ = three(90)
+    with pytest.raises(ValueError, match="go with inference additive or marginal, not cavi"):
+        MixtureOfExperts(2, inference="cavi").fit(x, y)

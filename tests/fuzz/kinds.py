@@ -40,6 +40,7 @@ TABLES = {
     "features": "table.parquet",
     "experts": "table.parquet",
 }
+MIXED = 60
 CONFIG = """fdr: 0.1
 keyword_rate: 0.3
 window: 2
@@ -119,6 +120,7 @@ def _made(folder: Path) -> list[Kind]:
     kinds: list[Kind] = []
     for name in ROWS:
         kinds += _family(name, folder / name)
+    kinds += _mixed(folder / "mixed")
     kinds += _reads(folder / "reads")
     settings = folder / "settings"
     settings.mkdir(parents=True)
@@ -153,6 +155,35 @@ def _family(name: str, folder: Path) -> list[Kind]:
     since = (*run[:2], "@/fitted", *run[3:], "--since", "latest")
     notes = _files(folder / "fitted", ("/kept/",))
     return kinds + [Kind(f"{name}-since", folder, folder, file, since) for file in notes]
+
+
+def _mixed(folder: Path) -> list[Kind]:
+    """A table of categories, gaps and dates with three labels; what a run keeps of it."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(2)
+    table = pa.table(
+        {
+            "id": [f"r{i}" for i in range(MIXED)],
+            "by": rng.choice(["car", "bus", "foot"], MIXED),
+            "age": [None if i % 7 == 0 else float(i) for i in range(MIXED)],
+            "day": np.datetime64("2024-01-01") + rng.integers(0, 99, MIXED),
+            "zone": pa.array(rng.choice(["a", "b"], MIXED)).dictionary_encode(),
+            "told": rng.random(MIXED) < 0.5,
+            "label": rng.choice(["low", "mid", "high"], MIXED),
+        }
+    )
+    pq.write_table(table, folder / "in.parquet")
+    settings = ("n_experts=1", "tau=1", "max_iter=200", "baselines=false")
+    more = ("--no-record", *(word for one in settings for word in ("--set", one)))
+    run = ("experts", "@/in.parquet", "@/out", *more)
+    kinds = [Kind("mixed-table", folder, folder, "in.parquet", run)]
+    spelt = table.set_column(3, "day", table["day"].cast("string"))
+    kinds += [replace(k, name=k.name.replace("experts", "mixed"))
+              for k in _other_formats("experts", folder, spelt)]  # fmt: skip
+    quietly("experts", folder / "in.parquet", folder / "fitted", *more)
+    score = ("score", "@/fitted", "@/in.parquet", "@/out", "--no-record")
+    kept = _files(folder / "fitted", ("posterior",))
+    return kinds + [Kind("mixed-posterior", folder, folder, file, score) for file in kept]
 
 
 def _other_formats(name: str, folder: Path, table: pa.Table) -> list[Kind]:

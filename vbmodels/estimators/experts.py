@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,11 +12,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.base import Draws, LoopEstimator, parameter
-from vbmodels.estimators.tables import like
+from vbmodels.estimators.base import NO_TARGET, Draws, LoopEstimator, parameter
+from vbmodels.estimators.mixed import (
+    all_numbers,
+    as_numbers,
+    columns_in,
+    declared,
+    kind_of,
+    levels_of,
+    one_gap,
+    raw_column,
+)
+from vbmodels.estimators.tables import is_frame, like
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows, basis_of
 from vbmodels.experts.columns import (
@@ -26,23 +38,40 @@ from vbmodels.experts.columns import (
     scaled,
     too_large,
 )
-from vbmodels.experts.forms import make
+from vbmodels.experts.encoding import (
+    Kind,
+    encoded,
+    encoded_sums,
+    read_categories,
+    read_numbers,
+    unseen,
+)
+from vbmodels.experts.forms import make, make_several
 from vbmodels.experts.knots import RowSample, coded
 from vbmodels.experts.options import ExpertOptions, refusal
 from vbmodels.experts.posterior import METHODS
 from vbmodels.experts.published.metropolis import SampledExperts
+from vbmodels.experts.several import ClassRows, SeveralPosterior
 
 
 @dataclass(eq=False, repr=False)
 class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
-    """A mixture of logistic experts with softmax gates, for two classes.
+    """A mixture of logistic experts with softmax gates, for two classes or more.
 
     The models are those of the pipeline ``experts``: `vbmodels.experts.additive` (the default),
     `vbmodels.experts.marginal`, `vbmodels.experts.published.cavi` and
-    `vbmodels.experts.published.metropolis`. With more than two classes put it into
-    scikit-learn's ``OneVsRestClassifier``. Columns are brought to mean 0 and standard deviation 1
-    here, but for those of 0 and 1; columns with one value are left out, in new rows too; tables
-    of few nonzero cells are kept sparse. "additive" holds cells at six standard deviations.
+    `vbmodels.experts.published.metropolis`. With more than two classes each has
+    a fit against the rest, side by side, and they share a row in proportion
+    (`vbmodels.experts.several`; "additive" and "marginal"). Columns are brought to mean 0 and
+    standard deviation 1 here, but for those of 0 and 1; columns with one value are left out, in
+    new rows too; tables of few nonzero cells are kept sparse. "additive" holds cells at six
+    standard deviations.
+
+    Tables are taken as they come. A column whose cells all read as numbers is one of numbers; a
+    missing one stands at the mean, and a column beside it says where that is. Words for yes and no
+    are 1 and 0, dates are days since 1970-01-01. All else, and what a table calls categorical, are
+    categories: each level has a column of 0 and 1, but for rare ones, which are the reference, as
+    levels are that the fit never saw (a warning counts them).
 
     Parameters
     ----------
@@ -86,6 +115,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         over its draws.
     class_weight
         "balanced", weights by class, or None (additive, marginal, cavi).
+    rare_below
+        Levels of a category with fewer cells are joined to the reference, where a column has
+        several; from so many missing cells on a column says where they are.
+    max_levels
+        Most levels of a category with a column of their own.
     standardise
         Whether columns are brought to mean 0 and standard deviation 1.
     tol
@@ -104,9 +138,10 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     Attributes
     ----------
     classes_
-        The two labels.
+        The labels, sorted.
     n_experts_
-        Experts of the fit, after hold-out; 1 where the additive part stands alone.
+        Experts of the fit, after hold-out; 1 where the additive part stands alone. Of several
+        classes this and the next four are tuples, one for each class.
     expert_means_, expert_sds_
         Posterior means and standard deviations of the experts' weights, [n_experts_, columns
         + 1], the intercept last, on the scaled columns; those of the best start. "additive":
@@ -114,6 +149,10 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         their lines and steps); of one expert, the additive part itself, lines first, then steps.
     gate_means_, gate_sds_
         The same of the gates.
+    columns_
+        What every column that is used became (`vbmodels.experts.encoding.Encoded`): its kind, the
+        levels with a column of their own, those of the reference, what stands in place of a
+        missing number, and whether a column says where cells are missing.
     centre_, scale_
         What is taken off every column, and what it is divided by: infinity where it has one
         value in the fit, so that it counts for nothing, in new rows either.
@@ -133,7 +172,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -142,81 +183,212 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         Parameters
         ----------
         X
-            Numbers, [rows, columns]: an array, or a pandas, polars or Arrow table.
+            Numbers, categories, dates, yes or no, [rows, columns]: an array, or a pandas, polars or
+            Arrow table. None, NaN, pandas' NA and an empty text are missing cells.
         y
-            Two classes, [rows].
+            Two classes or more, [rows].
 
         Raises
         ------
         ValueError
-            If a parameter is out of its range, cells are not finite numbers, or there are not
-            two classes.
+            If a parameter is out of its range, a number is infinite, a few cells among numbers are
+            none, or there is one class.
         """
         self._validate_params()
         wrong = refusal(self)
         if wrong:
             raise ValueError(wrong)
-        X, y = self._table(X, y, reset=True, dtype=np.float64, order="C", ensure_min_samples=2)
+        raw, y = self._raw(X, y)
         self.classes_, code = self._coded(y)
+        several = len(self.classes_) > 2
+        model = make_several(self, False) if several else make(self, baseline_beside=False)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
-        sums = ColumnSums.of(X, t)
+        keys = cell_keys(raw)
+        raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
+        X = encoded(raw, self.columns_)
+        numbers = np.array([one.kind != "category" for one in self.columns_])
+        sums = ColumnSums.of(raw if numbers.all() else raw[:, numbers], t)
+        sums = encoded_sums(sums, self.columns_)
         self.centre_, self.scale_ = sums.scaling(self.standardise)
         self._sparse = sums.density(self.centre_) < SPARSE
         self._basis = None
         if self.inference == "additive":
+            gaps = np.isnan(encoded(raw, self.columns_, filled=False))
             self._basis = basis_of(
-                RowSample.of(X, cell_keys(X)),
+                RowSample.of(np.where(gaps, np.nan, X) if gaps.any() else X, keys),
                 (self.centre_, self.scale_),
                 sums.binary | sums.constant,
                 self._sparse,
                 FURTHEST if self.standardise else np.inf,
+                encoded(np.full((1, raw.shape[1]), np.nan), self.columns_)[0],
             )
         weight = self._class_weights(y)[code]
         key = np.arange(len(y))
-        batches = [
-            self._rows(X[part], t[part], key[part], weight[part])
-            for part in np.array_split(key, min(self.n_partitions, len(y)))
-        ]
-        model = make(self, baseline_beside=False)
+        batches: list[Any] = []
+        for part in np.array_split(key, min(self.n_partitions, len(y))):
+            rows = self._rows(X[part], t[part], key[part], weight[part], keys[part])
+            batches.append(ClassRows(rows, code[part], len(self.classes_)) if several else rows)
         self.posterior_ = model.posterior(self._run(model, batches))
+        if isinstance(self.posterior_, SeveralPosterior):
+            self._keep_several(self.posterior_)
+            return self
         one = self.posterior_.components[0]
         self.gate_means_, self.expert_means_ = one.mean
         self.gate_sds_, self.expert_sds_ = one.sd
-        self.n_experts_ = len(self.expert_means_)
+        self.n_experts_: Any = len(self.expert_means_)
         return self
 
+    def _keep_several(self, posterior: SeveralPosterior) -> None:
+        """Keep every class's weights as a fit to two classes does, in tuples."""
+        ones = [one.components[0] for one in posterior.parts]
+        self.gate_means_, self.expert_means_ = (tuple(o.mean[r] for o in ones) for r in (0, 1))
+        self.gate_sds_, self.expert_sds_ = (tuple(o.sd[r] for o in ones) for r in (0, 1))
+        self.n_experts_ = tuple(len(means) for means in self.expert_means_)
+
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of both classes, [rows, 2]."""
+        """Return the probabilities of the classes, [rows, classes]."""
+        check_is_fitted(self)
+        if isinstance(self.posterior_, SeveralPosterior):
+            return self.posterior_.probabilities(self._unlabelled(X), self.predict_by)
         one = self._predicted(X).probability
         return np.column_stack([1.0 - one, one])
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the log odds of the second class, [rows]."""
+        """Return the log odds of the second class, [rows]; of several, log p, [rows, classes]."""
         batch = self._unlabelled(X)
+        if isinstance(self.posterior_, SeveralPosterior):
+            return np.asarray(np.log(self.posterior_.probabilities(batch, self.predict_by)))
         odds: FloatArray = self.posterior_.log_odds(batch, self.predict_by)
         return odds
 
     def predict(self, X: Any) -> Any:
         """Return the more probable class, [rows]."""
+        if len(getattr(self, "classes_", ())) > 2:
+            return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         second = self.predict_proba(X)[:, 1] > 0.5
         return self.classes_[second.astype(int)]
 
     def responsibilities(self, X: Any) -> Any:
-        """Return each expert's share of every row by the gates, in the kind of table of ``X``."""
+        """Return each expert's share of every row by the gates, in the kind of table of ``X``.
+
+        Of several classes the columns are named by the class's number too: ``class_1_expert_2``.
+        """
+        check_is_fitted(self)
+        if isinstance(self.posterior_, SeveralPosterior):
+            batch = self._unlabelled(X)
+            named = {}
+            for c, one in enumerate(self.posterior_.parts):
+                for k, column in enumerate(one.predict(batch, self.predict_by).responsibility):
+                    named[f"class_{c + 1}_expert_{k + 1}"] = column
+            return like(X, named)
         share = self._predicted(X).responsibility
         return like(X, {f"expert_{k + 1}": column for k, column in enumerate(share)})
 
     def _predicted(self, X: Any) -> Any:
-        batch = self._unlabelled(X)
-        return self.posterior_.predict(batch, self.predict_by)
+        check_is_fitted(self)
+        posterior: Any = self.posterior_
+        return posterior.predict(self._unlabelled(X), self.predict_by)
 
     def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = self._table(X, reset=False, dtype=np.float64, order="C")
-        return self._rows(X, np.zeros(len(X)), cell_keys(X), np.ones(len(X)))
+        raw = self._raw_again(X)
+        x, keys = encoded(raw, self.columns_), cell_keys(raw)
+        return self._rows(x, np.zeros(len(x)), keys, np.ones(len(x)), keys)
+
+    def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
+        """Return raw cells and labels; settle what every column becomes."""
+        common: dict[str, Any] = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
+        X = as_numbers(X)
+        if all_numbers(X):
+            raw, y = self._table(X, y, reset=True, dtype=np.float64, order="C", **common)
+            self._kinds: list[Kind] = ["number"] * raw.shape[1]
+            counts: dict[int, Counter[str]] = {}
+        else:
+            cells, y = self._mixed(X, y, reset=True)
+            called = [declared(X, place) for place in range(len(cells))]
+            self._kinds = [
+                "category" if by_name else kind_of(name, column)
+                for name, column, by_name in zip(self._names, cells, called, strict=True)
+            ]
+            raw = self._read(cells)
+            counts = {d: levels_of(column) for d, column in enumerate(cells)}
+        raw = one_gap(raw)
+        self.columns_, self._used = [], []
+        for d, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
+            gone = np.isnan(raw[:, d])
+            missing, given = int(gone.sum()), int((~gone).sum())
+            if kind == "category":
+                found = read_categories(name, counts[d], missing, self.rare_below, self.max_levels)
+            elif given:
+                mean = float(ColumnSums.of(raw[~gone, d : d + 1], np.zeros(given)).mean[0])
+                found = read_numbers(name, kind, mean, given, missing, self.rare_below)
+            else:
+                found = None
+            if found is not None:
+                self.columns_.append(found)
+                self._used.append(d)
+        if not self.columns_:
+            raise ValueError(
+                "expected at least one column that predicts, found none with cells, or levels, "
+                f"that rare_below = {self.rare_below} rows have"
+            )
+        return raw, y
+
+    def _raw_again(self, X: Any) -> FloatArray:
+        """Return raw cells of new rows in the columns that the fit uses."""
+        X = as_numbers(X)
+        if all_numbers(X) and "category" not in self._kinds:
+            raw = self._table(
+                X, reset=False, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+            )
+        else:
+            raw = self._read(self._mixed(X, reset=False)[0])
+        raw = one_gap(raw)
+        raw = raw[:, self._used] if len(self._used) < raw.shape[1] else raw
+        strange = {
+            one.name: n
+            for cells, one in zip(raw.T, self.columns_, strict=True)
+            if (n := int(np.count_nonzero(unseen(cells, one))))
+        }
+        if strange:
+            told = ", ".join(f"{name} ({n})" for name, n in strange.items())
+            warnings.warn(
+                f"cells with levels that the fit never saw count as the reference: {told}",
+                stacklevel=4,
+            )
+        return raw
+
+    def _mixed(self, X: Any, y: Any = NO_TARGET, *, reset: bool) -> tuple[list[list[Any]], Any]:
+        """Return the cells of every column of a table that is not all numbers, and labels."""
+        if not is_frame(X):
+            common: dict[str, Any] = {"dtype": None, "ensure_all_finite": False}
+            if isinstance(y, str) and y == NO_TARGET:
+                return columns_in(self._table(X, reset=reset, **common)), None
+            X, y = self._table(X, y, reset=reset, ensure_min_samples=2, **common)
+            return columns_in(X), y
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        cells = columns_in(X)
+        objects = np.empty((len(cells[0]) if cells else 0, len(cells)), object)
+        for d, column in enumerate(cells):
+            objects[:, d] = column
+        options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "estimator": self}
+        if isinstance(y, str) and y == NO_TARGET:
+            check_array(objects, **options)
+            return cells, None
+        _, y = check_X_y(objects, y, ensure_min_samples=2, **options)
+        return cells, y
+
+    def _read(self, cells: list[list[Any]]) -> FloatArray:
+        pairs = zip(self._names, cells, self._kinds, strict=True)
+        return np.column_stack([raw_column(*one) for one in pairs])
+
+    @property
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{d}" for d in range(self.n_features_in_)] if names is None else list(names)
 
     def _rows(
-        self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray
+        self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray, group: IntArray
     ) -> Rows | CodedRows:
         x = scaled(X, self.centre_, self.scale_)
         found = too_large(x)
@@ -227,9 +399,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 f"column {column}: give the column in another unit, or leave it out"
             )
         if self._basis is None:
-            return Rows.of(x, t, key, weight, self._sparse, cell_keys(X))
+            return Rows.of(x, t, key, weight, self._sparse, group)
         x = np.clip(x, -self._basis.limit, self._basis.limit)
-        rows = Rows.of(x, t, key, weight, self._sparse, cell_keys(X))
+        rows = Rows.of(x, t, key, weight, self._sparse, group)
         return CodedRows(rows, coded(X, self._basis.knots), self._basis)
 
     def _class_weights(self, y: Any) -> FloatArray:
@@ -247,11 +419,6 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         if type_of_target(y, input_name="y") not in ("binary", "multiclass"):
             raise ValueError(f"expected one label a row, got {type_of_target(y)}")
         classes, code = np.unique(y, return_inverse=True)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)}."
-            )
         if len(classes) < 2:
             raise ValueError(f"expected rows of two classes, got one class: {classes[0]!r}")
         return classes, code
@@ -261,6 +428,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         if isinstance(self.model_, SampledExperts):
             kept = self.q_.draws
             return {name: kept[:, :, r] for r, name in enumerate(("gate", "expert"))}, dims
+        if isinstance(self.posterior_, SeveralPosterior):
+            raise ValueError("expected a fit to two classes for draws, got one to several")
         one = self.posterior_.components[0]
         if one.covariance is None:
             noise = rng.standard_normal((count, *one.mean.shape))

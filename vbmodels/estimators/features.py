@@ -10,11 +10,19 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from vbmodels.core.levels import rare_levels
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator
-from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, objects_of
-from vbmodels.features.batch import MISSING, feature_batch, rare_levels
+from vbmodels.estimators.tables import (
+    is_frame,
+    is_missing,
+    labels_of,
+    like,
+    objects_of,
+    text_of,
+)
+from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.options import FeatureOptions
@@ -229,8 +237,8 @@ class LatentFeatures(
         categories, places = [], []
         for column in cells.T:
             given = [cell for cell in column if not is_missing(cell)]
-            value = {_text(cell): cell for cell in reversed(given)}
-            counts = Counter(map(_text, given))
+            value = {text_of(cell): cell for cell in reversed(given)}
+            counts = Counter(map(text_of, given))
             rare = rare_levels(counts, self.rare_below, self.max_categories)
             apart = set(rare)
             own = [(text,) for text in counts if text not in apart]
@@ -252,7 +260,7 @@ class LatentFeatures(
         for i, d in enumerate(self.used_columns_):
             known = self._places[d]
             codes[:, i] = [
-                MISSING if is_missing(cell) else known.get(_text(cell), MISSING)
+                MISSING if is_missing(cell) else known.get(text_of(cell), MISSING)
                 for cell in cells[:, d]
             ]
         return codes
@@ -277,16 +285,3 @@ def _array(X: Any) -> Any:
     if isinstance(X, list | tuple):
         return np.array(X, dtype=object)
     return X if hasattr(X, "dtype") else np.asarray(X)
-
-
-def _text(cell: Any) -> str:
-    """Return a category as text: 1, 1.0 and "1" are one, True is "true".
-
-    >>> [_text(cell) for cell in (1, 1.0, "1", True, 0.5)]
-    ['1', '1', '1', 'true', '0.5']
-    """
-    if isinstance(cell, bool | np.bool_):
-        return str(bool(cell)).lower()
-    if isinstance(cell, float | np.floating) and float(cell).is_integer():
-        return str(int(cell))
-    return str(cell)

@@ -73,6 +73,19 @@ def is_missing(cell: Any) -> bool:
     return isinstance(cell, float | np.floating) and bool(np.isnan(cell))
 
 
+def text_of(cell: Any) -> str:
+    """Return a category as text: 1, 1.0 and "1" are one, True is "true".
+
+    >>> [text_of(cell) for cell in (1, 1.0, "1", True, 0.5)]
+    ['1', '1', '1', 'true', '0.5']
+    """
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell)).lower()
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
 def numbers_of(table: Any, names: Sequence[str]) -> np.ndarray:
     """Return columns as an array [N, D]; a missing cell is NaN.
 

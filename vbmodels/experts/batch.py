@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -86,6 +86,13 @@ class Rows(State):
     def size(self) -> int:
         """Number of rows."""
         return int(self.t.size)
+
+    def relabelled(self, t: FloatArray) -> Rows:
+        """Return the rows with other labels [N], which share what hangs on the cells alone."""
+        found = replace(self, t=t)
+        kept = ("_square",) if self.dense is not None else ("_rows", "_columns", "_square")
+        vars(found).update({name: getattr(self, name) for name in kept})
+        return found
 
     @cached_property
     def used(self) -> FloatArray:

@@ -9,7 +9,7 @@ rows at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -50,6 +50,12 @@ class CodedRows(State):
     def size(self) -> int:
         """Number of rows."""
         return self.rows.size
+
+    def relabelled(self, t: FloatArray) -> CodedRows:
+        """Return the rows with other labels [N], which share what hangs on the cells alone."""
+        found = replace(self, rows=self.rows.relabelled(t))
+        vars(found).update(_levels=self._levels, _top=self._top, mixing=self.mixing.relabelled(t))
+        return found
 
     @property
     def t(self) -> FloatArray:
@@ -206,7 +212,7 @@ def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArra
 
 def basis_of(
     sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
-    limit: float,
+    limit: float, fill: FloatArray | None = None,
 ) -> Basis:  # fmt: skip
     """Return the knots, with the scale of the mixture's columns.
 
@@ -222,11 +228,14 @@ def basis_of(
         Whether the rows are kept sparse; without steps the mixture's columns stay as they are.
     limit
         Largest size of a column on the scale of the fit.
+    fill
+        What stands in place of missing cells once the knots are known; [D].
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
-    lines = np.clip(scaled(sample.x, *design), -limit, limit)
-    u = unscaled(lines, coded(sample.x, knots), steps)
+    x = sample.x if fill is None else np.where(np.isnan(sample.x), fill, sample.x)
+    lines = np.clip(scaled(x, *design), -limit, limit)
+    u = unscaled(lines, coded(x, knots), steps)
     if sparse and not steps.any():
         return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit)
     share = sample.copies / sample.copies.sum()

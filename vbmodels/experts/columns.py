@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ FURTHEST = 6.0
 class ColumnSums:
     """Sums over some rows that add up: count, mean and standard deviation of every column.
 
+    A missing cell, NaN, is in none of them but the last.
+
     Attributes
     ----------
     sd
@@ -38,6 +40,8 @@ class ColumnSums:
         Digest of each column's cells: equal for columns that are the same.
     positive, negative
         Rows with the label 1, with the label 0, in the fit.
+    gaps
+        Number of missing cells; [D].
     """
 
     rows: int
@@ -50,18 +54,33 @@ class ColumnSums:
     prints: tuple[str, ...]
     positive: int
     negative: int
+    gaps: FloatArray
 
     @classmethod
     def of(cls, x: FloatArray, t: FloatArray) -> ColumnSums:
         """Sum up one partition."""
+        gone = np.isnan(x)
+        found = cls._of(np.where(gone, 0.0, x) if gone.any() else x, t)
+        for j in np.flatnonzero(gone.any(0)):
+            found._mend(int(j), x[~gone[:, j], j : j + 1])
+        found.gaps[:] = gone.sum(0)
+        return replace(found, prints=_prints(x))
+
+    def _mend(self, j: int, given: FloatArray) -> None:
+        """Put the sums of a column's given cells [n, 1] in place of those with gaps."""
+        self.mean[j] = self.sd[j] = self.nonzero[j] = 0.0
+        self.binary[j], self.least[j], self.most[j] = True, np.inf, -np.inf
+        if len(given):
+            one = self._of(given, np.zeros(len(given)))
+            for name in ("mean", "sd", "nonzero", "binary", "least", "most"):
+                getattr(self, name)[j] = getattr(one, name)[0]
+
+    @classmethod
+    def _of(cls, x: FloatArray, t: FloatArray) -> ColumnSums:
         # Powers of two change no digit, and keep sums and squares within range.
         power = np.frexp(np.abs(x).max(0))[1]
         unit = np.ldexp(x, -power)
         mean = unit.mean(0)
-        prints = tuple(
-            hashlib.blake2b(np.ascontiguousarray(column).tobytes(), digest_size=8).hexdigest()
-            for column in x.T
-        )
         return cls(
             len(x),
             np.ldexp(mean, power),
@@ -70,20 +89,21 @@ class ColumnSums:
             ((x == 0.0) | (x == 1.0)).all(0),
             x.min(0),
             x.max(0),
-            prints,
+            (),
             int(np.sum(t > 0)),
             int(np.sum(t < 0)),
+            np.zeros(x.shape[1]),
         )
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         """Add another partition's (Chan, Golub and LeVeque 1983)."""
-        rows = self.rows + other.rows
-        share = other.rows / rows
+        given, others = self.rows - self.gaps, other.rows - other.gaps
+        share = others / np.maximum(given + others, 1.0)
         between = np.sqrt(share * (1.0 - share))
         gap = between * other.mean - between * self.mean
         within = np.hypot(np.sqrt(1.0 - share) * self.sd, np.sqrt(share) * other.sd)
         return ColumnSums(
-            rows,
+            self.rows + other.rows,
             (1.0 - share) * self.mean + share * other.mean,
             np.hypot(within, gap),
             self.nonzero + other.nonzero,
@@ -93,6 +113,7 @@ class ColumnSums:
             tuple(a + b for a, b in zip(self.prints, other.prints, strict=True)),
             self.positive + other.positive,
             self.negative + other.negative,
+            self.gaps + other.gaps,
         )
 
     @property
@@ -115,6 +136,13 @@ class ColumnSums:
         """Return the share of cells that are not 0 after scaling."""
         full = np.where(centre != 0.0, self.rows, self.nonzero) * ~self.constant
         return float(full.sum() / (self.rows * max(1, full.size)))
+
+
+def _prints(x: FloatArray) -> tuple[str, ...]:
+    return tuple(
+        hashlib.blake2b(np.ascontiguousarray(column).tobytes(), digest_size=8).hexdigest()
+        for column in x.T
+    )
 
 
 def cell_keys(x: FloatArray) -> IntArray:

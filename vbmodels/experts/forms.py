@@ -9,11 +9,29 @@ from vbmodels.experts.published.cavi import BoundedExperts
 from vbmodels.experts.published.mabn import AngularPrior
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.experts.several import OneVersusRest
 
 COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 """Numbers of experts tried by ``select="cv"``, up to n_experts."""
 
 AnyExperts = AdditiveExperts | MarginalExperts | BoundedExperts | SampledExperts
+
+
+def make_several(options: ExpertOptions, baseline_beside: bool = True) -> OneVersusRest:
+    """Return the model to fit to labels of more than two classes; see `make`.
+
+    Raises
+    ------
+    ValueError
+        If the inference takes two labels alone.
+    """
+    model = make(options, baseline_beside)
+    if not isinstance(model, AdditiveExperts | MarginalExperts):
+        raise ValueError(
+            f"labels of more than two classes go with inference additive or marginal, not "
+            f"{options.inference}"
+        )
+    return OneVersusRest(model)
 
 
 def make(options: ExpertOptions, baseline_beside: bool = True) -> AnyExperts:

@@ -34,7 +34,7 @@ class RowSample:
     copies
         How many rows have these cells; [M].
     x
-        The cells; [M, D].
+        The cells, NaN where one is missing; [M, D].
     """
 
     hash: FloatArray
@@ -61,8 +61,10 @@ class RowSample:
         free = np.flatnonzero(~fixed)
         count = min(STEPS, MOST_STEPS // max(1, free.size))
         for j in free if count else free[:0]:
-            values, index = np.unique(self.x[:, j], return_inverse=True)
-            at = _knots(values, np.bincount(index, self.copies).astype(np.float64), count)
+            given = ~np.isnan(self.x[:, j])
+            values, index = np.unique(self.x[given, j], return_inverse=True)
+            copies = np.bincount(index, self.copies[given]).astype(np.float64)
+            at = _knots(values, copies, count)
             found[j, : len(at)] = at
         return found
 

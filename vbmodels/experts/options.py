@@ -82,6 +82,19 @@ class ExpertOptions:
         "Whether columns are brought to mean 0 and standard deviation 1; columns of 0 and 1 stay "
         "as they are.",
     )
+    rare_below: int = option(
+        10,
+        "Levels of a category with fewer cells are joined to the reference, where a column has "
+        "several of them; from so many missing cells on a column says where they are.",
+        ge=1,
+    )
+    max_levels: int = option(
+        100,
+        "Most levels of a category with a column of their own; the least frequent of more join "
+        "the reference.",
+        ge=2,
+        le=1000,
+    )
     tol: float = share(
         3e-06,
         "additive, marginal: rise of the objective, in nats a row, that ends a search; cavi: "

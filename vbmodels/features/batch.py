@@ -7,7 +7,6 @@ cell answers none of its column's units, so it is left out of the likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -72,34 +71,6 @@ class UnitCounts(Stats):
     n_rows: float
     stop: FloatArray
     go_on: FloatArray
-
-
-def rare_levels(counts: Mapping[str, int], least: int, most: int) -> list[str]:
-    """Return the categories of a column that are joined into one, most frequent first.
-
-    Those with fewer than ``least`` cells, and as many more as leave ``most`` categories; a rare one
-    that is alone stays, and so does the most frequent one.
-
-    Parameters
-    ----------
-    counts
-        Cells of each category.
-    least, most
-        See above.
-
-    Examples
-    --------
-    >>> rare_levels({"a": 90, "b": 40, "c": 3, "d": 2}, least=5, most=100)
-    ['c', 'd']
-    >>> rare_levels({"a": 90, "b": 40, "c": 30, "d": 2}, least=5, most=3)
-    ['c', 'd']
-    """
-    ordered = sorted(counts, key=lambda text: (-counts[text], text))
-    own = sum(counts[text] >= least for text in ordered)
-    if len(ordered) > most:
-        own = min(own, most - 1)
-    joined = ordered[max(own, 1) :]
-    return joined if len(joined) > 1 else []
 
 
 def bearable(n_features: int, n_rows: float) -> int:

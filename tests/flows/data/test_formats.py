@@ -19,11 +19,11 @@ from flows.cli import main
 from flows.data import partition, storage
 from flows.data.cells import read_cells
 from flows.data.checks import Checker
+from flows.data.kinds import NUMBER
 from flows.data.partition import cut
 from flows.data.slabs import slabs
 from flows.data.storage import formats
-from flows.data.table import NUMBERS, WORDS
-from flows.experts.schema import ROWS_IN
+from flows.data.table import NUMBERS, WORDS, Column, Table
 from flows.experts.settings import ExpertSettings
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
@@ -169,7 +169,9 @@ def test_a_cell_that_stands_for_nothing_is_told_by_row_and_the_files_own_name(tm
     path = tmp_path / "x.csv"
     path.write_text("Outcome,age\nyes,30\nno,old\nperhaps,31\n")
     settings = ExpertSettings(columns={"label": "Outcome"})
-    checker = Checker(ROWS_IN.of(settings), str(path))
+    label = Column("label", NUMBER, "yes or no", nullable=True, values=(0, 1))
+    number = Column("number", NUMBER, "any number")
+    checker = Checker(Table("rows", "Rows.", (label,), others=number).of(settings), str(path))
     list(checker.slabs(slabs(str(path))))
     told = [(f.column, f.row, f.expected, f.found) for f in checker.found.faults()]
     assert sorted(told) == [

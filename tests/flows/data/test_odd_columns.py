@@ -112,7 +112,7 @@ def test_large_whole_numbers_are_numbers(tmp_path, capsys):
     assert code == 0, err
     code, err = check(capsys, tmp_path, "experts", numbers(label=large))
     assert code == 2
-    assert "column label, row 1: expected 0, 1 or null, found 1152921504606846976" in err
+    assert "expected rows with two labels, found 60 with 1152921504606846976 alone" in err
 
 
 def test_rows_are_named_once_over_files_without_ids(tmp_path, capsys):

@@ -239,11 +239,17 @@ def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):
     ("change", "expected"),
     [
         ({"label": np.ones(60, np.int8)}, "60 with 1 and 0 with 0"),
-        ({"label": np.arange(60)}, "expected 0, 1 or null, found 2"),
-        ({"label": ["yes", "no"] * 30}, "expected labels 0, 1 or null, found type string"),
-        ({"c": ["x", "y"] * 30}, "column c: expected numbers, found type string"),
-        ({"a": [np.nan] + [1.0] * 59}, "column a, row 1: expected a finite number, found nan"),
-        ({"b": [1.0] * 59 + [None]}, "column b, row 60: expected a finite number, found null"),
+        ({"label": np.arange(60)}, "expected labels of at most 50 classes, found 60"),
+        ({"label": ["yes"] * 60}, "found 60 with yes and 0 with 0"),
+        ({"label": ["a"] * 60}, "column label: expected rows with two labels, found 60 with a"),
+        ({"label": [[0]] * 60}, "column label: expected labels (text, numbers, or true and false)"),
+        ({"c": [[1.0]] * 60}, "column c: expected numbers, text, dates, or true and false, found"),
+        ({"a": [np.inf] + [1.0] * 59}, "column a, row 1: expected a finite number, found inf"),
+        (
+            {"b": [*map(str, range(59)), "x"]},
+            "column b, row 60: expected a number, as nearly all cells of this column are, found "
+            "'x'; mend the cell, name it a missing one (missing) or name b in categories",
+        ),
         ({"id": ["r0"] * 60}, "which row 1 has too"),
     ],
 )
@@ -258,7 +264,7 @@ def test_no_columns_are_named(tmp_path, capsys):
     path = written(tmp_path, {"label": [0, 1]})
     code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
     assert code == 2
-    assert "at least one numeric column" in " ".join(said.split())
+    assert "at least one column that predicts" in " ".join(said.split())
 
 
 def test_odd_columns_are_warned_of(tmp_path, capsys):

@@ -30,7 +30,7 @@ DAMAGES = {
 }
 KEPT = {
     "bags": ("bags.json", "q.npz"),
-    "experts": ("design.npz", "rival.npz", "q.npz"),
+    "experts": ("design.npz", "columns.json", "rival.npz", "q.npz"),
     "features": ("columns.json", "q.npz"),
     "keywords": ("corpus/about.json", "corpus/terms.parquet", "q.npz"),
     "variants": ("q.npz",),

@@ -1,0 +1,166 @@
+"""What is wrong with tables before a fit: cells among numbers that are none, and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flows.data import mixed
+from flows.data.checks import MAX_ROWS, Checker
+from flows.data.levels import Levels, bounded, count_levels, merge_levels
+from flows.data.mixed import NUMBER, Seen
+from flows.data.slabs import slabs
+from flows.data.storage import InputFile
+from flows.experts.encoding import listed, named_labels
+from flows.experts.ingest import LABEL, added, columns_of, labels_in
+from flows.experts.labels import MOST_CLASSES
+from flows.experts.schema import ROWS_IN
+from flows.experts.settings import ExpertSettings
+from flows.family import Checked
+from flows.faults import Fault, shown
+
+LEAST = 3
+"""Rows of each label, where there are more than two."""
+_EACH = 1000
+"""Labels of a file that are told apart: beyond, they are no classes."""
+
+
+@dataclass(frozen=True)
+class CheckedRows(Checked):
+    """What the check of one file found.
+
+    Attributes
+    ----------
+    seen
+        What every column holds.
+    odd
+        The first cells of columns that are no numbers, as (row from 1, cell).
+    labels
+        The labels, counted.
+    settings
+        The settings of the run.
+    """
+
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    odd: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    labels: Levels = field(default_factory=lambda: Levels({}, 0))
+    settings: ExpertSettings = field(default_factory=ExpertSettings)
+
+
+def rows_of(checked: Checked) -> CheckedRows:
+    """Return what a check found, as this family has it."""
+    return checked if isinstance(checked, CheckedRows) else CheckedRows(checked.rows)
+
+
+def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
+    """Read a file once, piece by piece; list its faults and count what it holds."""
+    checker = Checker(ROWS_IN.of(settings), file.url)
+    seen: dict[str, Seen] = {}
+    odd: dict[str, tuple[tuple[int, str], ...]] = {}
+    labels = Levels({}, 0)
+    for table in checker.slabs(slabs(file.url)):
+        for name in columns_of(table.column_names):
+            cells, one = mixed.taken(table[name], settings.missing)
+            seen[name] = seen.get(name, Seen()) + one
+            _infinite(checker, name, cells)
+            before = odd.get(name, ())
+            if one.numbers < one.cells and not one.declared and len(before) < MAX_ROWS:
+                wrong = np.flatnonzero(mixed.numbers(cells, NUMBER)[1])[: MAX_ROWS - len(before)]
+                told = ((checker.found.first + int(i) + 1, cells[int(i)].as_py()) for i in wrong)
+                odd[name] = (*before, *told)
+        both = [{LABEL: labels}, {LABEL: count_levels(labels_in(table, settings.missing))}]
+        labels = bounded(merge_levels(both))[LABEL]
+    faults = tuple(checker.found.faults())
+    spoilt = {name: cells for name, cells in odd.items() if seen[name].numbers}
+    return CheckedRows(checker.rows, faults, checker.names, seen, spoilt, labels, settings)
+
+
+def _infinite(checker: Checker, name: str, cells: mixed.Cells) -> None:
+    if not mixed.typed(cells):
+        return
+    values = cells.to_numpy(zero_copy_only=False)
+    checker.found.rows(
+        np.flatnonzero(np.isinf(values)), name, "a finite number", lambda row: str(values[row]),
+        "mend the cell or leave it empty",
+    )  # fmt: skip
+
+
+def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedRows]) -> list[Fault]:
+    """List what keeps these files from being fitted."""
+    settings = checked[0].settings
+    faults = _unknown_categories(checked[0].seen, settings)
+    for name in checked[0].seen:
+        if name not in settings.categories and added(c.seen[name] for c in checked).spoilt:
+            faults += [
+                Fault(
+                    file=file.url,
+                    column=settings.columns.get(name, name),
+                    row=row,
+                    expected="a number, as nearly all cells of this column are",
+                    found=shown(cell),
+                    remedy=f"mend the cell, name it a missing one (missing) or name {name} in "
+                    "categories",
+                )
+                for file, one in zip(files, checked, strict=True)
+                for row, cell in one.odd.get(name, ())
+            ]
+    where = files[0].url if len(files) == 1 else f"{len(files)} files"
+    return faults + _labels(where, checked, settings)
+
+
+def _unknown_categories(seen: Mapping[str, Seen], settings: ExpertSettings) -> list[Fault]:
+    absent = [name for name in settings.categories if name not in seen]
+    if not absent:
+        return []
+    return [
+        Fault(
+            file="settings",
+            column="categories",
+            expected=f"columns out of {listed(list(seen))}",
+            found=listed(absent),
+        )
+    ]
+
+
+def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings) -> list[Fault]:
+    merged = bounded(merge_levels([{LABEL: c.labels} for c in checked]))[LABEL]
+    if merged.many or len(merged.counts) > _EACH:
+        found = f"more than {_EACH:,} different ones"
+        return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
+    labels = named_labels(merged.counts, settings)
+    rows = labels.counts(merged.counts)
+    if len(labels.names) > MOST_CLASSES:
+        found = f"{len(labels.names):,}"
+        return [_fault(where, f"labels of at most {MOST_CLASSES} classes", found, _CUT)]
+    told = settings.positive
+    if told is not None and (len(rows) != 2 or labels.code(told) < 0):
+        expected = "one of two labels" if len(rows) != 2 else f"one of {' and '.join(labels.names)}"
+        return [Fault("settings", expected, told, "positive")]
+    if len(rows) == 2 and all(rows):
+        return []
+    if len(rows) == 2:
+        no, yes = labels.names
+        expected = f"rows with the label {yes} and rows with the label {no}"
+        found = f"{rows[1]} with {yes} and {rows[0]} with {no}"
+        return [_fault(where, expected, found, "give rows of both classes")]
+    if len(rows) < 2:
+        found = f"{rows[0]} with {labels.names[0]} alone" if rows else "none"
+        return [_fault(where, "rows with two labels", found, "give rows of both classes")]
+    if settings.inference not in ("additive", "marginal"):
+        expected = f"labels of two classes for inference={settings.inference}"
+        return [_fault(where, expected, listed(labels.names), "take inference=additive")]
+    few = [name for name, n in zip(labels.names, rows, strict=True) if n < LEAST]
+    if few:
+        expected = f"at least {LEAST} rows of each of more than two labels"
+        return [_fault(where, expected, f"fewer of {listed(few)}", _JOIN)]
+    return []
+
+
+_JOIN = "join rare labels or leave their rows without one"
+_CUT = "cut a label that is a number into classes"
+
+
+def _fault(where: str, expected: str, found: str, remedy: str) -> Fault:
+    return Fault(where, expected, found, LABEL, remedy=remedy)

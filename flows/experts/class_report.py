@@ -1,0 +1,136 @@
+"""What the experts report says of labels of more than two classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flows.experts.several import ClassSummary
+from flows.experts.summary import BINS
+from flows.experts.table_section import table_sections
+from flows.report import plots
+from flows.report.baselines import shown
+from flows.report.page import Findings, Grid, Section
+from vbmodels.core.state import FloatArray
+
+
+def class_report(summaries: Sequence[ClassSummary]) -> Findings:
+    """Say what was found in all partitions."""
+    first = next(s for s in summaries if s.encoding is not None)
+    assert first.encoding is not None
+    labels = first.encoding.labels
+    rows = sum(s.rows for s in summaries)
+    judged = np.sum([s.judged for s in summaries], axis=0)
+    results: dict[str, Any] = {"classes": len(labels)}
+    beside, better = shown([b for s in summaries for b in s.baselines], results, "rows")
+    sections = [*_quality(summaries, judged, labels, results), *beside]
+    sections.append(_forms(first, labels, results))
+    sections += _curves(first, labels)
+    sections += table_sections([first.encoding], results)
+    predicted = np.sum([s.predicted for s in summaries], axis=0)
+    top = [
+        {"label": label, "most probable in rows": int(n)}
+        for label, n in zip(labels, predicted, strict=True)
+    ]
+    headline = f"{len(labels)} classes on {rows:,} rows, each fitted against the rest"
+    if judged[0]:
+        headline += f"; log-loss {results['log_loss']:.4f} on {judged[0]:,.0f} rows not fitted"
+    for one in (b for s in summaries for b in s.baselines):
+        if one.name == "boosted trees" and one.high < 0.0:
+            headline += f"; boosted trees do better here ({one.log_loss:.4f})"
+    return Findings(headline, sections, results, better, top)
+
+
+def _quality(
+    summaries: Sequence[ClassSummary], judged: FloatArray, labels: Sequence[str],
+    results: dict[str, Any],
+) -> list[Section]:  # fmt: skip
+    n = judged[0]
+    if not n:
+        return []
+    confusion = np.sum([s.confusion for s in summaries], axis=0)
+    calibration = np.sum([s.calibration for s in summaries], axis=0)
+    right = float(np.trace(confusion) / n)
+    results.update(test_rows=int(n), accuracy=right, log_loss=float(judged[1] / n))
+    models = [("experts", f"{judged[1] / n:.4f}")]
+    if np.isfinite(judged[2]):
+        results["logistic_log_loss"] = float(judged[2] / n)
+        models.append(("logistic regression of each against the rest", f"{judged[2] / n:.4f}"))
+    results["confusion"] = confusion.astype(int).tolist()
+    crossed = [
+        (label, *(int(v) for v in row)) for label, row in zip(labels, confusion, strict=True)
+    ]
+    by_class = [
+        (label, int(found.sum()), f"{found.sum() / n:.3f}", f"{sums.sum() / n:.3f}",
+         f"{_gap(counts, sums, found):.3f}")
+        for label, (counts, sums, found) in zip(labels, calibration, strict=True)
+    ]  # fmt: skip
+    some = calibration.sum(0)
+    filled = some[0] > 0
+    at, share = some[1, filled] / some[0, filled], some[2, filled] / some[0, filled]
+    picture = plots.calibration(
+        at.tolist(), share.tolist(), some[0, filled].tolist(), "Calibration over all classes"
+    )
+    return [
+        Section(
+            "How good it is",
+            f"On {n:,.0f} labelled rows that were left out of the fit: accuracy {right:.3f}.",
+            (picture,),
+            (
+                Grid(("model", "log-loss"), models),
+                Grid(
+                    ("label", *(f"said {label}" for label in labels)), crossed,
+                    "Rows by their label and by their most probable one.",
+                ),
+                Grid(
+                    ("label", "rows", "share", "mean probability", "calibration error"), by_class,
+                    f"Calibration by class: the error is the mean gap between probability and "
+                    f"share over {BINS} bins of probability.",
+                ),
+            ),
+        )
+    ]  # fmt: skip
+
+
+def _gap(counts: FloatArray, sums: FloatArray, found: FloatArray) -> float:
+    return float(np.abs(sums - found).sum() / max(counts.sum(), 1.0))
+
+
+def _forms(first: ClassSummary, labels: Sequence[str], results: dict[str, Any]) -> Section:
+    results["forms"] = {
+        label: {"form": form, "experts": experts, "tau": tau}
+        for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
+    }
+    rows = [
+        (label, form, experts, f"{tau:g}")
+        for label, (form, experts, tau) in zip(labels, first.forms, strict=True)
+    ]
+    return Section(
+        "What each class needed",
+        "Each class has a fit against the rest, with lines, steps or experts as held-out rows "
+        "ask for; in a row the classes share in proportion to what their fits say.",
+        (),
+        (Grid(("label", "form", "experts beside it", "tau"), rows),),
+    )
+
+
+def _curves(first: ClassSummary, labels: Sequence[str]) -> list[Section]:
+    pictures = tuple(
+        plots.curve(c.at, c.mean, c.sd, c.column, f"log odds of {label}", f"{label}: {c.column}")
+        for label, curves in zip(labels, first.curves, strict=True)
+        for c in curves
+        if c.spread > 0.0
+    )
+    if not pictures:
+        return []
+    return [
+        Section(
+            "What the columns say",
+            "What a column adds to the log odds of a class against the rest, with 95 % bands; "
+            "the columns that move each class most.",
+            pictures,
+            (),
+        )
+    ]

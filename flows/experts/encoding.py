@@ -1,0 +1,200 @@
+"""What became of every column and label: settled from counts, kept for scoring, told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pydantic import Field
+
+from flows.data import json_files, storage
+from flows.data.levels import MOST, Levels
+from flows.data.mixed import CATEGORY, DATE
+from flows.data.runs import RunPaths, read_record
+from flows.experts.labels import Labels, labels_of
+from flows.experts.settings import ExpertSettings
+from vbmodels.core.state import FloatArray
+from vbmodels.experts.columns import ColumnSums
+from vbmodels.experts.encoding import Encoded, read_categories, read_numbers, unseen
+
+_NAMED = 20
+_FILE = "columns.json"
+_SETTING = "rare_below"  # which versions have that keep such a file
+
+
+class Encoding(json_files.Form):
+    """The contents of ``columns.json``.
+
+    Attributes
+    ----------
+    columns
+        What every column that is used becomes.
+    left_out
+        The kinds of the others, which tell nothing that can be learned.
+    labels
+        The labels in order; the probability of two is that of the second.
+    """
+
+    columns: list[Encoded]
+    left_out: dict[str, str] = Field(default_factory=dict)
+    labels: list[str] = Field(default_factory=lambda: ["0", "1"])
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of the columns that are used."""
+        return {one.name: one.kind for one in self.columns}
+
+    @property
+    def classes(self) -> Labels:
+        """The labels with their numbers."""
+        return Labels(tuple(self.labels), {label: i for i, label in enumerate(self.labels)})
+
+
+def settled(
+    kinds: Mapping[str, str], sums: ColumnSums, levels: Mapping[str, Levels],
+    labels: Labels, settings: ExpertSettings,
+) -> tuple[Encoding, list[str]]:  # fmt: skip
+    """Settle what every column becomes.
+
+    Parameters
+    ----------
+    kinds
+        Of the columns, in order.
+    sums
+        Of the columns of numbers.
+    levels
+        Of the columns of categories.
+    labels
+        The classes.
+
+    Returns
+    -------
+    encoding, warnings
+        The latter say which columns were left out, and what else was done to cells.
+    """
+    numbers = iter(range(sums.mean.size))
+    found: dict[str, Encoded | None] = {}
+    for name, kind in kinds.items():
+        if kind == CATEGORY:
+            one = levels[name]
+            found[name] = read_categories(
+                name, one.counts, one.missing, settings.rare_below, settings.max_levels
+            )
+        else:
+            j = next(numbers)
+            gaps = int(sums.gaps[j])
+            found[name] = read_numbers(
+                name, kind, sums.mean[j], sums.rows - gaps, gaps, settings.rare_below
+            )
+    encoding = Encoding(
+        columns=[one for one in found.values() if one is not None],
+        left_out={name: kinds[name] for name, one in found.items() if one is None},
+        labels=list(labels.names),
+    )
+    return encoding, _warnings(encoding, levels, settings)
+
+
+def _warnings(
+    encoding: Encoding, levels: Mapping[str, Levels], settings: ExpertSettings
+) -> list[str]:
+    warnings = []
+    reasons: dict[str, list[str]] = {}
+    for name in encoding.left_out:
+        one = levels[name]
+        why = f"no level with {settings.rare_below} cells (rare_below)"
+        if not one.counts:
+            why = f"more than {MOST:,} levels" if one.many else "no cell at all"
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        warnings.append(f"Columns with {why} were left out: {listed(names)}.")
+    dates = [one.name for one in encoding.columns if one.kind == DATE]
+    if dates:
+        warnings.append(f"Dates count as numbers, in days since 1970-01-01: {listed(dates)}.")
+    joined = [f"{c.name} ({len(c.reference):,})" for c in encoding.columns if len(c.reference) > 1]
+    if joined:
+        warnings.append(
+            f"Rare levels have no column of their own and are the reference: {listed(joined)}. "
+            f"They have fewer cells than rare_below = {settings.rare_below}, or are beyond "
+            f"max_levels = {settings.max_levels}."
+        )
+    gaps = [f"{c.name} ({c.cells[-1]:,})" for c in encoding.columns if c.cells and c.cells[-1]]
+    if gaps:
+        warnings.append(
+            f"Missing cells: {listed(gaps)}. A missing number stands at its column's mean, a "
+            "missing category is a level; from rare_below of them on a column says where they are."
+        )
+    return warnings
+
+
+def listed(names: Sequence[str]) -> str:
+    """List names, of many the first ones."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def strange(raw: FloatArray, encoding: Encoding) -> dict[str, tuple[int, int]]:
+    """Count cells of a new table that the fit knew nothing of.
+
+    Returns
+    -------
+    counts
+        By column, cells of levels that the fit never saw, and missing numbers where it had none.
+    """
+    found = {}
+    for cells, column in zip(raw.T, encoding.columns, strict=True):
+        levels = int(np.count_nonzero(unseen(cells, column)))
+        gaps = 0
+        if column.cells and not column.cells[-1]:
+            gaps = int(np.count_nonzero(np.isnan(cells)))
+        if levels or gaps:
+            found[column.name] = (levels, gaps)
+    return found
+
+
+def told_of(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
+    """Say what all partitions have of such cells."""
+    total: dict[str, tuple[int, int]] = {}
+    for part in parts:
+        for name, (levels, gaps) in part.items():
+            before = total.get(name, (0, 0))
+            total[name] = before[0] + levels, before[1] + gaps
+    said = (
+        (0, "Cells with levels that the fit never saw count as the reference"),
+        (1, "Missing cells of columns that had none in the fit count as the mean or the reference"),
+    )
+    warnings = []
+    for place, words in said:
+        names = [f"{name} ({one[place]:,})" for name, one in total.items() if one[place]]
+        if names:
+            warnings.append(f"{words}: {listed(names)}.")
+    return warnings
+
+
+def write(paths: RunPaths, encoding: Encoding, work: bool = False) -> None:
+    """Keep what became of the columns, of a run at work or with its posterior."""
+    json_files.write(url_of(paths, work), encoding)
+
+
+def read(paths: RunPaths, work: bool = False) -> Encoding:
+    """Return what became of the columns."""
+    return json_files.read(url_of(paths, work), Encoding)
+
+
+def of_fitted(paths: RunPaths, names: Sequence[str]) -> Encoding:
+    """Return it of a finished run; one of a version that took numbers alone kept none.
+
+    ``names`` are the model's columns.
+    """
+    if storage.exists(url_of(paths)) or _SETTING in read_record(paths).settings:
+        return read(paths)
+    return Encoding(columns=[Encoded(name, "number") for name in names])
+
+
+def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
+    """Settle the labels that were found."""
+    return labels_of(sorted(found), settings.positive)
+
+
+def url_of(paths: RunPaths, work: bool = False) -> str:
+    """Return where it stands, of a finished run or of one at work."""
+    return storage.join(paths.work if work else storage.join(paths.root, "posterior"), _FILE)

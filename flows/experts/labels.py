@@ -1,0 +1,120 @@
+"""Labels by any names: which classes they are of, in order, and which is called positive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from vbmodels.core.levels import NO, YES
+from vbmodels.core.state import FloatArray, IntArray
+
+MOST_CLASSES = 50
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes that labels name.
+
+    Attributes
+    ----------
+    names
+        Of the classes, in order: the probability of two is that of the second.
+    codes
+        The number of each label's class, from 0.
+    """
+
+    names: tuple[str, ...]
+    codes: Mapping[str, int]
+
+    def counts(self, counts: Mapping[str, int]) -> list[int]:
+        """Return the rows of every class, of those of every label."""
+        found = [0] * len(self.names)
+        for label, rows in counts.items():
+            found[self.codes[label]] += rows
+        return found
+
+    def unknown(self, counts: Mapping[str, int]) -> list[str]:
+        """Return the labels that name none of the classes."""
+        return sorted(label for label in counts if self.code(label) < 0)
+
+    def code(self, label: str | None) -> int:
+        """Return the number of a label's class, -1 of none."""
+        if label is None:
+            return -1
+        found = self.codes.get(label)
+        if found is None:
+            found = self.codes.get(_spelt(label, self.codes) or "", -1)
+        return found
+
+    def of_rows(self, labels: pa.Array) -> IntArray:
+        """Return the number of each row's class, -1 where there is none; [N]."""
+        coded = labels.dictionary_encode()
+        codes = np.array([*map(self.code, coded.dictionary.to_pylist()), -1], np.int64)
+        return np.asarray(codes[coded.indices.fill_null(len(codes) - 1).to_numpy()])
+
+
+def signs(codes: IntArray) -> FloatArray:
+    """Return -1 for the first class, 1 for another and 0 for none; [N]."""
+    return np.where(codes < 0, 0.0, np.where(codes > 0, 1.0, -1.0))
+
+
+def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
+    """Settle the classes of the labels that were found.
+
+    Yes, true, y, t and 1 are one class and no, false, n, f and 0 the other, in any case, where
+    there is nothing else; numbers are sorted by size, other labels by alphabet. The last is the
+    positive one of two, unless ``positive`` names the other.
+
+    Examples
+    --------
+    >>> labels_of(["no", "Yes", "yes"]).names, labels_of(["10", "9"]).names
+    (('no', 'yes'), ('9', '10'))
+    >>> labels_of(["good", "bad"]).names, labels_of(["good", "bad"], "bad").names
+    (('bad', 'good'), ('good', 'bad'))
+    """
+    words = {label: label.lower() for label in found}
+    if all(word in (*YES, *NO) for word in words.values()):
+        groups = [[label for label in found if words[label] in side] for side in (NO, YES)]
+        names = [_name(group, str(place)) for place, group in enumerate(groups)]
+        codes = {label: place for place, group in enumerate(groups) for label in group}
+    else:
+        numbers = {label: _number(label) for label in found}
+        if None not in numbers.values():
+            values = sorted(set(numbers.values()), key=lambda v: v or 0.0)
+            codes = {label: values.index(number) for label, number in numbers.items()}
+            names = [min(lb for lb in found if numbers[lb] == value) for value in values]
+        else:
+            names = sorted(found)
+            codes = {label: place for place, label in enumerate(names)}
+    if positive is not None and len(names) == 2 and codes.get(positive) == 0:
+        names, codes = names[::-1], {label: 1 - place for label, place in codes.items()}
+    return Labels(tuple(names), codes)
+
+
+def _name(group: Sequence[str], usual: str) -> str:
+    """Name a side of yes and no by the word of its labels, where they have one in common."""
+    words = {label.lower() for label in group}
+    return next(iter(words)) if len(words) == 1 and "1.0" not in words else usual
+
+
+def _number(label: str) -> float | None:
+    try:
+        found = float(label)
+    except ValueError:
+        return None
+    return found if np.isfinite(found) else None
+
+
+def _spelt(label: str, known: Mapping[str, int]) -> str | None:
+    """Return a known label that is the same but for its case, or the same number."""
+    number = _number(label)
+    for one in known:
+        if one.lower() == label.lower() or (number is not None and _number(one) == number):
+            return one
+    sides = [side for side in (YES, NO) if label.lower() in side]
+    if sides and all(one.lower() in (*YES, *NO) for one in known):
+        return next((one for one in known if one.lower() in sides[0]), None)
+    return None

@@ -1,0 +1,191 @@
+"""Results of labels of more than two classes: chances of each, judged and explained by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.run_tables import Parameter
+from flows.data.runs import RunPaths
+from flows.experts import ingest as tables_of
+from flows.experts.beside import FEW_ROWS, LARGEST
+from flows.experts.design import read_basis, read_batch, read_design, work_url, working_encoding
+from flows.experts.encoding import Encoding
+from flows.experts.schema import CLASS_EXPERTS, class_rows
+from flows.experts.settings import ExpertSettings
+from flows.experts.summary import BINS
+from flows.experts.weights import Curve, curves_of, names_of, parameters_of, weights_of
+from flows.family import Each
+from flows.report.baselines import Baseline, class_trees, compared_classes, multinomial
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.encoding import encoded
+from vbmodels.experts.several import ClassRows, OneVersusRest, Several, SeveralPosterior
+
+CURVES = 3
+"""Curves of each class that the report shows."""
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """What one partition adds to the report.
+
+    Attributes
+    ----------
+    predicted
+        Rows of which each class is the most probable; [K].
+    confusion
+        Of the rows kept from the fit, by class and by most probable class; [K, K].
+    calibration
+        Over the same rows, for each class: rows, sum of probabilities and of rows of the class, by
+        bin of its probability; [K, 3, BINS].
+    judged
+        Over the same rows: number, sum of log-loss, and that of logistic regressions shared
+        alike (NaN without).
+    forms
+        Of each class: the additive form, experts beside it, tau.
+    curves
+        What columns add for each class; these and the next are told with the first partition.
+    """
+
+    rows: int
+    predicted: FloatArray
+    confusion: FloatArray
+    calibration: FloatArray
+    judged: FloatArray
+    forms: tuple[tuple[str, int, float], ...] = ()
+    curves: tuple[tuple[Curve, ...], ...] = ()
+    encoding: Encoding | None = None
+    baselines: tuple[Baseline, ...] = ()
+
+
+def score(
+    model: OneVersusRest, q: Several, batch: ClassRows, index: int, settings: ExpertSettings,
+    paths: RunPaths,
+) -> ClassSummary:  # fmt: skip
+    """Write the chance of every class in every row."""
+    posterior = model.posterior(q)
+    p = posterior.probabilities(batch, settings.predict)
+    encoding = working_encoding(paths)
+    best = np.argmax(p, axis=1)
+    names = storage.read_table(work_url(paths, "rows", index), [tables_of.ID])[tables_of.ID]
+    labels = pa.array(encoding.labels, pa.string()).take(pa.array(best))
+    arrays = [names, labels, *map(pa.array, np.ascontiguousarray(p.T))]
+    schema = class_rows(encoding.labels).arrow
+    storage.write_table(paths.table("rows", index), pa.table(arrays, schema=schema))
+    plain = model.baseline(q)
+    other = None if plain is None else plain.probabilities(batch, settings.predict)
+    summary = _summarised(batch, p, other)
+    if index > 0:
+        return summary
+    design, basis = read_design(paths, work=True), read_basis(paths, work=True)
+    rows: list[pa.Table] = []
+    curves = []
+    for label, one in zip(encoding.labels, posterior.parts, strict=True):
+        columns = weights_of(one, names_of(one, design.columns, basis))
+        own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
+        rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
+        curves.append(curves_of(one, design, basis)[:CURVES])
+    storage.write_table(paths.table("experts", 0), pa.concat_tables(rows))
+    forms = _forms(model, q, posterior)
+    return replace(summary, forms=forms, curves=tuple(curves), encoding=encoding)
+
+
+def _summarised(batch: ClassRows, p: FloatArray, other: FloatArray | None) -> ClassSummary:
+    k = batch.n_classes
+    best = np.argmax(p, axis=1)
+    kept = (batch.classes >= 0) & (batch.weight == 0.0)
+    truth, chance, guess = batch.classes[kept], p[kept], best[kept]
+    calibration = np.zeros((k, 3, BINS))
+    for c in range(k):
+        bins = np.minimum((chance[:, c] * BINS).astype(np.int64), BINS - 1)
+        for row, weight in enumerate((np.ones(len(truth)), chance[:, c], truth == c)):
+            calibration[c, row] = np.bincount(bins, weight, BINS)
+    beside = np.nan if other is None else _loss(other[kept], truth)
+    return ClassSummary(
+        rows=batch.size,
+        predicted=np.bincount(best, minlength=k).astype(np.float64),
+        confusion=np.bincount(truth * k + guess, minlength=k * k).reshape(k, k).astype(np.float64),
+        calibration=calibration,
+        judged=np.array([len(truth), _loss(chance, truth), beside]),
+    )
+
+
+def _loss(p: FloatArray, truth: IntArray) -> float:
+    return float(-np.log(np.maximum(p[np.arange(len(truth)), truth], _LEAST)).sum())
+
+
+def _forms(
+    model: OneVersusRest, q: Several, posterior: SeveralPosterior
+) -> tuple[tuple[str, int, float], ...]:
+    found = []
+    for part, one in zip(q.parts, posterior.parts, strict=True):
+        experts = one.components[0].mean.shape[1]
+        if isinstance(model.model, AdditiveExperts):
+            form, tau = part.additive.form, part.parts[0].tau
+            experts = experts if one.mixtures else 0
+        else:
+            best = part.chosen.candidates[part.chosen.best] if part.chosen else None
+            form, tau = "experts alone", best.tau if best else float("nan")
+        found.append((form, int(experts), float(tau)))
+    return tuple(found)
+
+
+def parameters(model: OneVersusRest, q: Several) -> list[Parameter]:
+    """Return every weight, by the class's number."""
+    return [
+        replace(one, name=f"class {number + 1} {one.name}")
+        for number, part in enumerate(model.posterior(q).parts)
+        for one in parameters_of(part)
+    ]
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a partition tells: classes [N], whether fitted, the model's P [N, K], and columns."""
+
+    classes: IntArray
+    fitted: np.ndarray
+    own: FloatArray
+    x: FloatArray
+
+
+def with_baselines(
+    summaries: Sequence[ClassSummary], columns: int, settings: ExpertSettings, paths: RunPaths,
+    each: Each,
+) -> list[ClassSummary]:  # fmt: skip
+    """Return the summaries, the first with what simple forms get on the rows left out."""
+    small = columns * sum(s.rows for s in summaries) <= LARGEST
+    if not (settings.baselines and small and any(s.judged[0] > 0 for s in summaries)):
+        return list(summaries)
+    parts = each(_left, list(range(len(summaries))), paths)
+    classes = np.concatenate([p.classes for p in parts])
+    fitted = np.concatenate([p.fitted for p in parts])
+    own, x = (np.concatenate([getattr(p, name) for p in parts]) for name in ("own", "x"))
+    seen, held = fitted & (classes >= 0), ~fitted & (classes >= 0)
+    careful = int(seen.sum()) < FEW_ROWS
+    told = {
+        "multinomial logistic regression": multinomial(x[seen], classes[seen])(x[held]),
+        "boosted trees": class_trees(x[seen], classes[seen], settings.seed, careful)(x[held]),
+    }
+    found = tuple(
+        compared_classes(name, p, own[held], classes[held], settings.seed)
+        for name, p in told.items()
+    )
+    return [replace(summaries[0], baselines=found), *summaries[1:]]
+
+
+def _left(index: int, paths: RunPaths) -> _Left:
+    batch = read_batch(paths, index)
+    assert isinstance(batch, ClassRows)
+    table = storage.read_table(paths.table("rows", index))
+    own = np.column_stack([table[name].to_numpy() for name in table.column_names[2:]])
+    encoding = working_encoding(paths)
+    raw, _ = tables_of.raw_of(storage.read_table(work_url(paths, "rows", index)), encoding.kinds)
+    x = encoded(raw, encoding.columns, filled=False)
+    return _Left(batch.classes, batch.weight > 0.0, own, x)

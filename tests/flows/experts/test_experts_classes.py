@@ -1,0 +1,134 @@
+"""Labels of more than two classes: chances of each, judged, told, scored and cut in any way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import log_loss
+
+from flows.cli import main
+
+QUICK = ["--no-record", "--set", "n_experts=1", "--set", "test_share=0.3", "--set", "tau=1"]
+NAMES = ["blue", "green", "red"]
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, " ".join((captured.out + captured.err).split())
+
+
+def latest(target):
+    run_id = json.loads((Path(target) / "latest.json").read_text())["run_id"]
+    folder = Path(target) / "runs" / run_id
+    return folder, json.loads((folder / "run.json").read_text())
+
+
+def rows_of(folder, name="rows"):
+    return pa.concat_tables(pq.read_table(p) for p in sorted((folder / name).glob("*.parquet")))
+
+
+def table(n=700, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 2))
+    kind = rng.choice(["u", "v"], n)
+    odds = np.column_stack([2.0 * x[:, 0], 2.0 * x[:, 1] ** 2 - 2.0, 1.5 * (kind == "u")])
+    chance = np.exp(odds) / np.exp(odds).sum(1, keepdims=True)
+    code = (rng.random((n, 1)) > np.cumsum(chance, axis=1)).sum(1)
+    label = [None if i % 10 == 0 else NAMES[c] for i, c in enumerate(code.tolist())]
+    columns = {"id": [f"r{i}" for i in range(n)], "a": x[:, 0], "b": x[:, 1], "kind": kind}
+    return {**columns, "label": label}, chance
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classes")
+    pq.write_table(pa.table(table()[0]), folder / "in.parquet")
+    with pytest.raises(SystemExit) as stopped:
+        main(["experts", str(folder / "in.parquet"), str(folder / "out"), *QUICK])
+    assert stopped.value.code == 0
+    return folder
+
+
+def test_every_class_has_a_chance_and_is_judged(fitted):
+    folder, record = latest(fitted / "out")
+    columns, chance = table()
+    rows = rows_of(folder)
+    assert rows.column_names == ["id", "label", *(f"probability_{name}" for name in NAMES)]
+    assert rows["id"].to_pylist() == columns["id"]
+    p = np.column_stack([rows[f"probability_{name}"].to_numpy() for name in NAMES])
+    np.testing.assert_allclose(p.sum(1), 1.0)
+    assert rows["label"].to_pylist() == [NAMES[k] for k in p.argmax(1)]
+    assert np.mean(np.sum(chance * np.log(chance / p), axis=1)) < 0.15
+    results = record["results"]
+    assert results["labels"] == NAMES
+    assert results["test_rows"] == np.sum(results["confusion"]) > 100
+    assert results["accuracy"] == np.trace(results["confusion"]) / results["test_rows"]
+    beside = results["baselines"]
+    assert set(beside) == {"multinomial logistic regression", "boosted trees"}
+    assert results["log_loss"] < beside["multinomial logistic regression"]["log_loss"]
+    assert results["log_loss"] < results["logistic_log_loss"]
+    for one in beside.values():
+        assert one["more"] == pytest.approx(one["log_loss"] - results["log_loss"])
+    assert {row["label"] for row in rows_of(folder, "experts").to_pylist()} == set(NAMES)
+    assert set(results["forms"]) == set(NAMES)
+    page = (folder / "report.html").read_text()
+    for heading in ("How good it is", "What each class needed", "How the table was read"):
+        assert heading in page
+
+
+def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path, capsys):
+    source = pq.read_table(fitted / "in.parquet")
+    pq.write_table(source.slice(50, 40).drop_columns("label"), tmp_path / "new.parquet")
+    code, said = run(
+        capsys, "score", fitted / "out", tmp_path / "new.parquet", tmp_path / "new", "--no-record"
+    )
+    assert code == 0, said
+    names = [f"probability_{name}" for name in NAMES]
+    old, new = (
+        np.column_stack([rows_of(latest(t)[0])[n].to_numpy() for n in names])
+        for t in (fitted / "out", tmp_path / "new")
+    )
+    np.testing.assert_allclose(new, old[50:90], rtol=1e-9)
+    code, said = run(
+        capsys,
+        "experts",
+        fitted / "in.parquet",
+        tmp_path / "cut",
+        *QUICK,
+        "--partitions",
+        3,
+        "--set",
+        "baselines=false",
+    )
+    assert code == 0, said
+    cut = np.column_stack([rows_of(latest(tmp_path / "cut")[0])[n].to_numpy() for n in names])
+    np.testing.assert_allclose(cut, old, atol=1e-5)
+    truth = [NAMES.index(v) if v else -1 for v in source["label"].to_pylist()]
+    known = np.array(truth) >= 0
+    assert log_loss(np.array(truth)[known], cut[known]) < 0.85
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "expected"),
+    [
+        ({}, ["inference=cavi"], "expected labels of two classes for inference=cavi, found blue,"),
+        ({"label": ["a", "b"] * 349 + ["c", "c"]}, [], "of more than two labels, found fewer of c"),
+        ({}, ["positive=red"], "column positive: expected one of two labels, found red"),
+    ],
+)
+def test_what_several_classes_cannot_be_is_said(tmp_path, capsys, change, more, expected):
+    pq.write_table(pa.table({**table()[0], **change}), tmp_path / "in.parquet")
+    told = [part for one in more for part in ("--set", one)]
+    code, said = run(
+        capsys, "experts", tmp_path / "in.parquet", tmp_path / "out", "--no-record", *told
+    )
+    assert code == 2
+    assert expected in said

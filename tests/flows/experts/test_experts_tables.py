@@ -1,0 +1,211 @@
+"""Tables as they come: categories, gaps, dates and labels by any names, told and kept."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import expit
+from sklearn.metrics import log_loss
+
+from flows.cli import main
+
+QUICK = ["--no-record", "--set", "n_experts=1", "--set", "test_share=0.2"]
+QUICK += ["--set", "baselines=false"]
+EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+    return stopped.value.code, " ".join((captured.out + captured.err).split())
+
+
+def latest(target):
+    run_id = json.loads((Path(target) / "latest.json").read_text())["run_id"]
+    folder = Path(target) / "runs" / run_id
+    return folder, json.loads((folder / "run.json").read_text())
+
+
+def rows_of(folder, name="rows"):
+    return pa.concat_tables(pq.read_table(p) for p in sorted((folder / name).glob("*.parquet")))
+
+
+def people(n=600, seed=0):
+    """Rows whose chance hangs on a category, a number with gaps, a date and a yes."""
+    rng = np.random.default_rng(seed)
+    by = rng.choice(["car", "bus", "foot", "ski", "yak"], n, p=[0.4, 0.3, 0.28, 0.01, 0.01])
+    age = rng.normal(40.0, 10.0, n).round(1)
+    days = rng.integers(0, 1000, n)
+    member = rng.random(n) < 0.5
+    gone = rng.random(n) < 0.15
+    chance = expit(
+        np.array([EFFECT.get(b, 0.0) for b in by]) + 0.08 * (age - 40.0) * ~gone + 1.5 * gone
+        + 0.003 * (days - 500.0) + 1.0 * member - 0.5
+    )  # fmt: skip
+    day = date(2020, 1, 1)
+    return {
+        "id": [f"r{i}" for i in range(n)],
+        "by": by.tolist(),
+        "age": [None if g else a for g, a in zip(gone.tolist(), age.tolist(), strict=True)],
+        "since": [day + timedelta(int(d)) for d in days],
+        "member": member.tolist(),
+        "name": [f"N{i:04d}x" for i in range(n)],
+        "label": np.where(rng.random(n) < chance, "stays", "goes").tolist(),
+    }
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("people")
+    pq.write_table(pa.table(people()), folder / "in.parquet")
+    with pytest.raises(SystemExit) as stopped:
+        main(["experts", str(folder / "in.parquet"), str(folder / "out"), *QUICK])
+    assert stopped.value.code == 0
+    return folder / "out"
+
+
+def test_a_table_as_it_comes_is_fitted_and_told(fitted):
+    folder, record = latest(fitted)
+    kept = json.loads((folder / "posterior" / "columns.json").read_text())
+    kinds = {one["name"]: one["kind"] for one in kept["columns"]}
+    assert kinds == {"by": "category", "age": "number", "since": "date", "member": "yes or no"}
+    by, age = kept["columns"][:2]
+    assert (by["levels"], sorted(by["reference"])) == (["car", "bus", "foot"], ["ski", "yak"])
+    assert age["missing"]
+    assert age["fill"] == pytest.approx(np.mean([a for a in people()["age"] if a is not None]))
+    assert (kept["labels"], kept["left_out"]) == (["goes", "stays"], {"name": "category"})
+    weights = {row["column"]: row for row in rows_of(folder, "experts").to_pylist()}
+    assert weights["by = car"]["mean"] > 0.3 > -0.3 > weights["by = bus"]["mean"]
+    assert weights["age (missing)"]["mean"] > 0.3
+    said = " ".join(record["warnings"])
+    assert "no level with 10 cells (rare_below) were left out: name." in said
+    assert "Dates count as numbers, in days since 1970-01-01: since." in said
+    assert "Rare levels have no column of their own and are the reference: by (2)." in said
+    assert "Missing cells: age (" in said
+    page = (folder / "report.html").read_text()
+    assert "How the table was read" in page
+    assert "log odds of the label stays" in page
+    truth = np.array(people()["label"]) == "stays"
+    assert log_loss(truth, rows_of(folder)["probability"].to_numpy()) < 0.57 < log_loss(
+        truth, np.full(600, truth.mean())
+    )  # fmt: skip
+
+
+def as_csv(columns, path):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def test_text_and_partitions_change_nothing_of_how_it_is_read(fitted, tmp_path, capsys):
+    """CSV with true and false and dates as text, cut in two files and five partitions."""
+    columns = people()
+    for name, rows in (("a", slice(0, 250)), ("b", slice(250, 600))):
+        as_csv({n: c[rows] for n, c in columns.items()}, tmp_path / f"{name}.csv")
+    code, said = run(
+        capsys, "experts", tmp_path, tmp_path / "out", *QUICK, "--partitions", 5
+    )  # fmt: skip
+    assert code == 0, said
+    mine, theirs = latest(tmp_path / "out")[0], latest(fitted)[0]
+    one, other = (
+        json.loads((f / "posterior" / "columns.json").read_text()) for f in (mine, theirs)
+    )
+    for kept in (one, other):
+        del kept["sha256"]
+        kept["columns"][1]["fill"] = pytest.approx(kept["columns"][1]["fill"])
+        kept["columns"][2]["fill"] = pytest.approx(kept["columns"][2]["fill"])
+        kept["columns"][3]["fill"] = pytest.approx(kept["columns"][3]["fill"])
+    assert one == other
+    pairs = zip(rows_of(mine).to_pylist(), rows_of(theirs).to_pylist(), strict=True)
+    for a, b in pairs:
+        assert a["probability"] == pytest.approx(b["probability"], abs=1e-6)
+
+
+def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
+    """Levels never seen are the reference and are counted, as are gaps that are new."""
+    columns = {n: c[:40] for n, c in people().items() if n not in ("name", "label")}
+    columns["by"] = [*columns["by"][:37], "sled", "sled", None]
+    columns["member"] = [None, *columns["member"][1:]]
+    as_csv({n: ["" if v is None else v for v in c] for n, c in columns.items()}, tmp_path / "n.csv")
+    code, said = run(capsys, "score", fitted, tmp_path / "n.csv", tmp_path / "out", "--no-record")
+    assert code == 0, said
+    folder, record = latest(tmp_path / "out")
+    new = rows_of(folder)["probability"].to_numpy()
+    old = rows_of(latest(fitted)[0])["probability"].to_numpy()[:40]
+    np.testing.assert_allclose(new[1:37], old[1:37], rtol=1e-9)
+    assert new[0] != old[0]
+    told = " ".join(record["warnings"])
+    assert "levels that the fit never saw count as the reference: by (2)." in told
+    assert "Missing cells of columns that had none in the fit" in told
+    assert "by (1), member (1)" in told
+    as_csv({**columns, "age": ["old"] * 40}, tmp_path / "odd.csv")
+    code, said = run(capsys, "score", fitted, tmp_path / "odd.csv", tmp_path / "o", "--no-record")
+    assert code == 2
+    assert "column age: expected cells that are each a number, as in the fit, found 'old'" in said
+    as_csv({**columns, "label": ["left"] * 40}, tmp_path / "labels.csv")
+    code, said = run(
+        capsys, "score", fitted, tmp_path / "labels.csv", tmp_path / "o", "--no-record"
+    )
+    assert code == 2
+    assert "column label: expected labels of the fit: goes, stays, found left" in said
+
+
+def test_settings_say_what_is_a_category_a_gap_and_positive(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    zone = rng.integers(1, 4, 200)
+    label = np.where(rng.random(200) < expit(3.0 * (zone == 2) - 1.0), "sick", "well")
+    rating = np.where(np.arange(200) % 9 == 0, "?", rng.integers(1, 6, 200).astype(str))
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"zone": zone, "rating": rating, "label": label}), path)
+    more = ["--set", 'categories=["zone"]', "--set", 'missing=["?"]', "--set", "positive=sick"]
+    code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK, *more)
+    assert code == 0, said
+    folder, record = latest(tmp_path / "out")
+    assert record["results"]["labels"] == ["well", "sick"]
+    kept = json.loads((folder / "posterior" / "columns.json").read_text())
+    zone, rating = kept["columns"]
+    assert (zone["kind"], sorted(zone["levels"])) == ("category", ["1", "2", "3"])
+    assert (rating["kind"], rating["missing"], rating["cells"]) == ("number", True, [177, 23])
+    code, said = run(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", "positive=ill")
+    assert code == 2
+    assert "settings, column positive: expected one of sick and well, found ill" in said
+    code, said = run(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", 'categories=["zon"]')
+    assert code == 2
+    assert "settings, column categories: expected columns out of zone, rating, found zon" in said
+
+
+def test_a_table_without_a_column_that_can_be_used_is_refused(tmp_path, capsys):
+    columns = people(60)
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({n: columns[n] for n in ("name", "label")}), path)
+    code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK)
+    assert code == 2
+    assert "expected at least one column that predicts, found none with cells, or levels" in said
+
+
+def test_a_posterior_of_numbers_alone_is_read_still(tmp_path, capsys):
+    """Versions before tables as they come kept no columns.json, and had fewer settings."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(120)
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"x": x, "label": (x + rng.standard_normal(120) > 0) * 1}), path)
+    code, said = run(capsys, "experts", path, tmp_path / "out", *QUICK)
+    assert code == 0, said
+    folder, record = latest(tmp_path / "out")
+    (folder / "posterior" / "columns.json").unlink()
+    del record["settings"]["rare_below"], record["sha256"]
+    (folder / "run.json").write_text(json.dumps(record))
+    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new", "--no-record")
+    assert code == 0, said
+    old, new = (rows_of(latest(tmp_path / t)[0])["probability"].to_numpy() for t in ("out", "new"))
+    np.testing.assert_allclose(new, old, rtol=1e-9)
