@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator, parameter
 from vbmodels.estimators.tables import like
+from vbmodels.estimators.weights import weighted
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows, basis_of
 from vbmodels.experts.columns import (
@@ -134,17 +135,22 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the mixture.
 
         Parameters
         ----------
         X
-            Numbers, [rows, columns]: an array, or a pandas, polars or Arrow table.
+            Numbers, [rows, columns]: an array, a SciPy sparse matrix, which is made dense, or a
+            pandas, polars or Arrow table.
         y
             Two classes, [rows].
+        sample_weight
+            How many rows each stands for in the likelihood, [rows] (additive, marginal, cavi);
+            None: one. Columns are scaled, and folds cut, by rows. Rows of weight 0 are left out.
 
         Raises
         ------
@@ -157,6 +163,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         if wrong:
             raise ValueError(wrong)
         X, y = self._table(X, y, reset=True, dtype=np.float64, order="C", ensure_min_samples=2)
+        if sample_weight is not None and self.inference == "mh":
+            raise ValueError("sample_weight goes with inference additive, marginal or cavi, not mh")
+        X, y, share = weighted(X, y, sample_weight)
         self.classes_, code = self._coded(y)
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         sums = ColumnSums.of(X, t)
@@ -171,7 +180,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 self._sparse,
                 FURTHEST if self.standardise else np.inf,
             )
-        weight = self._class_weights(y)[code]
+        weight = share * self._class_weights(y)[code]
         key = np.arange(len(y))
         batches = [
             self._rows(X[part], t[part], key[part], weight[part])
