@@ -150,7 +150,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
             Two classes, [rows].
         sample_weight
             How many rows each stands for in the likelihood, [rows] (additive, marginal, cavi);
-            None: one. Columns are scaled, and folds cut, by rows. Rows of weight 0 are left out.
+            None: one. Scales, folds, knots and starts go by rows all the same, so that only under
+            cavi a weight of two is two rows to the last digit. Rows of weight 0 are left out.
 
         Raises
         ------
