@@ -23,7 +23,7 @@ from vbmodels.core.options import Range, option, share
 from vbmodels.core.protocol import Staged
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.executors import reduce_over
-from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame
+from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, native
 
 NO_TARGET = "no_validation"
 """What scikit-learn takes for y where there is none to check; None is a target forgotten."""
@@ -129,7 +129,8 @@ class LoopEstimator(BaseEstimator):
         New tables must have the columns of the fit, in their order. ``options`` are those of
         scikit-learn's ``check_array``. A sparse matrix is made dense.
         """
-        is_frame(X)
+        if is_frame(X):
+            X = native(X)
         if issparse(X):
             X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False).toarray()
         if not is_arrow(X):

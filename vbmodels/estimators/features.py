@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import Draws, LoopEstimator
-from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, objects_of
+from vbmodels.estimators.tables import is_frame, is_missing, labels_of, like, native, objects_of
 from vbmodels.estimators.weights import without_weights
 from vbmodels.features.batch import MISSING, feature_batch, rare_levels
 from vbmodels.features.forms import RowFindings, apply, make, read
@@ -241,7 +241,7 @@ class LatentFeatures(
         """Return the cells as objects [rows, columns]: no number or mark turns into another."""
         least = 2 if reset else 1
         if is_frame(X):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            validate_data(self, native(X), reset=reset, skip_check_array=True)
             X = objects_of(X)
             found = check_array(
                 X, dtype=None, ensure_all_finite=False, ensure_min_samples=least, estimator=self

@@ -38,6 +38,11 @@ def is_frame(table: Any) -> bool:
     return is_arrow(table) or (hasattr(table, "columns") and hasattr(table, "__getitem__"))
 
 
+def native(table: Any) -> Any:
+    """Return the table that narwhals holds; anything else as it is."""
+    return table.to_native() if hasattr(table, "to_native") else table
+
+
 def values_of(column: Any) -> list[Any]:
     """Return a column by itself as a list: an array, a list, or a Series or column of a library.
 
