@@ -129,11 +129,11 @@ def those(*quick):
 
 
 def quality(case, said):
-    """Return an AUROC of what was said of rows that the fit had not seen, 0.5 for nothing."""
+    """Return how good is what was said of rows that the fit had not seen; an AUROC where it can."""
     if case.name == "keywordextractor":
-        found = [len({*a} & set(" ".join(b).lower().split())) / max(len(a), 1)
-                 for a, b in zip(said, case.y, strict=True)]  # fmt: skip
-        return float(np.mean(found))
+        hits = [word in " ".join(known).lower().split() for words, known in
+                zip(said, case.y, strict=True) for word in words]  # fmt: skip
+        return float(np.mean(hits))  # the share of the selected words that are keywords
     if case.name == "varianttester":
         truth = case.X["POS"].isin({2130, 2150, 2151}).to_numpy()
         return roc_auc_score(truth, said)
