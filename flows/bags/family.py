@@ -72,7 +72,7 @@ class BagsFamily:
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"
-    suffixes = storage.SUFFIXES
+    suffixes = (*storage.SUFFIXES, *storage.ARRAYS)
     settings = BagSettings
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
