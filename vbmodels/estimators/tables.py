@@ -27,8 +27,6 @@ def is_frame(table: Any) -> bool:
     TypeError
         If its rows are not in memory: a lazy frame, or one of a cluster.
     """
-    if isinstance(table, type):
-        return False
     for call in ("collect", "compute"):
         if hasattr(table, call):
             kind = f"{type(table).__module__.partition('.')[0]} {type(table).__name__}"

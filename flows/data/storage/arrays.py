@@ -9,7 +9,7 @@ without a name has that of the file. Nothing is unpickled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -45,16 +45,30 @@ def opened(url: str, end: str) -> Iterator[tuple[pa.Schema, Batches]]:
     """
     with storage_errors("read", url):
         path = as_local(url)
+    with ExitStack() as stack:
+        with _readable(url):
+            arrays = stack.enter_context(_READERS[end](path))
+            bags = _bags(arrays, url.rstrip("/").rpartition("/")[2].rpartition(".")[0])
+            fields = [*_kinds(bags).items(), (FEATURES, pa.list_(_number(bags)))]
+            schema = pa.schema([(BAG, pa.string()), *fields])
+        yield schema, _rows(url, bags, schema)
+
+
+def _rows(url: str, bags: list[tuple[Any, Arrays]], schema: pa.Schema) -> Batches:
+    with _readable(url):
+        for features, columns in bags:
+            yield from _pieces(features, columns, schema)
+
+
+@contextmanager
+def _readable(url: str) -> Iterator[None]:
+    """Say which file cannot be read: of damaged ones the libraries raise errors of ten kinds."""
+    with storage_errors("read", url):
         try:
-            with _READERS[end](path) as arrays:
-                bags = _bags(arrays, url.rstrip("/").rpartition("/")[2].rpartition(".")[0])
-                kinds = _kinds(bags)
-                fields = [*kinds.items(), (FEATURES, pa.list_(_number(bags)))]
-                schema = pa.schema([(BAG, pa.string()), *fields])
-                yield schema, (piece for bag in bags for piece in _pieces(*bag, schema))
-        except (ValueError, TypeError, EOFError, KeyError, RuntimeError, OSError) as error:
-            if isinstance(error, StorageError | FileNotFoundError | PermissionError):
-                raise
+            yield
+        except (StorageError, FileNotFoundError, PermissionError):
+            raise
+        except Exception as error:
             raise StorageError(f"cannot read {url} as arrays: {error}") from error
 
 
@@ -68,7 +82,9 @@ def _npy(path: str) -> Iterator[Arrays]:
 
 @contextmanager
 def _npz(path: str) -> Iterator[Arrays]:
-    with np.load(path, allow_pickle=False) as found:
+    # NumPy leaves the file of a damaged archive open, so it is opened here.
+    with open(path, "rb") as file:
+        found = np.load(file, allow_pickle=False)
         if isinstance(found, np.ndarray):
             raise ValueError("expected an archive of arrays")
         yield {name: found[name] for name in found.files}

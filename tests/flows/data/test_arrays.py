@@ -120,7 +120,16 @@ def test_what_is_no_bag_is_refused(tmp_path):
     (tmp_path / "cut.h5").write_bytes((tmp_path / "whole.h5").read_bytes()[:3000])
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     (tmp_path / "parquet.npz").write_bytes((tmp_path / "x.parquet").read_bytes())
+    np.savez(tmp_path / "sound.npz", features=np.zeros((50, 3)))
+    sound = (tmp_path / "sound.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(sound[:700])
+    (tmp_path / "bent.npz").write_bytes(sound[:300] + b"12345678" + sound[308:])
+    np.save(tmp_path / "sound.npy", np.zeros((50, 3)))
+    (tmp_path / "bent.npy").write_bytes((tmp_path / "sound.npy").read_bytes().replace(b"'", b"("))
     said = {
+        "cut.npz": "as arrays: ",
+        "bent.npz": "as arrays: Bad CRC",
+        "bent.npy": "as arrays: ",
         "deep.npy": r"expected numbers \[instances, numbers\] in deep, found float64 \(2, 3, 4\)",
         "objects.npy": "as arrays: ",
         "text.npy": "found <U1",
