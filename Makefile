@@ -82,7 +82,7 @@ lock:
 	$(PYTHON) -m uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 		--quiet --output-file requirements.lock
-	$(PYTHON) -m uv pip compile pyproject.toml --extra flows --extra genomics --universal \
+	$(PYTHON) -m uv pip compile pyproject.toml --extra flows --extra genomics --extra editing --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 		--quiet --constraint requirements.lock --output-file deploy/requirements.lock
 	echo uv | $(PYTHON) -m uv pip compile - --universal --python-version 3.11 --generate-hashes \

@@ -49,6 +49,7 @@ FLOW_HOMES = {
     "distributed": lambda path: path.as_posix() == "flows/engine/dask.py",
     "fsspec": lambda path: path.parts[1:3] == ("data", "storage"),
     "s3fs": lambda path: path.parts[1:3] == ("data", "storage"),
+    "h5py": lambda path: path.parts[1:3] == ("data", "storage"),
     "pyarrow.fs": lambda path: path.parts[1:3] == ("data", "storage"),
     "prefect": lambda path: path.parts[1:3] == ("run", "prefect"),
     "prefect_dask": lambda path: path.parts[1:3] == ("run", "prefect"),

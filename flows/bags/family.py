@@ -32,7 +32,7 @@ from flows.bags.form import (
 from flows.bags.members import about_members
 from flows.bags.report import Block, report
 from flows.bags.rows import read_rows, slices_of
-from flows.bags.schema import INSTANCES_IN
+from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
@@ -72,14 +72,14 @@ class BagsFamily:
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"
-    suffixes = storage.SUFFIXES
+    suffixes = (*storage.SUFFIXES, *storage.ARRAYS)
     settings = BagSettings
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
         several = settings.model in GAUSSIAN_PROCESSES
         checker, runs = bags_check.check_bags(
-            slabs(file.url), file.url, several, INSTANCES_IN.of(settings)
+            slabs(file.url), file.url, several, instances_in(settings)
         )
         multi = several and bag_classes.has_classes(checker.columns)
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
@@ -116,7 +116,7 @@ class BagsFamily:
 
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
-        rows = read_rows(part, INSTANCES_IN.of(settings))
+        rows = read_rows(part, instances_in(settings))
         found = instances_of.read(
             rows, part.index, settings.held_out, settings.seed, settings.precision
         )
@@ -254,7 +254,7 @@ class BagsFamily:
         scale = bag_models.chosen_scale(model, q)
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
         more, own = about_members(q, flat, numbers)
-        return report(flat, blocks, numbers, warnings + own, show, scale, more)
+        return report(flat, blocks, numbers, warnings + own, show, scale, more, settings.positive)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""

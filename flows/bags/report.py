@@ -53,8 +53,12 @@ def report(
     show: tuple[str, ...] = (),
     scale: Choice | None = None,
     more: Sequence[Section] = (),
+    positive: str | None = None,
 ) -> Findings:
-    """Say what was found in all partitions."""
+    """Say what was found in all partitions.
+
+    ``positive`` is the label that the user calls positive.
+    """
     label = np.concatenate([s.label for s in summaries])
     probability = np.concatenate([s.probability for s in summaries])
     held_out = np.concatenate([s.held_out for s in summaries])
@@ -63,13 +67,17 @@ def report(
     results = dict(results)
     examples = [e for s in summaries for e in s.examples]
     which = "new" if summaries[0].new else "held out" if held_out.any() else "fitted"
-    sections = _accuracy(label[tested], probability[tested], which, results)
+    several = summaries[0].of_class is not None
+    meant = "" if several else _meant(positive)
+    sections = _accuracy(label[tested], probability[tested], which, results, meant)
     sections += more
     sections += _instance_truth(summaries, results)
     sections += _coefficients(blocks, summaries[0].modalities)
     sections += _examples(examples, show)
     sections += _telling([e for s in summaries for e in s.telling])
-    sections.append(_spread(probability))
+    sections.append(_spread(probability, "" if "auroc" in results else meant))
+    if not several:
+        results["positive"] = "1" if positive is None else positive
     sections += _scale(scale, results)
     expected = [s.expected_primary for s in summaries if s.expected_primary is not None]
     if len(expected) == len(summaries):
@@ -78,7 +86,6 @@ def report(
         bags=label.size, labelled=int(np.sum(label >= 0)), held_out=int(held_out.sum()),
         instances=instances,
     )  # fmt: skip
-    several = summaries[0].of_class is not None
     things = "labels of bags" if several else "bags"
     headline = f"{np.sum(probability > 0.5):,} of {label.size:,} {things} are probably positive"
     if "auroc" in results:
@@ -235,7 +242,7 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
 
 
 def _accuracy(
-    label: IntArray, probability: FloatArray, which: str, results: dict[str, Any]
+    label: IntArray, probability: FloatArray, which: str, results: dict[str, Any], meant: str
 ) -> list[Section]:
     if not (np.any(label == 0) and np.any(label == 1)):
         return []
@@ -269,7 +276,7 @@ def _accuracy(
     return [
         Section(
             "How well the labels are predicted",
-            texts[which],
+            f"{texts[which]} {meant}".strip(),
             (plots.calibration(predicted, observed, counts, "Calibration"),),
             (Grid(("AUROC", "95 % interval", "log loss", "bags"), [row]),),
         )
@@ -294,9 +301,16 @@ def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) ->
     ]
 
 
-def _spread(probability: FloatArray) -> Section:
+def _meant(positive: str | None) -> str:
+    """Say which of the two labels is called positive."""
+    if positive is None:
+        return "Positive is the label 1, in text also yes or true; 0, no and false are negative."
+    return f"Positive is the label {positive}, any other is negative: the setting positive says so."
+
+
+def _spread(probability: FloatArray, text: str) -> Section:
     plot = plots.histogram(probability, "P(positive)", "bags", "Probabilities of the bags")
-    return Section("Probabilities of the bags", "", (plot,))
+    return Section("Probabilities of the bags", text, (plot,))
 
 
 def _scale(scale: Choice | None, results: dict[str, Any]) -> list[Section]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from flows.data.kinds import FLAG, INT8, INT64, NUMBER, NUMBERS, TEXT, WORDS, list_of
 from flows.data.table import Bound, Column, Table
 from vbmodels.core.limits import LARGEST
+
+if TYPE_CHECKING:
+    from flows.bags.settings import BagSettings
 
 INSTANCES_IN = Table(
     "bags",
@@ -27,7 +33,8 @@ INSTANCES_IN = Table(
             required=False,
             accepts=(FLAG, NUMBER),
             values=(0, 1),
-            remedy="code the label as 0 or 1, null where it is not known",
+            remedy="code the label as 0 or 1, null where it is not known, or say which one is "
+            "positive: --set positive=LABEL",
         ),
         Column(
             "labels",
@@ -80,6 +87,12 @@ INSTANCES_IN = Table(
         ),
     ),
 )
+
+
+def instances_in(settings: BagSettings) -> Table:
+    """Return the table of instances as some files have it."""
+    positive = None if settings.positive is None else ("label", settings.positive)
+    return replace(INSTANCES_IN.of(settings), positive=positive)
 
 
 BAGS = Table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from flows.settings.declared import declared
 from vbmodels.bags.options import GPOptions, VMMICOptions
@@ -34,7 +34,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     page = "docs/pipelines/bags.md"
     first = ("model", "held_out", "inference", "standardise", "baselines")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("precision",),
+        "data": ("positive", "precision"),
         "output": ("show_bags",),
         "expert": (
             "baseline_feature", "keep_columns", "chains", "warmup", "draws", "thin",
@@ -51,6 +51,12 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
         "and kernels, block by block) in one probit regression; vmmic: two probit regressions, "
         "primary instances and bags; gp_probit: a Gaussian process for each instance, a bag "
         "positive when one of its instances is; gp_logistic: the same with a logistic link.",
+    )
+    positive: str | None = Field(
+        None,
+        description="The label that is called positive, as the files write it; any other is then "
+        "negative. By default labels are 1, yes or true, and 0, no or false, and the former are "
+        "positive.",
     )
     inference: Literal["collapsed", "mean_field", "as_printed", "gibbs", "direct"] | None = Field(
         None,
@@ -101,6 +107,14 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     def form(self) -> str:
         """The form of inference, the model's own where none is given."""
         return self.inference or _BAG_FORMS[self.model][0]
+
+    @field_validator("positive", mode="before")
+    @classmethod
+    def _as_files_write_it(cls, value: object) -> object:
+        """Take the numbers and flags that a file of settings or a command line makes of text."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        return str(value) if isinstance(value, int | float) else value
 
     @model_validator(mode="after")
     def _possible(self) -> BagSettings:

@@ -61,7 +61,20 @@ def _accepted(column: Column) -> list[pa.DataType]:
 
 
 def given(table: Table, rows: pa.Table) -> pa.Table:
-    """Return a file's columns by the table's names; a pattern's columns become one."""
+    """Return a file's columns by the table's names, its labels as 1 and 0.
+
+    A pattern's columns become one.
+    """
+    rows = _called(table, rows)
+    name, positive = table.positive or ("", "")
+    if name not in rows.column_names or not _may_be_numbers(rows[name].type):
+        return rows
+    words = pc.utf8_trim_whitespace(decoded(rows[name]).cast(pa.string()))
+    place = rows.column_names.index(name)
+    return rows.set_column(place, name, pc.equal(words, positive).cast(pa.int8()))
+
+
+def _called(table: Table, rows: pa.Table) -> pa.Table:
     if not table.called:
         return rows
     taken: dict[str, pa.ChunkedArray] = {}

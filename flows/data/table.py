@@ -166,6 +166,9 @@ class Table:
         See `Spelling`, as
     separator
         is.
+    positive
+        A column of labels and the one that stands for 1, all others for 0; None where they are
+        written as 1 and 0, or as yes and no.
     """
 
     name: str
@@ -176,6 +179,7 @@ class Table:
     others: Column | None = None
     called: Mapping[str, str] = field(default_factory=dict)
     separator: str = ";"
+    positive: tuple[str, str] | None = None
 
     def of(self, spelling: Spelling) -> Table:
         """Return this table as some files have it, as the settings of a run say."""

@@ -153,7 +153,14 @@ def shown(
          f"{r.low:+.3f} to {r.high:+.3f}", _verdict(r))
         for r in baselines
     ]  # fmt: skip
-    columns = ("baseline", "AUROC", "log loss", "more than the model's", "95 % interval", "is it better?")
+    columns = (
+        "baseline",
+        "AUROC",
+        "log loss",
+        "more than the model's",
+        "95 % interval",
+        "is it better?",
+    )
     text = (
         f"Fitted to the same {units} and judged on the same {units} held out; the interval of the "
         f"difference is by the bootstrap over {units}."

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 
 import pytest
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from vbmodels.estimators import (
+    InstanceTransformer,
     KeywordExtractor,
     LatentFeatures,
     MILGPClassifier,
@@ -29,7 +31,12 @@ OTHERS = [
     StackedBagClassifier(),
     VariantTester(),
     KeywordExtractor(),
+    InstanceTransformer(StandardScaler()),
 ]
+WEIGHTS = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
 # What asks nothing of a table of numbers.
 APPLY = (
     "check_estimator_cloneable",
@@ -44,7 +51,18 @@ APPLY = (
 )
 
 
-@parametrize_with_checks(QUICK)
+def expected_to_fail(estimator):
+    """Checks that an estimator cannot pass, and why.
+
+    A weight of two enters the likelihood as two rows do. But folds, knots and starts are of rows,
+    so that two equal rows and one of weight two come to posteriors that differ a little.
+    """
+    if isinstance(estimator, MixtureOfExperts) and estimator.inference != "cavi":
+        return dict.fromkeys(WEIGHTS, "folds, knots and starts go by rows, whatever they weigh")
+    return {}
+
+
+@parametrize_with_checks(QUICK, expected_failed_checks=expected_to_fail)
 def test_passes(estimator, check):
     check(estimator)
 
@@ -55,9 +73,18 @@ def test_passes_with_its_defaults(estimator):
     with warnings.catch_warnings():
         # A check that is skipped for want of an optional library says so.
         warnings.simplefilter("ignore")
-        results = check_estimator(estimator, on_fail=None)
+        results = check_estimator(
+            estimator, expected_failed_checks=expected_to_fail(estimator), on_fail=None
+        )
     assert not [r["check_name"] for r in results if r["status"] == "failed"]
     assert len(results) > 40
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_a_weight_of_two_is_two_rows(name):
+    """Where nothing goes by rows but the likelihood."""
+    asked = MixtureOfExperts(1, inference="cavi", tau=1.0, standardise=False)
+    getattr(estimator_checks, name)("MixtureOfExperts", asked)
 
 
 @pytest.mark.parametrize("estimator", OTHERS, ids=lambda e: type(e).__name__)

@@ -16,6 +16,10 @@ with warnings.catch_warnings():
     import arviz
 
 
+TAILS = (0.05, 0.95)
+"""Quantiles that `Diagnosis.ess_tail` is about."""
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """Convergence and precision of Markov chains, one entry a quantity.
@@ -65,11 +69,13 @@ def diagnose(draws: FloatArray) -> Diagnosis:
         raise ValueError(f"draw {draw} of quantity {k} in chain {chain} is not finite")
     data = arviz.convert_to_dataset({"x": draws})
 
-    def values(function: str, method: str) -> FloatArray:
+    def values(function: str, method: str, **more: Any) -> FloatArray:
         # Chains that stand still have no variance to divide by.
         with np.errstate(divide="ignore", invalid="ignore"):
-            result: FloatArray = getattr(arviz, function)(data, method=method)["x"].to_numpy()
-        return np.asarray(result, dtype=np.float64)
+            found: FloatArray = getattr(arviz, function)(data, method=method, **more)[
+                "x"
+            ].to_numpy()
+        return np.asarray(found, dtype=np.float64)
 
     r_hat, same = values("rhat", "rank"), np.ptp(draws, axis=(0, 1)) == 0.0
     return Diagnosis(
@@ -77,13 +83,16 @@ def diagnose(draws: FloatArray) -> Diagnosis:
         sd=draws.std(axis=(0, 1), ddof=1),
         r_hat=np.where(same, np.nan, np.where(np.isnan(r_hat), np.inf, r_hat)),
         ess_bulk=values("ess", "bulk"),
-        ess_tail=values("ess", "tail"),
+        # ArviZ 1 has other quantiles than ArviZ 0 unless they are said.
+        ess_tail=values("ess", "tail", prob=TAILS),
         mcse=values("mcse", "mean"),
     )
 
 
 def inference_data(posterior: dict[str, FloatArray], dims: dict[str, list[str]]) -> Any:
-    """Return draws as ArviZ's ``InferenceData``.
+    """Return draws as ArviZ has them: ``InferenceData``, of ArviZ 1 xarray's ``DataTree``.
+
+    Either has the group ``posterior`` with a variable for each parameter.
 
     Parameters
     ----------
@@ -92,4 +101,6 @@ def inference_data(posterior: dict[str, FloatArray], dims: dict[str, list[str]])
     dims
         Names of the axes after chain and draw, by name of the parameter.
     """
-    return arviz.from_dict(posterior=posterior, dims=dims)
+    if arviz.__version__.startswith("0."):
+        return arviz.from_dict(posterior=posterior, dims=dims)
+    return arviz.from_dict({"posterior": posterior}, dims=dims)

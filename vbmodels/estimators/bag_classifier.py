@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,10 +14,18 @@ from vbmodels.bags.batch import UNLABELLED, split
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, read_bags
 from vbmodels.estimators.base import LoopEstimator
-from vbmodels.estimators.tables import is_missing
+from vbmodels.estimators.columns import NamedColumns
+from vbmodels.estimators.tables import is_missing, values_of
+from vbmodels.estimators.weights import without_weights
+
+OF_BAGS = (
+    "the likelihood counts every bag once; repeat a bag that stands for several, or move the "
+    "threshold on predict_proba"
+)
 
 
-class BagClassifier(ClassifierMixin, LoopEstimator):
+@dataclass(eq=False, repr=False)
+class BagClassifier(ClassifierMixin, NamedColumns, LoopEstimator):
     """A classifier of bags; subclasses make the model and apply its posterior."""
 
     def __sklearn_tags__(self) -> Any:
@@ -30,6 +39,7 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
     def _model(self) -> Any:
         raise NotImplementedError
 
+    @without_weights(OF_BAGS)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model.
 
@@ -50,12 +60,13 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
             classes.
         """
         self._validate_params()
-        self._given = read_bags(X)
-        labels = self._given.labels if y is None else list(y)
+        self._given = read_bags(X, columns=self.columns)
+        labels = self._given.labels if y is None else values_of(y)
         if labels is None or len(labels) != len(self._given.ids):
             raise ValueError(
                 f"expected a label for each of the {len(self._given.ids)} bags, found "
                 f"{'none' if labels is None else len(labels)}"
+                f"{_OF_ROWS if labels is not None and _has_rows(self._given, labels) else ''}"
             )
         known = [label for label in labels if not is_missing(label)]
         self.classes_ = np.unique(known)
@@ -65,7 +76,7 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
             UNLABELLED if is_missing(label) else int(label == self.classes_[1]) for label in labels
         ]
         self._run(self._model(), split(self._given.bags(code), self.n_partitions))
-        self._given = _form_of(self._given)
+        self._given = form_of(self._given)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -88,7 +99,7 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
 
     def _predicted(self, X: Any) -> tuple[Any, FloatArray, tuple[FloatArray, ...]]:
         check_is_fitted(self)
-        given = read_bags(X, self._given)
+        given = read_bags(X, self._given, self.columns)
         bag, instances = self._apply(given.bags())
         return given, bag, instances
 
@@ -96,7 +107,18 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
         raise NotImplementedError
 
 
-def _form_of(given: GivenBags) -> GivenBags:
+_OF_ROWS = (
+    ", one a row: leave y out for a table with labels; to cut a table into folds make bags of it "
+    "first, by to_bags(table)"
+)
+
+
+def _has_rows(given: GivenBags, labels: Sequence[Any]) -> bool:
+    """Say whether labels are those of a table's rows."""
+    return given.rows is not None and len(labels) == sum(map(len, given.rows))
+
+
+def form_of(given: GivenBags) -> GivenBags:
     """Return bags without their instances: what new ones are compared with."""
     empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
     return replace(given, instances=empty, ids=(), labels=None, rows=None)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
 from vbmodels.core.limits import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of
+from vbmodels.estimators.columns import by_our_names
+from vbmodels.estimators.tables import cells_of, is_frame, names_of, numbers_of, values_of
 
 BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
 _RESERVED = (BAG, MODALITY, LABEL, FEATURES, INSTANCE)
@@ -67,18 +69,62 @@ class GivenBags:
         return parts[0] if self.modalities is None else list(zip(*parts, strict=True))
 
 
-def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
+def to_bags(
+    table: Any, columns: Mapping[str, Any] | None = None
+) -> tuple[list[Any], list[Any] | None, list[Any]]:
+    """Return a long table's bags as a list, which scikit-learn can cut into folds.
+
+    Parameters
+    ----------
+    table
+        A row an instance, as the classifiers of bags take it.
+    columns
+        Your names of our columns; see `read_bags`.
+
+    Returns
+    -------
+    bags
+        An array [instances, features] for each bag; a dict of arrays where there are modalities.
+    labels
+        Of each bag, None where it has none; None for a table without labels.
+    ids
+        Names of the bags.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"cell": list("aab"), "hurt": [1, 1, 0], "f1": [1.0, 2.0, 3.0]})
+    >>> bags, labels, ids = to_bags(table, {"bag_id": "cell", "label": "hurt"})
+    >>> [bag.tolist() for bag in bags], labels, ids
+    ([[[1.0], [2.0]], [[3.0]]], [1, 0], ['a', 'b'])
+    """
+    if not is_frame(table):
+        raise ValueError(f"expected a table with a row an instance, found {type(table).__name__}")
+    given = read_bags(table, columns=columns)
+    arrays = [np.split(of.features, of.offsets[1:-1]) for of in given.instances]
+    bags: list[Any] = list(arrays[0])
+    if given.modalities is not None:
+        bags = [dict(zip(given.modalities, bag, strict=True)) for bag in zip(*arrays, strict=True)]
+    return bags, None if given.labels is None else list(given.labels), list(given.ids)
+
+
+def read_bags(
+    X: Any, like: GivenBags | None = None, columns: Mapping[str, Any] | None = None
+) -> GivenBags:
     """Read bags.
 
     Parameters
     ----------
     X
-        A list with one entry a bag: an array [instances, features], or a tuple or dict of such
-        arrays, one a modality. Or a table with a row an instance: ``bag_id``, ``modality``
-        (may be absent), ``label`` (may be absent), and the features, in a column of lists
-        called ``features`` or as all other columns.
+        A list with one entry a bag: an array [instances, features], dense or sparse, or a tuple
+        or dict of such arrays, one a modality. Or a table with a row an instance: ``bag_id``,
+        ``modality`` (may be absent), ``label`` (may be absent), and the features, in a column of
+        lists called ``features`` or as all other columns.
     like
         Bags of the fit: new ones must have their modalities and numbers of features.
+    columns
+        The table's names of these columns, where they differ; of ``features`` also a list of
+        columns or a pattern such as ``f*``.
 
     Raises
     ------
@@ -86,6 +132,7 @@ def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
         Says what was expected, what was found, and in which bag.
     """
     wanted = () if like is None else like.columns
+    X = by_our_names(X, columns, _RESERVED, (LABEL, MODALITY, INSTANCE), FEATURES)
     found = _from_table(X, wanted) if is_frame(X) else _from_list(X, like)
     if like is not None and found.modalities != like.modalities:
         raise ValueError(f"expected modalities {like.modalities}, found {found.modalities}")
@@ -111,6 +158,7 @@ def _check_sizes(of: Instances, ids: Sequence[Any]) -> None:
 def _from_list(X: Any, like: GivenBags | None) -> GivenBags:
     if not hasattr(X, "__len__") or isinstance(X, str) or not len(X):
         raise ValueError("expected a list with an array for each bag, or a table with bag_id")
+    X = values_of(X)
     first = X[0]
     if isinstance(first, Mapping):
         names = _keys(first, like)
@@ -148,7 +196,7 @@ def _in_order(entry: Mapping[Any, Any], names: tuple[str, ...], i: int) -> list[
 
 def _stacked(arrays: Sequence[Any], known: int) -> Instances:
     """Return instances of all bags; without any they have the known number of features."""
-    read = [np.asarray(array, np.float64) for array in arrays]
+    read = [np.asarray(a.toarray() if issparse(a) else a, np.float64) for a in arrays]
     widths = [a.shape[1] for a in read if a.ndim == 2]
     full = [a.shape[1] for a in read if a.ndim == 2 and a.size]
     width = next(iter(full), max(widths, default=0) or known)

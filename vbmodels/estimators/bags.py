@@ -24,8 +24,9 @@ from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.vmmic import MeanFieldVMMIC
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.bag_classifier import BagClassifier
+from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
 from vbmodels.estimators.base import Draws
+from vbmodels.estimators.weights import without_weights
 
 HEURISTIC_AMPLITUDE = 3.0
 
@@ -50,6 +51,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         The grid, and the folds of cross_validation.
     standardise
         Whether features are brought to mean 0 and standard deviation 1.
+    columns
+        Your names of a table's columns, by ours: ``{"bag_id": "patient", "label": "relapse"}``; of
+        ``features`` also a list of columns or a pattern such as ``f*``.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 
@@ -73,6 +77,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     inference: Literal["collapsed", "mean_field"] = option("collapsed", "How it is fitted.")
     standardise: bool = option(True, "Whether features become z-scores.")
 
+    @without_weights(OF_BAGS)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
         super().fit(X, y)
@@ -136,6 +141,9 @@ class MILGPClassifier(GPOptions, BagClassifier):
         "auto", "laplace" or "gaussian" (direct).
     standardise
         Whether features become z-scores; None: unless rows have length 1.
+    columns
+        Your names of a table's columns, by ours: ``{"bag_id": "patient", "label": "relapse"}``; of
+        ``features`` also a list of columns or a pattern such as ``f*``.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 
@@ -159,6 +167,7 @@ class MILGPClassifier(GPOptions, BagClassifier):
     inference: Literal["direct", "collapsed"] = option("direct", "How it is fitted.")
     standardise: bool | None = option(None, "Whether features become z-scores.")
 
+    @without_weights(OF_BAGS)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
         super().fit(X, y)

@@ -11,6 +11,7 @@ from types import UnionType
 from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -22,7 +23,7 @@ from vbmodels.core.options import Range, option, share
 from vbmodels.core.protocol import Staged
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.executors import reduce_over
-from vbmodels.estimators.tables import as_matrix, is_arrow
+from vbmodels.estimators.tables import as_matrix, is_arrow, is_frame, native
 
 NO_TARGET = "no_validation"
 """What scikit-learn takes for y where there is none to check; None is a target forgotten."""
@@ -126,8 +127,12 @@ class LoopEstimator(BaseEstimator):
         """Return a table's cells as an array (with ``y``: both), its columns checked.
 
         New tables must have the columns of the fit, in their order. ``options`` are those of
-        scikit-learn's ``check_array``.
+        scikit-learn's ``check_array``. A sparse matrix is made dense.
         """
+        if is_frame(X):
+            X = native(X)
+        if issparse(X):
+            X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False).toarray()
         if not is_arrow(X):
             return validate_data(self, X, y, reset=reset, **options)
         validate_data(self, X, reset=reset, skip_check_array=True)
@@ -164,7 +169,7 @@ class LoopEstimator(BaseEstimator):
         """Return draws [chain, draw, ...] of every parameter, and the names of its axes."""
 
     def to_arviz(self, draws: int = 1000, random_state: Any = None) -> Any:
-        """Return draws from the posterior as ArviZ's ``InferenceData``.
+        """Return draws from the posterior as ArviZ's ``InferenceData``; ArviZ 1: a ``DataTree``.
 
         Parameters
         ----------

@@ -26,7 +26,8 @@ from vbmodels.estimators.mixed import (
     one_gap,
     raw_column,
 )
-from vbmodels.estimators.tables import is_frame, like
+from vbmodels.estimators.tables import is_frame, like, native
+from vbmodels.estimators.weights import weighted
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows, basis_of
 from vbmodels.experts.columns import (
@@ -175,18 +176,24 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the mixture.
 
         Parameters
         ----------
         X
-            Numbers, categories, dates, yes or no, [rows, columns]: an array, or a pandas, polars or
-            Arrow table. None, NaN, pandas' NA and an empty text are missing cells.
+            Numbers, categories, dates, yes or no, [rows, columns]: an array, a SciPy sparse matrix,
+            which is made dense, or a pandas, polars or Arrow table. None, NaN, pandas' NA and an
+            empty text are missing cells.
         y
             Two classes or more, [rows].
+        sample_weight
+            How many rows each stands for in the likelihood, [rows] (additive, marginal, cavi);
+            None: one. Scales, folds, knots and starts go by rows all the same, so that only under
+            cavi a weight of two is two rows to the last digit. Rows of weight 0 are left out.
 
         Raises
         ------
@@ -199,6 +206,9 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         if wrong:
             raise ValueError(wrong)
         raw, y = self._raw(X, y)
+        if sample_weight is not None and self.inference == "mh":
+            raise ValueError("sample_weight goes with inference additive, marginal or cavi, not mh")
+        raw, y, share = weighted(raw, y, sample_weight)
         self.classes_, code = self._coded(y)
         several = len(self.classes_) > 2
         model = make_several(self, False) if several else make(self, baseline_beside=False)
@@ -222,7 +232,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 FURTHEST if self.standardise else np.inf,
                 encoded(np.full((1, raw.shape[1]), np.nan), self.columns_)[0],
             )
-        weight = self._class_weights(y)[code]
+        weight = share * self._class_weights(y)[code]
         key = np.arange(len(y))
         batches: list[Any] = []
         for part in np.array_split(key, min(self.n_partitions, len(y))):
@@ -298,7 +308,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
         """Return raw cells and labels; settle what every column becomes."""
         common: dict[str, Any] = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
-        X = as_numbers(X)
+        X = as_numbers(native(X))
         if all_numbers(X):
             raw, y = self._table(X, y, reset=True, dtype=np.float64, order="C", **common)
             self._kinds: list[Kind] = ["number"] * raw.shape[1]
@@ -336,7 +346,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
 
     def _raw_again(self, X: Any) -> FloatArray:
         """Return raw cells of new rows in the columns that the fit uses."""
-        X = as_numbers(X)
+        X = as_numbers(native(X))
         if all_numbers(X) and "category" not in self._kinds:
             raw = self._table(
                 X, reset=False, dtype=np.float64, order="C", ensure_all_finite="allow-nan"

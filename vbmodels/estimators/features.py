@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vbmodels.core.levels import rare_levels
@@ -19,13 +21,18 @@ from vbmodels.estimators.tables import (
     is_missing,
     labels_of,
     like,
+    native,
     objects_of,
     text_of,
 )
+from vbmodels.estimators.weights import without_weights
 from vbmodels.features.batch import MISSING, feature_batch
 from vbmodels.features.forms import RowFindings, apply, make, read
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.options import FeatureOptions
+
+HIDDEN = 5
+"""Groups of columns that are hidden in turn by `LatentFeatures.score`."""
 
 
 @dataclass(eq=False, repr=False)
@@ -125,15 +132,18 @@ class LatentFeatures(
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
+    @without_weights("equal rows are counted; repeat a row that stands for several")
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the features.
 
         Parameters
         ----------
         X
-            Categories, [rows, columns]: an array, or a pandas, polars or Arrow table.
+            Categories, [rows, columns]: an array, a SciPy sparse matrix (whose zeros are a
+            category), or a pandas, polars or Arrow table.
         y
             Not used.
 
@@ -174,9 +184,39 @@ class LatentFeatures(
     def transform(self, X: Any) -> Any:
         """Return the probability of every feature in every row, in the kind of table of ``X``."""
         found = self._applied(X)[0].features
-        if not is_frame(X):
-            return found
+        if not is_frame(X) or _get_output_config("transform", self)["dense"] != "default":
+            return found  # where a kind of table was asked for, scikit-learn makes it
         return like(X, dict(zip(self.get_feature_names_out(), found.T, strict=True)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log probability of a row's cell given its other cells.
+
+        Every cell is hidden once, together with a fifth of the columns, and imputed from the
+        rest; cells of categories that the fit never saw are left out.
+
+        Raises
+        ------
+        ValueError
+            If no cell has a known category.
+        """
+        check_is_fitted(self)
+        codes = self._codes(self._cells(X, reset=False))
+        columns = codes.shape[1]
+        group = np.random.default_rng(0).permutation(columns) % min(HIDDEN, columns)
+        total, cells = 0.0, 0
+        for one in range(group.max() + 1):
+            rest = np.where(group == one, MISSING, codes)
+            found = apply(
+                self.model_, self.q_, feature_batch(rest, self._levels), None, self._options
+            )
+            truth = codes[found.rows, found.columns]
+            known = truth != MISSING
+            chance = found.cells[known, truth[known]]
+            total += float(np.log(np.maximum(chance, np.finfo(float).tiny)).sum())
+            cells += chance.size
+        if not cells:
+            raise ValueError("expected a cell with a category that the fit has seen, found none")
+        return total / cells
 
     def impute(self, X: Any) -> Any:
         """Return ``X`` with every missing cell filled by its most probable category.
@@ -193,6 +233,8 @@ class LatentFeatures(
             if is_missing(filled[row, d]):
                 best = self.categories_[d][int(np.argmax(chance))]
                 filled[row, d] = best[0] if isinstance(best, tuple) else best
+        if issparse(X):
+            X = X.toarray()
         if is_frame(X):
             columns = {str(d): column.tolist() for d, column in enumerate(filled.T)}
             return like(X, columns, labels=labels_of(X))
@@ -208,7 +250,7 @@ class LatentFeatures(
         """Return the cells as objects [rows, columns]: no number or mark turns into another."""
         least = 2 if reset else 1
         if is_frame(X):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            validate_data(self, native(X), reset=reset, skip_check_array=True)
             X = objects_of(X)
             found = check_array(
                 X, dtype=None, ensure_all_finite=False, ensure_min_samples=least, estimator=self
@@ -284,4 +326,4 @@ def _array(X: Any) -> Any:
     """Return lists as an array of objects: among text NaN would turn into the word."""
     if isinstance(X, list | tuple):
         return np.array(X, dtype=object)
-    return X if hasattr(X, "dtype") else np.asarray(X)
+    return X if hasattr(X, "dtype") or issparse(X) else np.asarray(X)

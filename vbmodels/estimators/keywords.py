@@ -9,20 +9,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from operator import add
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.metrics import roc_auc_score
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import Draws, LoopEstimator, parameter
+from vbmodels.estimators.columns import NamedColumns, by_our_names
 from vbmodels.estimators.documents import ReadDocuments, WordRules, count_terms, read_documents
-from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of
+from vbmodels.estimators.given_documents import (
+    ABSENT,
+    COLUMNS,
+    GivenDocuments,
+    column_of,
+    given_documents,
+    length_of,
+)
+from vbmodels.estimators.tables import is_frame, like, values_of
+from vbmodels.estimators.weights import without_weights
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.chosen import least_bin, model_of, over_corpus, selected
 from vbmodels.keywords.corpus_selection import Histogram
@@ -30,16 +43,18 @@ from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.options import KeywordOptions, conflict
 from vbmodels.keywords.selection import word_ranks
 
+OF_DOCUMENTS = "every document counts once; leave out documents that should not count"
+
 
 @dataclass(eq=False, repr=False)
-class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
+class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstimator):
     """Keywords of documents by one regression over the corpus (`vbmodels.keywords.corpus`).
 
     A document is a text or a list of tokens. In a table the columns are ``text`` or ``tokens``,
     and ``keywords`` (lists), ``complete``, ``doc_id``, ``scored`` and ``scores`` where there are
     any. A missing document has no words; tokens go before the text of the same row. A missing
     list of keywords is one that nobody has made, an empty one says that somebody looked and
-    listed none.
+    listed none; a text in place of a list has ``;`` between keywords.
 
     Parameters
     ----------
@@ -84,6 +99,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     tokenizer
         Function from a text to its tokens; None: runs of letters, digits, hyphens and
         apostrophes that begin with a letter.
+    columns
+        Your names of a table's columns, by ours: ``{"text": "Abstract", "doc_id": "PMID"}``.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 
@@ -118,6 +135,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         tags.no_validation = True
         return tags
 
+    @without_weights(OF_DOCUMENTS)
     def fit(
         self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None, scores: Any = None
     ) -> Self:
@@ -145,9 +163,10 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             known, or lengths differ.
         """
         self._validate_params()
-        self._fit(self._columns(X, y, complete, ids, scores))
+        self._fit(given_documents(self._ours(X), y, complete, ids, scores))
         return self
 
+    @without_weights(OF_DOCUMENTS)
     def fit_transform(
         self, X: Any, y: Any = None, *, complete: Any = None, ids: Any = None, scores: Any = None
     ) -> Any:
@@ -158,13 +177,13 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         Parameters are those of `fit`; the answer is that of `transform`.
         """
         self._validate_params()
-        found = []
-        for read, batch in self._fit(self._columns(X, y, complete, ids, scores)):
+        found, ours = [], self._ours(X)
+        for read, batch in self._fit(given_documents(ours, y, complete, ids, scores)):
             local = self.model_.local_step(self.q_, batch, None)
             found.append((read, batch, self.model_.probabilities(self.q_, batch, local)))
-        return self._selected(X, self._words(X, ids, found))
+        return self._given_back(X, self._words(ours, ids, found))
 
-    def _fit(self, given: _Given) -> list[tuple[ReadDocuments, KeywordBatch]]:
+    def _fit(self, given: GivenDocuments) -> list[tuple[ReadDocuments, KeywordBatch]]:
         """Fit, and return each partition's documents as they were read and as arrays."""
         parts = self._parts(given)
         if not any(part.tokens.y.any() for part in parts):
@@ -206,7 +225,65 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             A list of words for each document; for a table one of the same kind: doc_id and
             keywords.
         """
-        return self._selected(X, self._scored(X, keywords, ids, scores))
+        return self._given_back(X, self._scored(X, keywords, ids, scores))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the columns that `transform` gives a table: doc_id and keywords."""
+        return np.array(["doc_id", "keywords"], object)
+
+    def predict(self, X: Any, *, ids: Any = None, scores: Any = None) -> Any:
+        """Return the selected words of documents of which no keyword is known.
+
+        What a table lists in ``keywords`` is not looked at, so that scikit-learn's
+        ``cross_val_predict`` says what would be found without it.
+
+        Returns
+        -------
+        words
+            A list of words for each document, most probable first; an array of lists,
+            [documents].
+        """
+        none = [None] * length_of(X)
+        found = np.empty(len(none), object)
+        found[:] = _chosen(self._scored(X, none, ids, scores))
+        return found
+
+    def score(self, X: Any, y: Any = None, *, ids: Any = None, scores: Any = None) -> float:
+        """Return how well known keywords are ranked when nothing is said of them.
+
+        Parameters
+        ----------
+        X, ids, scores
+            As for `transform`.
+        y
+            Lists of known keywords; a table may have them itself. They are looked at for judging
+            only.
+
+        Returns
+        -------
+        auroc
+            The chance that a known keyword has a higher probability than another word of its
+            document; the mean over documents that have both.
+
+        Raises
+        ------
+        ValueError
+            If no document has both.
+        """
+        check_is_fitted(self)
+        given = given_documents(self._ours(X), y, None, ids, scores)
+        known = self._reading(given, given.known)[0].tokens
+        words = self._scored(X, [None] * len(given.names), ids, scores)
+        found = [
+            roc_auc_score(known.y[part], words["probability"][part])
+            for start, stop in pairwise(known.offsets)
+            if 0 < known.y[part := slice(start, stop)].sum() < stop - start
+        ]
+        if not found:
+            raise ValueError(
+                "expected a document with a known keyword and another word, found none"
+            )
+        return float(np.mean(found))
 
     def score_words(
         self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
@@ -228,27 +305,38 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
 
     def _scored(self, X: Any, keywords: Any, ids: Any, scores: Any) -> dict[str, Any]:
         check_is_fitted(self)
-        given = self._columns(X, keywords, None, ids, scores)
-        named = ids is not None or _column(X, "doc_id") is not None
+        ours = self._ours(X)
+        given = given_documents(ours, keywords, None, ids, scores)
+        named = ids is not None or column_of(ours, "doc_id") is not None
         seen = [name if named and name in self._names else None for name in given.names]
+        read, batch = self._reading(given, given.known, seen)
+        return self._words(ours, ids, [(read, batch, self.model_.predict(self.q_, batch))])
+
+    def _reading(
+        self, given: GivenDocuments, known: list[Any], seen: Sequence[str | None] | None = None
+    ) -> tuple[ReadDocuments, KeywordBatch]:
+        """Read documents with these known keywords; ``seen`` are the fit's names of them."""
         read = read_documents(
-            given.documents, given.known, given.whole, seen, self._rules(), given.scores
-        )
-        batch = read.batch(self._corpus, self.window, self.damping)
-        return self._words(X, ids, [(read, batch, self.model_.predict(self.q_, batch))])
+            given.documents, known, given.whole, seen or [None] * len(known), self._rules(),
+            given.scores,
+        )  # fmt: skip
+        return read, read.batch(self._corpus, self.window, self.damping)
+
+    def _ours(self, X: Any) -> Any:
+        return by_our_names(X, self.columns, COLUMNS, ABSENT)
 
     def _words(
         self, X: Any, ids: Any, found: Sequence[tuple[ReadDocuments, KeywordBatch, FloatArray]]
     ) -> dict[str, Any]:
         """Return all words of the partitions with their probabilities."""
-        names = _column(X, "doc_id") if ids is None else list(ids)
+        names = column_of(X, "doc_id") if ids is None else values_of(ids)
         least = None
         if over_corpus(self):
             parts = (Histogram.of(p, b.y, b.offsets, self.per_document) for _, b, p in found)
             least = least_bin(self, reduce(add, parts))
         chosen = [selected(self, p, batch.y, batch.offsets, least) for _, batch, p in found]
         return {
-            "ids": names or list(range(_length(X))),
+            "ids": names or list(range(length_of(X))),
             "document": np.concatenate([r.kept[b.document_of_word] for r, b, _ in found]),
             "term": [term for read, _, _ in found for term in read.surfaces],
             "probability": np.concatenate([p for _, _, p in found]),
@@ -256,16 +344,14 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             "rank": np.concatenate([word_ranks(p, batch.offsets) for _, batch, p in found]),
         }
 
-    def _selected(self, X: Any, words: dict[str, Any]) -> Any:
-        chosen: list[list[str]] = [[] for _ in words["ids"]]
-        for i in np.lexsort((words["rank"], words["document"])):
-            if words["selected"][i]:
-                chosen[words["document"][i]].append(words["term"][i])
-        if not is_frame(X):
-            return chosen
-        return like(X, {"doc_id": words["ids"], "keywords": chosen})
+    def _given_back(self, X: Any, words: dict[str, Any]) -> Any:
+        """Return the selected words as they were asked for."""
+        columns = {"doc_id": words["ids"], "keywords": _chosen(words)}
+        if _get_output_config("transform", self)["dense"] != "default":
+            return columns  # scikit-learn makes a table of them
+        return like(X, columns) if is_frame(X) else columns["keywords"]
 
-    def _parts(self, given: _Given) -> list[ReadDocuments]:
+    def _parts(self, given: GivenDocuments) -> list[ReadDocuments]:
         """Read the documents of each partition; they keep their numbers among all."""
         size = len(given.documents)
         parts = np.array_split(np.arange(size), min(self.n_partitions, size))
@@ -279,22 +365,6 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             read.append(replace(some, kept=some.kept + part[0]))
         return read
 
-    def _columns(self, X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> _Given:
-        """Return what is given, from arguments or a table."""
-        documents = _documents(X)
-        if not documents:
-            raise ValueError("expected documents in a list or in a column text or tokens")
-        size = len(documents)
-        known = _given(y, _column(X, "keywords"), [None] * size, "a list of keywords")
-        known = [None if is_missing(words) else words for words in known]
-        known = [[words] if isinstance(words, str) else words for words in known]
-        whole = _given(complete, _column(X, "complete"), [False] * size, "a mark")
-        marks = [not is_missing(mark) and bool(mark) for mark in whole]
-        names = _given(ids, _column(X, "doc_id"), list(range(size)), "a name")
-        own = _given(scores, _scores_of(X), [None] * size, "a mapping of scores")
-        own = [None if is_missing(one) else one for one in own]
-        return _Given(documents, known, marks, [str(name) for name in names], own)
-
     def _rules(self) -> WordRules:
         stop: Any = self.stop_words
         words = ENGLISH_STOP_WORDS if stop == "english" else frozenset(stop or ())
@@ -306,55 +376,10 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         return {"coef": (self.coef_means_ + noise @ factor.T)[None]}, {"coef": ["word_feature"]}
 
 
-@dataclass(frozen=True)
-class _Given:
-    """Documents, known keywords, whether these are all, names, scores of the user's own."""
-
-    documents: list[Any]
-    known: list[Any]
-    whole: list[bool]
-    names: list[str]
-    scores: list[Any]
-
-
-def _scores_of(X: Any) -> list[Any] | None:
-    """Return a table's scores as mappings, None where a row has none."""
-    words, values = _column(X, "scored"), _column(X, "scores")
-    if words is None or values is None:
-        return None
-    return [
-        None if is_missing(w) or is_missing(v) else dict(zip(w, v, strict=True))
-        for w, v in zip(words, values, strict=True)
-    ]
-
-
-def _documents(X: Any) -> list[Any]:
-    """Return texts or lists of tokens; one that is missing has no words."""
-    if isinstance(X, str):
-        raise ValueError(
-            f"expected a list of documents or a table, got one text ({X[:30]!r}): put it in a list"
-        )
-    if not is_frame(X):
-        return ["" if is_missing(document) else document for document in X]
-    columns = [cells for name in ("tokens", "text") if (cells := _column(X, name)) is not None]
-    return [
-        next((cell for cell in cells if cell is not None), "")
-        for cells in zip(*columns, strict=True)
-    ]
-
-
-def _column(X: Any, name: str) -> list[Any] | None:
-    return cells_of(X, name) if is_frame(X) and name in names_of(X) else None
-
-
-def _length(X: Any) -> int:
-    return len(cells_of(X, names_of(X)[0])) if is_frame(X) else len(X)
-
-
-def _given(first: Any, second: list[Any] | None, default: Sequence[Any], what: str) -> list[Any]:
-    found = list(first) if first is not None else second
-    if found is None:
-        return list(default)
-    if len(found) != len(default):
-        raise ValueError(f"expected {what} for each of {len(default)} documents, got {len(found)}")
-    return found
+def _chosen(words: dict[str, Any]) -> list[list[str]]:
+    """Return the selected words of each document, most probable first."""
+    chosen: list[list[str]] = [[] for _ in words["ids"]]
+    for i in np.lexsort((words["rank"], words["document"])):
+        if words["selected"][i]:
+            chosen[words["document"][i]].append(words["term"][i])
+    return chosen

@@ -18,8 +18,9 @@ from vbmodels.bags.options import GPOptions
 from vbmodels.bags.united import parted
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
-from vbmodels.estimators.bag_classifier import BagClassifier
+from vbmodels.estimators.bag_classifier import OF_BAGS, BagClassifier
 from vbmodels.estimators.bag_data import read_bags
+from vbmodels.estimators.weights import without_weights
 
 HEURISTIC_AMPLITUDE = 3.0
 
@@ -39,6 +40,9 @@ class StackedBagClassifier(GPOptions, BagClassifier):
         Of the Gaussian process; see `MILGPClassifier`.
     standardise
         Whether its features become z-scores; None: unless rows have length 1.
+    columns
+        Your names of a table's columns, by ours: ``{"bag_id": "patient", "label": "relapse"}``; of
+        ``features`` also a list of columns or a pattern such as ``f*``.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 
@@ -67,6 +71,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
     model: Literal["auto", "embedding"] = option("auto", "Whether all are stacked.")
     standardise: bool | None = option(None, "Whether features become z-scores.")
 
+    @without_weights(OF_BAGS)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model; see `BagClassifier.fit`."""
         super().fit(X, y)
@@ -90,7 +95,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
         A bag's sum is what the blocks add that are means and maxima over instances.
         """
         check_is_fitted(self)
-        given = read_bags(X, self._given)
+        given = read_bags(X, self._given, self.columns)
         return given.give_back(contributions(self._embedding, given.bags()))
 
     def predict_instance_proba(self, X: Any) -> Any:
@@ -110,7 +115,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
 
     def _said(self, X: Any) -> BagScores:
         check_is_fitted(self)
-        return predict_bags(self._embedding, read_bags(X, self._given).bags(), 0.0)
+        return predict_bags(self._embedding, read_bags(X, self._given, self.columns).bags(), 0.0)
 
     def _model(self) -> Any:
         embedding = EmbeddingModel(sample_seed=self._seed())

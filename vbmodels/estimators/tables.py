@@ -1,4 +1,4 @@
-"""Tables in whatever form they come: pandas, polars, Arrow or NumPy, and back to the same.
+"""Tables in whatever form they come: pandas, polars, Arrow, NumPy, and back to the same.
 
 No library of tables is imported. A table is read through the few methods that these have in
 common, and a new one is made by the class of the one that was given.
@@ -20,8 +20,40 @@ def is_arrow(table: Any) -> bool:
 
 
 def is_frame(table: Any) -> bool:
-    """Say whether this is a table with named columns."""
+    """Say whether this is a table with named columns.
+
+    Raises
+    ------
+    TypeError
+        If its rows are not in memory: a lazy frame, or one of a cluster.
+    """
+    for call in ("collect", "compute"):
+        if hasattr(table, call):
+            kind = f"{type(table).__module__.partition('.')[0]} {type(table).__name__}"
+            raise TypeError(
+                f"expected a table in memory, found a {kind}: call .{call}() on it first"
+            )
     return is_arrow(table) or (hasattr(table, "columns") and hasattr(table, "__getitem__"))
+
+
+def native(table: Any) -> Any:
+    """Return the table that narwhals holds; anything else as it is."""
+    return table.to_native() if hasattr(table, "to_native") else table
+
+
+def values_of(column: Any) -> list[Any]:
+    """Return a column by itself as a list: an array, a list, or a Series or column of a library.
+
+    Examples
+    --------
+    >>> values_of(np.arange(2)), values_of(("a", "b"))
+    ([np.int64(0), np.int64(1)], ['a', 'b'])
+    """
+    for call in ("to_pylist", "to_list"):
+        if hasattr(column, call):
+            found: list[Any] = getattr(column, call)()
+            return found
+    return list(column)
 
 
 def names_of(table: Any) -> list[str]:
@@ -142,6 +174,9 @@ def like(given: Any, columns: Mapping[str, Any], rows: bool = True, labels: Any 
     array([[1. , 0.5],
            [2. , 0.5]])
     """
+    if hasattr(given, "to_native"):  # narwhals, whose tables are made by name of their library
+        made = type(given).from_dict(dict(columns), backend=given.implementation)
+        return made if labels is None else made.rename(dict(zip(columns, labels, strict=True)))
     if is_arrow(given):
         made = type(given).from_pydict(dict(columns))
         return made if labels is None else made.rename_columns(labels)

@@ -7,7 +7,6 @@ those of parameters, cloning, storing and tags apply, and no others.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.base import Draws, LoopEstimator
-from vbmodels.estimators.tables import cells_of, is_frame, is_missing, like, names_of, numbers_of
+from vbmodels.estimators.columns import NamedColumns, by_our_names
+from vbmodels.estimators.given_counts import COLUMNS, GivenCounts, read_array, read_table
+from vbmodels.estimators.tables import cells_of, is_frame, like
+from vbmodels.estimators.weights import without_weights
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.batch_null import BatchNull
@@ -26,22 +28,10 @@ from vbmodels.variants.posterior import rates
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 _CHUNK = 1000
-_MOST_READS = int(np.iinfo(np.int32).max)
-_KEYS = ("chrom", "pos", "ref", "sample", "replicate")
-
-
-@dataclass(frozen=True)
-class GivenCounts:
-    """Counts that were read, with names of their locations and the table that they came in."""
-
-    counts: Counts
-    chrom: tuple[Any, ...]
-    pos: tuple[Any, ...]
-    kind: Any
 
 
 @dataclass(eq=False, repr=False)
-class VariantTester(CallOptions, LoopEstimator):
+class VariantTester(CallOptions, NamedColumns, LoopEstimator):
     """Which alleles are in the case's reads beyond errors (the two-groups test of ``variants``).
 
     Parameters
@@ -66,6 +56,8 @@ class VariantTester(CallOptions, LoopEstimator):
     noise
         null "batch": "constant", one M at every rate, or "multiplicative": error rates of
         replicates below .002 differ by a factor, as PCR makes them.
+    columns
+        Your names of a table's columns, by ours: ``{"chrom": "CHROM", "pos": "POS"}``.
     tol, max_iter, n_partitions, random_state, client
         See `vbmodels.estimators.experts.MixtureOfExperts`.
 
@@ -103,6 +95,7 @@ class VariantTester(CallOptions, LoopEstimator):
         tags.no_validation = True
         return tags
 
+    @without_weights("the model weighs reads itself, by depth and overdispersion")
     def fit(self, X: Any, y: Any = None, *, ref: Any = None, case: Any = None) -> Self:
         """Fit the error rates, and how often and how much alleles exceed them.
 
@@ -114,7 +107,8 @@ class VariantTester(CallOptions, LoopEstimator):
         y
             Not used.
         ref
-            Reference base of each location of an array, as text or as its place in ACGT.
+            Reference base of each location of an array, as text or as its place in ACGT; None:
+            what most of the control's reads show there.
         case
             Which replicates of an array are the case's, [replicates].
 
@@ -148,7 +142,7 @@ class VariantTester(CallOptions, LoopEstimator):
         Parameters
         ----------
         X, ref, case
-            Counts as for `fit`; None: those of the fit.
+            Counts as for `fit`; None: those of the fit, ``case`` alone: the fit's replicates.
 
         Returns
         -------
@@ -157,12 +151,7 @@ class VariantTester(CallOptions, LoopEstimator):
             pos, ref, alt, mean, sd and 95 % interval of both samples' rates, log_bayes_factor,
             prob, q_value, called.
         """
-        check_is_fitted(self)
-        given = self._given if X is None else self._read(X, ref, case)
-        of, score = self._scores(given.counts)
-        lfdr = local_fdr(score, self.pi_)
-        q = q_values(lfdr)
-        called = e_bh(score, self.fdr) if self.strict else (q <= self.fdr) & (lfdr <= MOST_LFDR)
+        given, of, score, lfdr, q, called = self._tested(X, ref, case)
         columns: dict[str, Any] = {
             "chrom": [given.chrom[j] for j in of.location],
             "pos": [given.pos[j] for j in of.location],
@@ -172,6 +161,69 @@ class VariantTester(CallOptions, LoopEstimator):
         columns |= self._rates(of)
         columns |= {"log_bayes_factor": score, "prob": 1.0 - lfdr, "q_value": q, "called": called}
         return like(given.kind, columns, rows=False)
+
+    def predict(self, X: Any, *, ref: Any = None, case: Any = None) -> Any:
+        """Return whether an allele is called at the location of each row.
+
+        Calls are among the locations of ``X`` alone, so new ones may be tested in folds: of an
+        array [locations, ...] any fold will do, of a table one that keeps a location's rows
+        together (``GroupKFold`` by position).
+
+        Parameters
+        ----------
+        X, ref, case
+            As for `test`.
+
+        Returns
+        -------
+        called
+            [locations] of an array, [rows] of a table; False where the row's sample is neither
+            the case nor the control.
+        """
+        given, of, *_, called = self._tested(X, ref, case)
+        at = np.zeros(len(given.counts), bool)
+        at[of.location[called]] = True
+        if given.kind is None:
+            return at
+        place = dict(zip(zip(given.chrom, given.pos, strict=True), at.tolist(), strict=True))
+        ours = by_our_names(given.kind, self.columns, COLUMNS)
+        wanted = (self.case, self.control)
+        rows = zip(*(cells_of(ours, name) for name in ("chrom", "pos", "sample")), strict=True)
+        return np.array([sample in wanted and place[c, p] for c, p, sample in rows], bool)
+
+    def score(self, X: Any, y: Any = None, *, ref: Any = None, case: Any = None) -> float:
+        """Return the mean log marginal likelihood of an allele's counts, given the fit.
+
+        It is what the fit raises, so on new locations it judges null, alternative and noise.
+
+        Parameters
+        ----------
+        X, ref, case
+            As for `test`.
+        y
+            Not used.
+        """
+        check_is_fitted(self)
+        counts = self._new(X, ref, case).counts
+        at = self.model_.anchored(self.q_)
+        bound, size = 0.0, 0.0
+        for start in range(0, len(counts), _CHUNK):
+            of = units(counts.take(slice(start, start + _CHUNK)))
+            sums = self.model_.reweigh(at, self.model_.table(at, of))[2]
+            bound, size = bound + sums.bound, size + sums.units
+        return bound / size
+
+    def _tested(
+        self, X: Any, ref: Any, case: Any
+    ) -> tuple[GivenCounts, Units, FloatArray, FloatArray, FloatArray, Any]:
+        """Return counts, units, log Bayes factors, local false discovery rates, q, calls."""
+        check_is_fitted(self)
+        given = self._given if X is None else self._new(X, ref, case)
+        of, score = self._scores(given.counts)
+        lfdr = local_fdr(score, self.pi_)
+        q = q_values(lfdr)
+        called = e_bh(score, self.fdr) if self.strict else (q <= self.fdr) & (lfdr <= MOST_LFDR)
+        return given, of, score, lfdr, q, called
 
     def _scores(self, counts: Counts) -> tuple[Units, FloatArray]:
         at = self.model_.anchored(self.q_)
@@ -201,106 +253,16 @@ class VariantTester(CallOptions, LoopEstimator):
                     found.setdefault(f"{name}_{what}", []).append(value)
         return {name: np.concatenate(parts) for name, parts in found.items()}
 
+    def _new(self, X: Any, ref: Any, case: Any) -> GivenCounts:
+        return self._read(X, ref, self._given.counts.case if case is None else case)
+
     def _read(self, X: Any, ref: Any, case: Any) -> GivenCounts:
         if is_frame(X):
-            return self._read_table(X)
-        counts = np.asarray(X)
-        if counts.ndim != 3 or counts.shape[2] != 4 or counts.dtype.kind not in "iu":
-            raise ValueError(
-                "expected whole numbers [locations, replicates, 4] or a table, got "
-                f"{counts.dtype} {counts.shape}"
-            )
-        if ref is None or case is None:
-            raise ValueError("expected ref and case beside an array of counts, got None")
-        if not len(counts):
-            raise ValueError("expected counts of at least one location, got none")
-        if counts.size and counts.max() > _MOST_READS:
-            raise ValueError(f"expected at most {_MOST_READS} reads of a base, got {counts.max()}")
-        names = range(len(counts))
-        of = Counts(counts.astype(np.int32), _references(ref, len(counts)), np.asarray(case, bool))
-        return GivenCounts(of, ("",) * len(counts), tuple(names), None)
-
-    def _read_table(self, table: Any) -> GivenCounts:
-        missing = [n for n in (*_KEYS, *BASES) if n not in names_of(table)]
-        if missing:
-            raise ValueError(f"expected the columns {', '.join(missing)}, found none of that name")
-        cells = {name: cells_of(table, name) for name in _KEYS}
-        reads = numbers_of(table, list(BASES))
-        wrong = ~((reads >= 0) & (reads <= _MOST_READS) & (reads == np.floor(reads)))
-        if wrong.any():
-            n, b = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"expected a number of reads in row {n}, column {BASES[b]}, found {reads[n, b]}"
-            )
-        wanted = [self.case, *([self.control] if self.control is not None else [])]
-        kept = [i for i, sample in enumerate(cells["sample"]) if sample in wanted]
-        found = {cells["sample"][i] for i in kept}
-        if found != set(wanted):
-            raise ValueError(
-                f"expected the samples {' and '.join(wanted)}, found "
-                f"{', '.join(sorted(map(str, set(cells['sample'])))) or 'no row'}"
-            )
-        places = sorted({(cells["chrom"][i], cells["pos"][i]) for i in kept})
-        columns = sorted({(cells["sample"][i], cells["replicate"][i]) for i in kept})
-        at = {place: j for j, place in enumerate(places)}
-        column = {name: r for r, name in enumerate(columns)}
-        counts = np.zeros((len(places), len(columns), 4), np.int32)
-        ref: list[Any] = [None] * len(places)
-        seen: dict[tuple[int, int], int] = {}
-        for i in kept:
-            j = at[cells["chrom"][i], cells["pos"][i]]
-            r = column[cells["sample"][i], cells["replicate"][i]]
-            place = f"{cells['chrom'][i]}:{cells['pos'][i]}"
-            if seen.setdefault((j, r), i) != i:
-                raise ValueError(
-                    f"expected one row a location and replicate, found rows {seen[j, r]} and {i} "
-                    f"for {place}, {' '.join(map(str, columns[r]))}"
-                )
-            if ref[j] is not None and ref[j] != cells["ref"][i]:
-                raise ValueError(
-                    f"expected one reference base at {place}, found {ref[j]!r} and "
-                    f"{cells['ref'][i]!r} (row {i})"
-                )
-            counts[j, r], ref[j] = reads[i], cells["ref"][i]
-        case = np.array([sample == self.case for sample, _ in columns])
-        chrom, pos = zip(*places, strict=True)
-        return GivenCounts(Counts(counts, _references(ref, len(ref)), case), chrom, pos, table)
+            return read_table(X, self.case, self.control, self.columns)
+        return read_array(X, ref, case)
 
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:
         raise NotImplementedError(
             "the hyperparameters of the two-groups test are point estimates and have no posterior "
             "draws; `test` gives the posterior of each rate"
         )
-
-
-def _references(ref: Any, size: int) -> Any:
-    """Return the place of each location's reference base in ACGT, -1 for what is no base.
-
-    Raises
-    ------
-    ValueError
-        If there is not one for each location, or one is a number but not in -1 to 3.
-    """
-    array = np.asarray(ref)
-    if array.shape != (size,):
-        raise ValueError(
-            f"expected ref to have a base for each of {size} locations, got the shape {array.shape}"
-        )
-    given = ref if isinstance(ref, list) else array.tolist()
-    found = np.array([_place(r) for r in given])
-    wrong = np.flatnonzero((found < -1) | (found >= len(BASES)))
-    if wrong.size:
-        raise ValueError(
-            f"expected places in ACGT (0 to 3, or -1 for none) in ref, got {given[wrong[0]]} "
-            f"at location {wrong[0]}"
-        )
-    return found.astype(np.int8)
-
-
-def _place(ref: Any) -> int:
-    """Return the place in ACGT of a base; a number is a place already, or len(BASES) if none."""
-    if isinstance(ref, Real) and not is_missing(ref):
-        number = float(ref)
-        return int(number) if number.is_integer() else len(BASES)
-    base = str(ref).upper()
-    return BASES.find(base) if len(base) == 1 else -1

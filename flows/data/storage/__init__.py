@@ -12,7 +12,7 @@ from flows.data.storage.errors import (
     StorageError,
     TransientStorageError,
 )
-from flows.data.storage.formats import CELLS, DOCUMENTS, SUFFIXES
+from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES
 from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
 from flows.data.storage.objects import (
     check_writable,
@@ -42,6 +42,7 @@ from flows.data.storage.tables import (
 from flows.data.storage.urls import absolute, is_local, join, refuse_secrets, shown
 
 __all__ = [
+    "ARRAYS",
     "CELLS",
     "DOCUMENTS",
     "SUFFIXES",

@@ -25,8 +25,8 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from flows.data.storage.errors import storage_errors
-from flows.data.storage.urls import absolute, is_local
+from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.urls import absolute, is_local, shown
 
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
 CONNECT, READ = 5.0, 30.0  # seconds
@@ -60,7 +60,19 @@ def filesystem(url: str) -> tuple[Any, str]:
     scheme, _, rest = url.partition("://")
     if scheme in ("s3", "s3a") and rest:
         return _s3fs(_environment()), rest
-    return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+    try:
+        return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+    except ImportError as error:
+        raise StorageError(
+            f"cannot read {shown(url)}: {scheme}:// needs a package that is not installed ({error})"
+        ) from error
+    except ValueError as error:
+        if "Protocol not known" not in str(error):
+            raise
+        raise StorageError(
+            f"cannot read {shown(url)}: nothing installed knows {scheme}://; expected a path, "
+            "s3:// or another protocol of fsspec"
+        ) from error
 
 
 def arrow(url: str) -> tuple[FileSystem, str]:

@@ -18,6 +18,7 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from flows.data.storage import arrays
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.retry import persistent
@@ -50,6 +51,9 @@ SUFFIXES = (
 
 DOCUMENTS = _DOCUMENTS
 """Endings of files that hold one document each: a table of one row."""
+
+ARRAYS = arrays.SUFFIXES
+"""Endings of files of arrays: bags, or one table of them."""
 
 
 def as_parquet(url: str) -> str:
@@ -202,6 +206,12 @@ def _document(url: str, _: str | None, path: str) -> None:
     pq.write_table(table, path)
 
 
+def _arrays(url: str, _: str | None, path: str) -> None:
+    end = url[url.rindex(".") :].lower()
+    with arrays.opened(url, end) as (schema, batches):
+        _write(path, schema, batches)
+
+
 def _write(path: str, schema: pa.Schema, batches: Any) -> None:
     """Write batches as Parquet, in row groups of some ``GROUP`` bytes and at most ``ROWS`` rows."""
     held: list[pa.RecordBatch] = []
@@ -228,4 +238,5 @@ _CONVERSIONS: dict[str, Callable[[str, str | None, str], None]] = {
     ".arrow": _arrow,
     ".feather": _arrow,
     **dict.fromkeys(_DOCUMENTS, _document),
+    **dict.fromkeys(arrays.SUFFIXES, _arrays),
 }

@@ -18,6 +18,8 @@ from flows.data.storage.urls import absolute, is_local, refuse_bytes, shown
 
 log = logging.getLogger(__name__)
 
+_MARKS = ("mtime", "LastModified", "blob_id", "last_modified", "modified", "sha256")
+"""What the stores that fsspec knows call the mark of a file's version, beside its ETag."""
 _OF_A_RUN = re.compile(r"(^|/)runs/\d{8}T\d{6}-[0-9a-f]{6}/")
 
 
@@ -160,7 +162,7 @@ def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
 def _fingerprint(info: dict[str, Any]) -> str:
     """Digest of what marks a version; a listing and a look at one file say it differently."""
     etag = str(info.get("ETag") or info.get("etag") or "").removeprefix("W/").strip('"')
-    mark = etag or info.get("mtime") or info.get("LastModified")
+    mark = etag or next((found for name in _MARKS if (found := info.get(name))), None)
     if isinstance(mark, datetime):
         mark = int(mark.timestamp())
     return hashlib.sha256(f"{info['size']}|{mark}".encode()).hexdigest()[:16]

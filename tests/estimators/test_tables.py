@@ -1,0 +1,242 @@
+"""Tables of every library, columns by the user's names, sparse matrices, kinds of output."""
+
+from __future__ import annotations
+
+import narwhals
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from tests.estimators import data
+from vbmodels.estimators import (
+    InstanceTransformer,
+    KeywordExtractor,
+    LatentFeatures,
+    MILGPClassifier,
+    MixtureOfExperts,
+    VariantTester,
+    to_bags,
+)
+
+EXPERTS = MixtureOfExperts(1, tau=1.0, random_state=0)
+FEATURES = LatentFeatures(2, search="starts", starts=1, anneal=3, tol=1e-3, random_state=0)
+BAGS = MILGPClassifier(n_inducing=10, kernel_params="heuristic", random_state=0)
+
+
+def polars(columns):
+    return pytest.importorskip("polars", reason="polars is not installed").DataFrame(columns)
+
+
+def over_pandas(columns):
+    return narwhals.from_native(pd.DataFrame(columns))
+
+
+def over_polars(columns):
+    return narwhals.from_native(polars(columns))
+
+
+KINDS = {
+    "pandas": pd.DataFrame,
+    "Arrow": pa.table,
+    "polars": polars,
+    "narwhals": over_pandas,
+    "narwhals over polars": over_polars,
+}
+
+
+def kinds(*quick):
+    """All kinds of table, of which a few are tried whenever tests run."""
+    return pytest.mark.parametrize(
+        "kind",
+        [
+            pytest.param(make, id=name, marks=() if name in quick else pytest.mark.slow)
+            for name, make in KINDS.items()
+        ],
+    )
+
+
+def column(table, name):
+    found = table[name]
+    return (found.to_pylist if hasattr(found, "to_pylist") else found.to_list)()
+
+
+@kinds("pandas", "polars", "narwhals")
+def test_rows_of_numbers(kind):
+    x, y = data.crossed(rows=60)
+    table = kind({f"x{d}": x[:, d].tolist() for d in range(3)})
+    found = clone(EXPERTS).fit(table, y)
+    assert found.feature_names_in_.tolist() == ["x0", "x1", "x2"]
+    assert_array_equal(found.predict_proba(table), clone(EXPERTS).fit(x, y).predict_proba(x))
+    assert type(found.responsibilities(table)) is type(table)
+
+
+@kinds("pandas", "polars", "narwhals")
+def test_rows_of_categories(kind):
+    words = data.categories(rows=60)[0].astype(object)
+    words[0, 0] = None
+    table = kind({f"c{d}": words[:, d].tolist() for d in range(5)})
+    found = clone(FEATURES).fit(table)
+    plain = clone(FEATURES).fit(words)
+    seen, filled = found.transform(table), found.impute(table)
+    assert type(seen) is type(filled) is type(table)
+    names = found.get_feature_names_out()
+    assert_array_equal(np.column_stack([column(seen, n) for n in names]), plain.transform(words))
+    assert column(filled, "c0") == plain.impute(words)[:, 0].tolist()
+
+
+@kinds("Arrow", "polars")
+@pytest.mark.parametrize("output", ["pandas", "polars", "default"])
+def test_the_kind_of_output_that_is_asked_for(kind, output):
+    words = data.categories(rows=60)[0]
+    table = kind({f"c{d}": words[:, d].tolist() for d in range(5)})
+    found = clone(FEATURES).set_output(transform=output).fit(table)
+    wanted = {"pandas": pd.DataFrame, "default": type(table)}.get(output)
+    if wanted is None:
+        wanted = pytest.importorskip("polars", reason="polars is not installed").DataFrame
+    seen = found.transform(table)
+    assert isinstance(seen, wanted)
+    assert [*map(str, seen.columns)] != [] if hasattr(seen, "columns") else seen.column_names
+    plain = clone(FEATURES).fit(words).transform(words)
+    assert_array_equal(column(seen, found.get_feature_names_out()[0]), plain[:, 0])
+
+
+@kinds("Arrow", "polars")
+def test_documents(kind):
+    texts, known, _ = data.documents(count=20)
+    plain = KeywordExtractor(keyword_rate=0.3, stop_words=None).fit(texts, known)
+    table = kind({"Words": texts, "Known": [";".join(some) for some in known]})
+    named = {"tokens": "Words", "keywords": "Known"}
+    asked = KeywordExtractor(keyword_rate=0.3, stop_words=None, columns=named)
+    found = asked.fit(table)
+    told = found.transform(table)
+    assert type(told) is type(table)
+    assert column(told, "keywords") == plain.transform(texts, known)
+    assert type(found.score_words(table)) is type(table)
+    made = asked.set_output(transform="pandas").fit_transform(table)
+    assert isinstance(made, pd.DataFrame)
+    assert made.columns.tolist() == found.get_feature_names_out().tolist()
+    assert make_pipeline(asked).set_output(transform="default") is not None
+
+
+@kinds("Arrow", "polars")
+def test_bags_and_counts_by_the_users_names(kind):
+    x, y = data.bags()
+    long = data.long_table(x, y)
+    mine = {{"bag_id": "patient", "label": "relapse"}.get(n, n): c for n, c in long.items()}
+    mine["weight"] = [1.0] * len(long["bag_id"])  # is no feature
+    named = {"bag_id": "patient", "label": "relapse", "features": "f?"}
+    found = clone(BAGS).set_params(columns=named).fit(kind(mine))
+    plain = clone(BAGS).fit(pd.DataFrame(long))
+    without = {name: cells for name, cells in mine.items() if name != "relapse"}
+    assert_array_equal(found.predict_proba(kind(without)), plain.predict_proba(pd.DataFrame(long)))
+    listed = clone(BAGS).set_params(columns={**named, "features": ["f1", "f0"]}).fit(kind(mine))
+    assert_allclose(listed.predict_proba(kind(mine)), found.predict_proba(kind(mine)), atol=0.2)
+    bags, labels, ids = to_bags(kind(mine), named)
+    assert [bag.tolist() for bag in bags] == [x[int(i[1:])].tolist() for i in ids]
+    assert labels == [y[int(i[1:])] for i in ids]
+    counts, _, case = data.reads(locations=12)
+    table = data.counts_table(counts, case)
+    table["CHROM"] = table.pop("chrom")
+    given = kind(table)
+    told = VariantTester(columns={"chrom": "CHROM"}, tol=1e-3).fit(given).test()
+    assert type(told) is type(given)
+    assert column(told, "chrom")[:1] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"bag": "patient"}, "columns: expected names out of bag_id, .* found 'bag'"),
+        ({"bag_id": "case"}, "expected a column 'case' for bag_id, found patient, "),
+        ({"bag_id": "patient", "features": "g*"}, "expected columns 'g\\*' for features"),
+        ({"bag_id": "patient", "features": ["f0", "f9"]}, "expected columns 'f9' for features"),
+    ],
+)
+def test_names_that_are_not_there(columns, message):
+    x, y = data.bags()
+    table = pd.DataFrame(data.long_table(x, y)).rename(columns={"bag_id": "patient"})
+    table = table[["patient", *table.columns.drop("patient")]]
+    with pytest.raises(ValueError, match=message):
+        clone(BAGS).set_params(columns=columns).fit(table)
+
+
+def test_a_column_of_ours_under_another_name_makes_room():
+    table = pd.DataFrame({"text": ["no"], "Abstract": ["a cat and a cat"], "keywords": [["cat"]]})
+    found = KeywordExtractor(keyword_rate=0.3, columns={"text": "Abstract"}).fit_transform(table)
+    assert found["keywords"].tolist() == [["cat"]]
+
+
+def test_labels_of_every_kind():
+    x, y = data.bags()
+    plain = clone(BAGS).fit(x, y)
+    for kind in (pd.Series, np.array, pa.array, lambda one: pa.chunked_array([one]), tuple):
+        assert_array_equal(clone(BAGS).fit(x, kind(y)).predict(x), plain.predict(x))
+    odd = pd.Series(x, index=range(5, 5 + len(x)))
+    assert_array_equal(clone(BAGS).fit(odd, y).predict(odd), plain.predict(x))
+    words = clone(BAGS).fit(x, np.where(np.array(y) == 1, "yes", "no"))
+    assert words.classes_.tolist() == ["no", "yes"]
+    assert_array_equal(words.predict_proba(x), plain.predict_proba(x))
+    table = pd.DataFrame(data.long_table(x))
+    each = [y[int(name[1:])] for name in table["bag_id"]]
+    with pytest.raises(ValueError, match=r"found \d+, one a row: .* to_bags\(table\)"):
+        clone(BAGS).fit(table, each)
+
+
+@pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_sparse_matrices(make):
+    x, y = data.crossed(rows=80)
+    x = np.where(np.abs(x) > 0.5, x, 0.0)
+    found, plain = clone(EXPERTS).fit(make(x), y), clone(EXPERTS).fit(x, y)
+    assert_array_equal(found.predict_proba(make(x)), plain.predict_proba(x))
+    marks = (data.categories(rows=60)[0] == "yes").astype(float)
+    of_marks = clone(FEATURES).fit(make(marks))
+    assert_array_equal(of_marks.transform(make(marks)), clone(FEATURES).fit_transform(marks))
+    assert_array_equal(of_marks.impute(make(marks)), marks)
+    bags, labels = data.bags()
+    sparse = [make(bag) for bag in bags]
+    assert_array_equal(
+        clone(BAGS).fit(sparse, labels).predict(sparse), clone(BAGS).fit(bags, labels).predict(bags)
+    )
+
+
+def test_tables_that_are_not_in_memory():
+    class Lazy:
+        columns = ("a",)
+
+        def __getitem__(self, name):
+            raise KeyError(name)
+
+        def collect(self):
+            raise AssertionError("left to the user")
+
+    for asked in (EXPERTS, FEATURES, BAGS, KeywordExtractor(), VariantTester()):
+        with pytest.raises(TypeError, match=r"table in memory, found a .* call \.collect\(\) on"):
+            clone(asked).fit(Lazy(), [0, 1])
+
+
+def test_instances_of_bags_go_through_a_transformer():
+    x, y = data.bags()
+    shifted = [100.0 + 7.0 * bag for bag in x]
+    scaled = InstanceTransformer(StandardScaler()).fit(shifted)
+    every = np.concatenate(scaled.transform(shifted))
+    assert_allclose(every.mean(axis=0), 0.0, atol=1e-9)
+    assert_allclose(every.std(axis=0), 1.0)
+    assert [len(bag) for bag in scaled.transform([x[0], np.empty((0, 2))])] == [len(x[0]), 0]
+    pairs = [{"image": bag, "text": bag[:, :1]} for bag in x]
+    both = InstanceTransformer(StandardScaler()).fit(pairs).transform(pairs)
+    assert {name: part.shape for name, part in both[0].items()} == {
+        "image": x[0].shape, "text": (len(x[0]), 1),
+    }  # fmt: skip
+    assert make_pipeline(InstanceTransformer(StandardScaler()), clone(BAGS)).fit(x, y).score(x, y)
+    with pytest.raises(ValueError, match=r"found a table: make bags of it first, by to_bags"):
+        scaled.fit(pd.DataFrame(data.long_table(x)))
+    with pytest.raises(ValueError, match="expected bags with instances"):
+        scaled.fit([np.empty((0, 2))])
+    with pytest.raises(ValueError, match="expected a table with a row an instance, found list"):
+        to_bags(x)

@@ -1,0 +1,144 @@
+"""Bags in files of arrays: NumPy's and HDF5."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.bags.family import FAMILY
+from flows.bags.schema import INSTANCES_IN
+from flows.bags.settings import BagSettings
+from flows.data import partition, storage
+from flows.data.storage import StorageError, arrays
+
+BAGS = {"a": [[1.0, 2.0], [3.0, 4.0]], "b": [[5.0, 6.0]], "c": np.zeros((0, 2))}
+LABELS = {"a": 1, "b": 0, "c": 0}
+
+
+@pytest.fixture(autouse=True)
+def own_copies(tmp_path, monkeypatch):
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
+
+
+def read(source, settings=None):
+    """Check files and read them, as a run does both; return features by bag, and labels."""
+    settings = settings or BagSettings()
+    files = storage.expand(str(source), FAMILY.suffixes)
+    checked = [FAMILY.check(file, settings) for file in files]
+    assert [fault for one in checked for fault in one.faults] == []
+    assert FAMILY.check_together(files, checked) == []
+    assert FAMILY.check_to_fit(files, checked) == []
+    (part,) = FAMILY.plan(files, checked, settings)
+    rows = partition.read(part, INSTANCES_IN.of(settings)).to_pylist()
+    bags = {row["bag_id"]: [] for row in rows}
+    labels = {row["bag_id"]: row["label"] for row in rows if row["label"] is not None}
+    for row in rows:
+        if row["features"] is not None:
+            bags[row["bag_id"]].append(row["features"])
+    return bags, labels
+
+
+def beside(folder):
+    """Write the labels beside arrays that have none."""
+    lines = ["bag_id,label,features", *(f"{name},{label}," for name, label in LABELS.items())]
+    (folder / "labels.csv").write_text("\n".join(lines))
+
+
+def wanted():
+    return {name: np.asarray(bag).tolist() for name, bag in BAGS.items()}
+
+
+def test_an_array_a_bag_with_the_labels_beside(tmp_path):
+    for name, bag in BAGS.items():
+        np.save(tmp_path / f"{name}.npy", np.asarray(bag, np.float32))
+    beside(tmp_path)
+    assert read(tmp_path) == (wanted(), LABELS)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_archive_of_bags(save, tmp_path):
+    save(tmp_path / "bags.npz", **{name: np.asarray(bag) for name, bag in BAGS.items()}, n=3)
+    beside(tmp_path)
+    assert read(tmp_path) == (wanted(), LABELS)
+
+
+def test_a_table_of_arrays_by_the_users_names(tmp_path):
+    table = {
+        "features": np.concatenate([np.asarray(bag) for bag in BAGS.values()]),
+        "patient": np.array(["a", "a", "b"]),
+        "relapse": np.array([True, True, False]),
+        "place": np.zeros((3, 2)),  # is not looked at
+    }
+    np.savez(tmp_path / "x.npz", **table)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, array in table.items():
+            file[name] = array.astype("S") if array.dtype.kind == "U" else array
+    settings = BagSettings(columns={"bag_id": "patient", "label": "relapse"})
+    for name in ("x.npz", "x.h5"):
+        bags, labels = read(tmp_path / name, settings)
+        assert bags == {name: bag for name, bag in wanted().items() if bag}
+        assert labels == {"a": 1, "b": 0}
+
+
+def test_a_file_a_bag_and_a_group_a_bag(tmp_path):
+    for name, bag in BAGS.items():
+        with h5py.File(tmp_path / f"{name}.hdf5", "w") as file:
+            file["features"], file["label"] = np.asarray(bag), LABELS[name]
+    assert read(tmp_path) == (wanted(), LABELS)
+    with h5py.File(tmp_path / "all.h5", "w") as file:
+        for name, bag in BAGS.items():
+            group = file.create_group(name)
+            group["features"] = np.asarray(bag)
+            group.attrs["label"] = LABELS[name]
+    assert read(tmp_path / "all.h5") == (wanted(), LABELS)
+
+
+def test_pieces_are_small_and_the_numbers_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrays, "PIECE", 6)
+    bag = np.random.default_rng(0).standard_normal((11, 3))
+    np.save(tmp_path / "a.npy", bag)
+    with arrays.opened(str(tmp_path / "a.npy"), ".npy") as (schema, batches):
+        sizes = [len(batch) for batch in batches]
+    assert sizes == [2, 2, 2, 2, 2, 1]
+    assert schema.names == ["bag_id", "label", "features"]
+    found = storage.read_table(str(tmp_path / "a.npy"))
+    assert found["features"].to_pylist() == bag.tolist()
+
+
+def test_what_is_no_bag_is_refused(tmp_path):
+    np.save(tmp_path / "deep.npy", np.zeros((2, 3, 4)))
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    np.save(tmp_path / "text.npy", np.array([["a"]]))
+    np.savez(tmp_path / "flat.npz", x=np.zeros(3), y=np.zeros(3))
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "text.h5").write_text("no HDF5")
+    with h5py.File(tmp_path / "whole.h5", "w") as file:
+        file["features"] = np.zeros((500, 20))
+    (tmp_path / "cut.h5").write_bytes((tmp_path / "whole.h5").read_bytes()[:3000])
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    (tmp_path / "parquet.npz").write_bytes((tmp_path / "x.parquet").read_bytes())
+    np.savez(tmp_path / "sound.npz", features=np.zeros((50, 3)))
+    sound = (tmp_path / "sound.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(sound[:700])
+    (tmp_path / "bent.npz").write_bytes(sound[:300] + b"12345678" + sound[308:])
+    np.save(tmp_path / "sound.npy", np.zeros((50, 3)))
+    (tmp_path / "bent.npy").write_bytes((tmp_path / "sound.npy").read_bytes().replace(b"'", b"("))
+    said = {
+        "cut.npz": "as arrays: ",
+        "bent.npz": "as arrays: Bad CRC",
+        "bent.npy": "as arrays: ",
+        "deep.npy": r"expected numbers \[instances, numbers\] in deep, found float64 \(2, 3, 4\)",
+        "objects.npy": "as arrays: ",
+        "text.npy": "found <U1",
+        "flat.npz": r"one a bag, found x \(3,\), y \(3,\)",
+        "empty.npy": "as arrays: ",
+        "text.h5": "as arrays: ",
+        "cut.h5": "as arrays: .*truncated",
+        "parquet.npz": "as arrays: ",
+    }
+    for name, message in said.items():
+        with pytest.raises(StorageError, match=message):
+            storage.read_table(str(tmp_path / name))
