@@ -173,6 +173,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.inference in ("additive", "marginal")
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
