@@ -171,6 +171,28 @@ TWO_GROUPS = (
         few=5,
     ),
 )
+BATCH_NULL = (
+    Calibration(
+        form="variants, two_groups with the null of batches",
+        run=batch_null,
+        bounds={
+            # 240 alleles tell batches of the widest priors from variants less well than they seem.
+            "alleles": Bounds(
+                large=(-0.002, 0.003),
+                slope=(0.66, 0.82),
+                bins=0.4,
+                measured="400 runs: .0006 +- .0005, slope .74 +- .03, bins to -.35 +- .06",
+            ),
+            "calls": Bounds(
+                large=(-0.06, 0.0), **SHARE, measured="400 runs: -.041 +- .008, of 5.6 calls a run"
+            ),
+            "rate of a call": Bounds(
+                large=(-0.015, 0.015), **SHARE, measured="400 runs: .950 covered, +- .005"
+            ),
+        },
+        few=5,
+    ),
+)
 RVD2_SHARED = (
     Calibration(
         form="variants, posterior_difference collapsed",

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
 
-from tests.contract import ends
+from tests.contract import calibration_variants, ends
 from tests.contract.agreement import Agreement
 from tests.contract.case_two_groups import cut, log_bayes_factors
 from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
@@ -112,8 +112,7 @@ def recovery_error(seed: int) -> float:
 
 CASE = Case(
     name="batch_null",
-    calibration="its local fdr is calibrated where the samples are exchangeable in `two_groups`; "
-    "benchmarks/variants_breaks.py counts false calls where they are not",
+    calibration=calibration_variants.BATCH_NULL,
     best=Best(max_iter=40),
     model=lambda: MODEL,
     batches=batches,

@@ -121,7 +121,7 @@ class SearchIBP:
             begun.append(ChainAt(chain, np.zeros_like(chain.weights), nothing, nothing))
         return following(q, CHAINS, 0, q.lanes, chains=tuple(begun), slots=slots)
 
-    def iterations(self, n_rows: int) -> int:
+    def iterations(self, n_rows: float) -> int:
         """Return how many iterations a chain makes over so many rows; no fit is there before."""
         return LONG if n_rows < FEW_ROWS else SHORT
 
