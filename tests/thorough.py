@@ -4,7 +4,8 @@
     python -m tests.thorough durations.xml
 
 The second command rewrites `thorough.txt`: one test a line, which CI runs by `make test-thorough`
-and `make test` leaves out. Harnesses that guard every change stay in `make test` at any price.
+and `make test` leaves out. Measure where kernels are compiled: on a new clone the first test that
+calls one pays for it. Harnesses that guard every change stay in `make test` at any price.
 """
 
 from __future__ import annotations
