@@ -217,7 +217,7 @@ def _curves(
     )
     text = (
         f"What each column adds to the log odds of the label {label}, with 95 % bands, from its "
-        "middle on; those that move most first. "
+        "middle on (of two values, from the first); those that move most first. "
         f"Steps gained {additive.gain:.4f} ± {additive.error:.4f} a row over lines, by leaving "
         "rows out; they are taken if that is more than one standard error."
     )

@@ -81,8 +81,8 @@ def weights_of(posterior: AnyPosterior, names: Names) -> list[Any]:
 def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> tuple[Curve, ...]:
     """Return the additive part's curve for every column, those that move most first.
 
-    A curve is 0 at the column's middle knot; its standard deviations are those of the Gaussian
-    approximation, of the difference from there.
+    A curve is 0 in the middle of its places, of two at the first (0 of 0 and 1); its standard
+    deviations are those of the Gaussian approximation, of the difference from there.
     """
     if basis is None or not isinstance(posterior, AdditivePosterior):
         return ()
@@ -101,7 +101,7 @@ def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> t
         if part.stepped:
             for place in np.flatnonzero(column == j):
                 x[:, lines + place] = at > knots[number[place]]
-        x -= x[len(x) // 2]
+        x -= x[len(x) // 2 if len(x) > 2 else 0]
         mean = x @ part.coefficients
         sd = np.zeros(len(at))
         if covariance is not None:
