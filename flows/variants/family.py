@@ -42,7 +42,13 @@ from flows.variants.regions import (
     regions_of,
 )
 from flows.variants.report import PartCalls, filters_not_run, of_settings, report
-from flows.variants.sample_sheet import check_samples, check_sheet, read_sheet
+from flows.variants.sample_sheet import (
+    ALIGNMENTS,
+    check_samples,
+    check_sheet,
+    needs_a_sheet,
+    read_sheet,
+)
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import write_vcf
 from vbmodels.core.state import to_bytes
@@ -83,6 +89,8 @@ class Variants:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
         if file.url.endswith(".csv"):
             return self._check_reads(file.url, settings)
+        if file.url.lower().endswith(ALIGNMENTS):
+            return Checked(0, (needs_a_sheet(file.url),))
         marks, against, wrong = (), None, ()
         try:
             marks = marks_of(settings)

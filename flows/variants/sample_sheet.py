@@ -29,6 +29,7 @@ from flows.variants.regions import Region, contigs_of, in_file, marks_of, other_
 from flows.variants.settings import VariantSettings
 
 MOST = 16 * 2**20  # bytes of a sample sheet
+ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input by itself
 _COLUMNS = ("sample", "replicate", "path")
 CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
 
@@ -41,6 +42,17 @@ class Alignment:
     replicate: str
     path: str
     row: int
+
+
+def needs_a_sheet(url: str) -> Fault:
+    """Return what is said to whoever gives reads where a sheet names them."""
+    return Fault(
+        file=url,
+        expected="a sample sheet or counts in Parquet",
+        found="the reads of one replicate",
+        remedy="write a CSV file with the lines sample,replicate,path and case,1,"
+        f"{url.rpartition('/')[2]} and so on, one for every replicate, and give that",
+    )
 
 
 def read_sheet(url: str) -> list[Alignment]:

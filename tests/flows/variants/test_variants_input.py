@@ -259,3 +259,11 @@ def test_positions_that_no_index_can_hold_are_refused(tmp_path):
     for settings in ({}, {"region": f"long:{2**29}"}):
         with pytest.raises(InputError, match="positions below 2\\^29"):
             asked(tmp_path, contigs, **settings)
+
+
+def test_reads_that_are_given_by_themselves_ask_for_a_sheet(capsys, tmp_path):
+    write_bam(tmp_path / "a.bam")
+    code, _, err = check(capsys, tmp_path / "a.bam")
+    assert code == 2
+    assert "expected a sample sheet or counts in Parquet, found the reads of one replicate" in err
+    assert "case,1,a.bam" in err
