@@ -227,8 +227,28 @@ def _q_values(parts: Sequence[PartCalls]) -> Section:
     return Section("q-values", text, (plot,))
 
 
+MEANINGS = {
+    "pi": "share of alleles that differ between case and control",
+    "w": "share of alleles whose error rate can be anything",
+    "log_M_mean": "precision of replicates M: mean of its logarithm",
+    "log_M_sd": "precision of replicates M: sd of its logarithm",
+    "rho": "share of the variants whose rate is about this",
+    "shift_mean": "case against control: mean difference over substitutions, in logit",
+    "shift_sd": "case against control: sd of the differences over substitutions",
+    "tau": "case against control: sd of the differences between sites",
+    "v": "share of sites far off that difference",
+    "error_rate": "mean error rate",
+    "error_shape": "evenness of error rates over sites (shape of their Beta)",
+    "mu0": "mean rate of errors",
+    "M0": "evenness of error rates over sites (precision of their Beta)",
+    "log_M": "precision of replicates M: its logarithm",
+}
+"""What a parameter is, in words; the shifts by substitution have a section of their own."""
+
+
 def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSettings) -> Section:
-    grid = Grid(("name", "of", "value"), [(p.name, p.index or "", p.mean) for p in rows])
+    shown = [(MEANINGS[p.name], p.index or "", p.mean, p.name) for p in rows if p.name in MEANINGS]
+    grid = Grid(("what", "of", "value", "name in parameters/"), shown)
     text = "Estimated from the data of both samples."
     if settings.test == "two_groups" and units > settings.fit_units:
         text = (
