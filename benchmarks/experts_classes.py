@@ -1,6 +1,6 @@
 """Experts on labels of several classes beside multinomial logistic regression and boosted trees.
 
-    python benchmarks/experts_classes.py [--set iris wine curved] [--seeds 0 1 2]
+    python -m benchmarks.experts_classes [--set iris wine curved] [--seeds 0 1 2]
 
 iris and wine are scikit-learn's, with 30 % of the rows held out; curved is simulated (three
 classes, one of them on both sides of the others), 1000 rows to fit and 1000 to judge by. Cells are
@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 from sklearn.datasets import load_iris, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegressionCV
-from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks.experts_rows import HEAD, print_rows
 from vbmodels.estimators import MixtureOfExperts
 
 REAL = {"iris": load_iris, "wine": load_wine}
@@ -74,19 +73,12 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", choices=names, default=names)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     given = parser.parse_args()
-    sys.stdout.write("table | seed | form | log-loss | CPU s\n")
+    sys.stdout.write(HEAD)
     with threadpool_limits(1):
         for name in given.set:
             for seed in given.seeds:
                 x, new, y, truth = split(name, seed)
-                for form, make in forms():
-                    clock = time.process_time()
-                    p = make().fit(x, y).predict_proba(new)
-                    seconds = time.process_time() - clock
-                    sys.stdout.write(
-                        f"{name} | {seed} | {form} | {log_loss(truth, p):.4f} | {seconds:.1f}\n"
-                    )
-                    sys.stdout.flush()
+                print_rows(name, seed, forms(), (x, y), (new, truth))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Experts on tables as they come, beside logistic regression on one-hot columns and boosted trees.
 
-    python benchmarks/experts_mixed.py --data ../shared/data/experts [--seeds 0 1 2]
+    python -m benchmarks.experts_mixed --data ../shared/data/experts [--seeds 0 1 2]
 
 german has its categories back in place of columns of 0 and 1; "gaps" has a tenth of its cells
 taken out. pima has the zeros that stand for missing values of five columns as gaps. A quarter of
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,12 +23,12 @@ from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegressionCV
-from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks.experts_rows import HEAD, print_rows
 from vbmodels.estimators import MixtureOfExperts
 
 GROUPS = (
@@ -106,21 +105,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     given = parser.parse_args()
-    sys.stdout.write("table | seed | form | log-loss | CPU s\n")
+    sys.stdout.write(HEAD)
     with threadpool_limits(1):
         for name, x, y in tables(given.data):
             for seed in given.seeds:
                 seen, new, t, truth = train_test_split(
                     x, y, test_size=0.25, random_state=seed, stratify=y
                 )
-                for form, make in forms():
-                    clock = time.process_time()
-                    p = make().fit(seen, t).predict_proba(new)[:, 1]
-                    seconds = time.process_time() - clock
-                    sys.stdout.write(
-                        f"{name} | {seed} | {form} | {log_loss(truth, p):.4f} | {seconds:.1f}\n"
-                    )
-                    sys.stdout.flush()
+                print_rows(name, seed, forms(), (seen, t), (new, truth))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Experts on real tables beside logistic regression and boosted trees, in one run.
 
-    python benchmarks/experts_tables.py --data ../shared/data/experts [--set spambase pima ...]
+    python -m benchmarks.experts_tables --data ../shared/data/experts [--set spambase pima ...]
                                         [--seeds 0 1 2] [--without-marginal]
 
 Test log-loss on a quarter of the rows (a9a and breast cancer: on the parts they come in) and CPU
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,12 +19,12 @@ import numpy as np
 import pyarrow.parquet as pq
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegressionCV
-from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks.experts_rows import HEAD, print_rows
 from vbmodels.estimators import MixtureOfExperts
 
 PARTED = ("a9a", "breast_cancer")
@@ -78,19 +77,12 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--without-marginal", action="store_true")
     given = parser.parse_args()
-    sys.stdout.write("table | seed | form | log-loss | CPU s\n")
+    sys.stdout.write(HEAD)
     with threadpool_limits(1):
         for name in given.set:
             for seed in given.seeds[:1] if name in PARTED else given.seeds:
                 x, y, new, truth = split(given.data, name, seed)
-                for form, make in forms(not given.without_marginal):
-                    clock = time.process_time()
-                    p = make().fit(x, y).predict_proba(new)[:, 1]
-                    seconds = time.process_time() - clock
-                    sys.stdout.write(
-                        f"{name} | {seed} | {form} | {log_loss(truth, p):.4f} | {seconds:.1f}\n"
-                    )
-                    sys.stdout.flush()
+                print_rows(name, seed, forms(not given.without_marginal), (x, y), (new, truth))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 
 from flows.data.cells import read_cells
 from flows.data.reading import decoded, is_text
-from vbmodels.core.levels import NEARLY, NO, YES
+from vbmodels.core.levels import DATE_CELL, NEARLY, NO, YES
 from vbmodels.core.state import BoolArray, FloatArray
 
 NUMBER, FLAG, DATE, CATEGORY = "number", "yes or no", "date", "category"
 
-_DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?$"
 _DAY = 86_400_000_000  # microseconds
 
 
@@ -179,7 +178,7 @@ def _read(text: pa.Array, kind: str) -> tuple[FloatArray, BoolArray]:
 
 
 def _days(text: pa.Array) -> FloatArray:
-    fits = pc.fill_null(pc.match_substring_regex(text, _DATE), False)
+    fits = pc.fill_null(pc.match_substring_regex(text, f"^{DATE_CELL}$"), False)
     kept = pc.utf8_rtrim(pc.if_else(fits, text, pa.scalar(None, pa.string())), "Z")
     try:
         read = kept.cast(pa.timestamp("us"))

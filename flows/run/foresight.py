@@ -14,6 +14,7 @@ import numpy as np
 from flows.data import storage
 from flows.data.runs import Dropped, RunPaths, new_run_id
 from flows.data.states import read_state
+from flows.engine.block import one_thread
 from flows.engine.compute import each_of
 from flows.family import Family, Foresees, Prepared, model_for
 from flows.run import since as incremental
@@ -142,7 +143,8 @@ def look_ahead(
     found = Foreseen(len(files), sum(one.rows for one in checked))
     if not prepare:
         return found
-    with tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder:
+    # One thread, as a run has: a sweep is timed as it will be.
+    with tempfile.TemporaryDirectory(prefix="vbflows-check-") as folder, one_thread():
         paths = RunPaths(storage.absolute(folder), new_run_id())
         run = Run(family, source, paths, settings, events)
         run.files, run.checked = files, checked

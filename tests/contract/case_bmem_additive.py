@@ -97,6 +97,27 @@ def excess_loss(seed: int) -> float:
 
 NO_EVIDENCE = "its additive part is fitted, not integrated over: no evidence is of the whole"
 
+EXTREMES = Extremes(
+    tables=tables,
+    empty=none_of,
+    plain="it has no compiled loops: NumPy is all",
+    refused={"one row alone": "expected rows with the label 1 and rows with the label 0"},
+)
+AGREEMENT = Agreement(
+    published=lambda model, q, batch, local: chance(model, q, batch),
+    scored=scored,
+    hidden=lambda batch: replace(batch, rows=replace(batch.rows, t=np.zeros(batch.size))),
+    tol=1e-8,
+    max_iter=6000,
+    atol=1e-10,
+)
+GLOBAL_STEP = GlobalStep(
+    coordinates=Coordinates(to_vector=widths, from_vector=with_widths),
+    at="fixed_point",
+    tolerance=1e-4,
+    max_iter=6000,
+)
+
 CASE = Case(
     name="bmem_additive",
     model=beside,
@@ -104,26 +125,9 @@ CASE = Case(
     batches=batches,
     tiny=tiny,
     draws="it draws nothing: its sampler has a row of its own, bmem_metropolis",
-    extremes=Extremes(
-        tables=tables,
-        empty=none_of,
-        plain="it has no compiled loops: NumPy is all",
-        refused={"one row alone": "expected rows with the label 1 and rows with the label 0"},
-    ),
-    agreement=Agreement(
-        published=lambda model, q, batch, local: chance(model, q, batch),
-        scored=scored,
-        hidden=lambda batch: replace(batch, rows=replace(batch.rows, t=np.zeros(batch.size))),
-        tol=1e-8,
-        max_iter=6000,
-        atol=1e-10,
-    ),
-    global_step=GlobalStep(
-        coordinates=Coordinates(to_vector=widths, from_vector=with_widths),
-        at="fixed_point",
-        tolerance=1e-4,
-        max_iter=6000,
-    ),
+    extremes=EXTREMES,
+    agreement=AGREEMENT,
+    global_step=GLOBAL_STEP,
     local_step="a partition has no local parameters",
     monte_carlo="its expectation is over draws fixed for each row; see tests/vbmodels",
     evidence=NO_EVIDENCE,

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.contract import case_bmem_additive as two
-from tests.contract.agreement import Agreement
-from tests.contract.cases import Case, Coordinates, GlobalStep, Recovery
-from tests.contract.extremes import Extremes
+from tests.contract.cases import Coordinates, Recovery
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, IntArray
@@ -106,46 +104,32 @@ def excess_loss(seed: int) -> float:
     return float(np.mean(np.log(truth[2500:][at]) - np.log(p[at])))
 
 
-NO_EVIDENCE = "its additive parts are fitted, not integrated over: no evidence is of the whole"
-
-CASE = Case(
+CASE = replace(
+    two.CASE,
     name="bmem_several",
     model=lambda: OneVersusRest(two.beside()),
     calibration="each class is fitted as bmem_additive is, which is asked for its calibration",
     batches=batches,
     tiny=tiny,
-    draws="it draws nothing: its sampler has a row of its own, bmem_metropolis",
-    extremes=Extremes(
+    extremes=replace(
+        two.EXTREMES,
         tables=tables,
         empty=none_of,
-        plain="it has no compiled loops: NumPy is all",
         refused={
             name: "expected rows with the label 1 and rows with the label 0"
             for name in ("one row alone", "one row of each label, a partition each")
         },
     ),
-    agreement=Agreement(
+    agreement=replace(
+        two.AGREEMENT,
         published=lambda model, q, batch, local: chance(model, q, batch),
         scored=scored,
         hidden=lambda batch: replace(batch, classes=np.full(batch.size, -1)),
-        tol=1e-8,
-        max_iter=6000,
-        atol=1e-10,
     ),
-    global_step=GlobalStep(
+    global_step=replace(
+        two.GLOBAL_STEP,
         coordinates=Coordinates(to_vector=widths, from_vector=with_widths),
-        at="fixed_point",
-        tolerance=1e-4,
-        max_iter=6000,
     ),
-    local_step="a partition has no local parameters",
-    monte_carlo="its expectation is over draws fixed for each row; see tests/vbmodels",
-    evidence=NO_EVIDENCE,
-    sampler=NO_EVIDENCE,
     recovery=Recovery(error=excess_loss, tolerance=0.12, seeds=(0, 1)),
-    sweeps=40,
-    resume_sweeps=10,
     seeds=(0,),
-    partition_rtol=1e-6,
-    slow=frozenset({"recovery"}),
 )

@@ -8,6 +8,9 @@ YES = ("1", "1.0", "true", "t", "yes", "y")
 NO = ("0", "0.0", "false", "f", "no", "n")
 """Words of the two levels of a column that says yes or no, in small letters."""
 
+DATE_CELL = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?"
+"""What a cell of text is as a whole where it is a date, or a moment."""
+
 NEARLY = 0.9
 """Share of numbers among a column's cells from which on the others are taken for mistakes."""
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.levels import NEARLY, NO, YES
+from vbmodels.core.levels import DATE_CELL, NEARLY, NO, YES
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.tables import cells_at, is_arrow, is_frame, is_missing, labels_of, text_of
 from vbmodels.experts.encoding import Kind, level_key
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?")
+_DATE = re.compile(DATE_CELL)
 _FIRST = datetime(1970, 1, 1)
 _DAY = 86_400.0
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,27 +12,10 @@ from sklearn.metrics import log_loss
 from flows.cli import main
 from flows.experts.design import fitted_rows
 from flows.experts.ingest import keys_of
+from tests.flows.experts.runs import latest, rows_of, run
 
 QUICK = ["--no-record", "--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
 QUICK += ["--set", "shared=false", "--set", "inference=marginal"]
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, captured.out + captured.err
-
-
-def latest(target):
-    run_id = json.loads((Path(target) / "latest.json").read_text())["run_id"]
-    folder = Path(target) / "runs" / run_id
-    return folder, json.loads((folder / "run.json").read_text())
-
-
-def rows_of(folder, name="rows"):
-    return pa.concat_tables(pq.read_table(p) for p in sorted((folder / name).glob("*.parquet")))
 
 
 def written(tmp_path, columns, name="in.parquet"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from datetime import date, timedelta
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,28 +14,12 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from flows.cli import main
+from tests.flows.experts.runs import latest, rows_of
+from tests.flows.experts.runs import run_told_in_a_line as run
 
 QUICK = ["--no-record", "--set", "n_experts=1", "--set", "test_share=0.2"]
 QUICK += ["--set", "baselines=false"]
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.out + captured.err
-    return stopped.value.code, " ".join((captured.out + captured.err).split())
-
-
-def latest(target):
-    run_id = json.loads((Path(target) / "latest.json").read_text())["run_id"]
-    folder = Path(target) / "runs" / run_id
-    return folder, json.loads((folder / "run.json").read_text())
-
-
-def rows_of(folder, name="rows"):
-    return pa.concat_tables(pq.read_table(p) for p in sorted((folder / name).glob("*.parquet")))
 
 
 def people(n=600, seed=0):
