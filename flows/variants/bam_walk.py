@@ -1,0 +1,249 @@
+"""Counts of a region and what is known of their reads, from the raw records of a BAM.
+
+The library inflates the blocks; the records are walked by compiled code, some megabytes at a
+time. Of what later reads may overlap the records stay.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pysam
+from numpy.typing import NDArray
+
+from flows.variants import bam_kernels as kernels
+from flows.variants.alignments import own_index
+from flows.variants.bam_index import first_place
+
+_LEAST_CHUNK, _MOST_CHUNK = 2**16, 2**24  # bytes that are inflated at once
+_CODES = np.full(16, -1, np.int8)
+_CODES[[1, 2, 4, 8]] = range(4)  # A, C, G and T of a record
+_BITS = np.array([1, 2, 4, 8, 0], np.uint8)  # of A, C, G, T and anything else
+_NONE = np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Reads of one file over a region.
+
+    Attributes
+    ----------
+    counts
+        [length, 2, 4] reads that show A, C, G, T on the forward and the reverse strand.
+    sums
+        [length, 4, 10] sums over the reads of an allele, in the order of `bam_kernels`; None
+        where they were not taken.
+    """
+
+    counts: NDArray[np.int32]
+    sums: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which reads and bases count.
+
+    Attributes
+    ----------
+    base_quality, mapping_quality
+        The least of each.
+    once
+        Whether mates that overlap count once.
+    orphans
+        Whether paired reads without their mate count.
+    strands
+        1: forward, 2: reverse, 3: both.
+    """
+
+    base_quality: int
+    mapping_quality: int
+    once: bool = True
+    orphans: bool = False
+    strands: int = 3
+
+
+def tally(
+    file: pysam.AlignmentFile, name: str, start: int, stop: int, reading: Reading,
+    reference: Callable[[int, int], NDArray[np.int8]],
+) -> Tally:  # fmt: skip
+    """Count the reads of a region, and sum what is known of them.
+
+    Parameters
+    ----------
+    file
+        The BAM or CRAM, open and with an index.
+    name
+        The contig there.
+    start, stop
+        The region, from 0.
+    reading
+        Which reads and bases count.
+    reference
+        Gives the reference's bases from one position to another, as indices in ACGT or -1.
+
+    Raises
+    ------
+    OSError
+        If a block or a record is damaged or the file ends too early.
+    """
+    contig = file.get_tid(name)
+    with _records(file, name, contig, start, stop) as chunks:
+        walk = _Walk(contig, start, stop, reading, reference)
+        for chunk in chunks:
+            if walk.take(chunk):
+                break
+            chunks.wanted = walk.wanted
+        else:
+            walk.end()
+    return Tally(walk.counts, walk.sums)
+
+
+class _Walk:
+    """The state of a walk over the records of a region."""
+
+    def __init__(
+        self, contig: int, start: int, stop: int, reading: Reading,
+        reference: Callable[[int, int], NDArray[np.int8]],
+    ) -> None:  # fmt: skip
+        self.contig, self.start, self.stop = contig, start, stop
+        self.reading, self.reference = reading, reference
+        self.counts = np.zeros((stop - start, 2, 4), np.int32)
+        self.sums = np.zeros((stop - start, 4, kernels.SUMS), np.int64)
+        self.wanted = _LEAST_CHUNK
+        self._packed = np.zeros((stop - start, 4, kernels.WORDS), np.int64)
+        self._data = np.empty(0, np.uint8)
+        self._given = _NONE
+        self._reads = np.empty((1024, kernels.COLUMNS), np.int64)
+        self._kept = self._at = self._end = 0
+        self._first = self._last = -1
+        self._taken = 0
+
+    def take(self, chunk: bytes) -> bool:
+        """Take more bytes; return whether the region is done."""
+        self._append(chunk)
+        at, n, done = self._find()
+        reads = self._reads
+        previous = np.zeros(0, np.int64)
+        before, self._last = self._last, int(reads[n - 1, kernels.BEGIN]) if n else self._last
+        if self.reading.once:
+            size = 1 << max(int(2 * n).bit_length(), 4)
+            table, previous = np.full(size, -1), np.empty(n, np.int64)
+            kernels.pair_mates(self._data, reads, self._kept, n, before, table, previous)
+        passed = reads[:n, kernels.END] < self._last
+        if done:
+            self._tally(reads[:n])
+        elif 2 * int(passed.sum()) < n:  # to move what stays would cost more than to keep all
+            self._kept, self._at = n, at
+        else:
+            self._tally(reads[:n][passed])
+            self._kept, self._at, self._end = kernels.retire(
+                self._data, self._given, reads, n, self._last, previous, at, self._end
+            )
+        self._foresee(n)
+        return done
+
+    def end(self) -> None:
+        """Add the reads that are left at the end of the file."""
+        if self._end > self._at:
+            raise OSError("the file ends within a read")
+        self._tally(self._reads[: self._kept])
+
+    def _append(self, chunk: bytes) -> None:
+        size = self._end + len(chunk)
+        self._taken += len(chunk)
+        if len(self._data) < size:
+            for name in ("_data", "_given") if self.reading.once else ("_data",):
+                old = getattr(self, name)
+                new = np.empty(max(size, 2 * len(old)), np.uint8)
+                new[: min(self._end, len(old))] = old[: self._end]
+                setattr(self, name, new)
+        new_bytes = np.frombuffer(chunk, np.uint8)
+        self._data[self._end : size] = new_bytes
+        if self.reading.once:
+            self._given[self._end : size] = new_bytes
+        self._end = size
+
+    def _find(self) -> tuple[int, int, bool]:
+        at, n = self._at, self._kept
+        reading = self.reading
+        while True:
+            at, n, state = kernels.find_reads(
+                self._data, at, self._end, self.contig, self.start, self.stop,
+                reading.mapping_quality, reading.orphans, self._reads, n,
+            )  # fmt: skip
+            if state == 3:
+                raise OSError("a read is damaged: its parts do not fit its length")
+            if state != 2:
+                return at, n, state == 1
+            more = np.empty((2 * len(self._reads), kernels.COLUMNS), np.int64)
+            more[:n] = self._reads[:n]
+            self._reads = more
+
+    def _tally(self, reads: NDArray[np.int64]) -> None:
+        reading = self.reading
+        given = self._given if reading.once else self._data
+        for first in range(0, len(reads), kernels.MOST_PACKED):
+            some = np.ascontiguousarray(reads[first : first + kernels.MOST_PACKED])
+            low, high = int(some[:, kernels.BEGIN].min()), int(some[:, kernels.END].max())
+            reference = _BITS[self.reference(low, high)]
+            pairs = (reference[:-1] << 4) | reference[1:]
+            kernels.tally(
+                self._data, given, some, len(some), self.start, self.stop, reading.base_quality,
+                reading.strands, _CODES, reference, pairs, low, self._packed,
+            )  # fmt: skip
+            kernels.unpack(self._packed, self.counts, self.sums)
+
+    def _foresee(self, n: int) -> None:
+        """Guess from the bytes up to here how many more the region has."""
+        if n and self._first < 0:
+            self._first = int(self._reads[0, kernels.BEGIN])
+        ahead = self._taken * (self.stop - self._last) / max(self._last - self._first, 1)
+        self.wanted = int(np.clip(1.05 * ahead, _LEAST_CHUNK, _MOST_CHUNK)) if n else _LEAST_CHUNK
+
+
+class _Chunks:
+    """Bytes of records, as many at a time as are wanted."""
+
+    def __init__(self, file: pysam.BGZFile | None) -> None:
+        self.file = file
+        self.wanted = _LEAST_CHUNK
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self.file is not None and (chunk := self.file.read(self.wanted)):
+            yield chunk
+
+
+@contextmanager
+def _records(
+    file: pysam.AlignmentFile, name: str, contig: int, start: int, stop: int
+) -> Iterator[_Chunks]:
+    """Give the bytes of records from the first of a region on.
+
+    Of a CRAM, and of a BAM whose index is no ``.bai``, htslib writes them to a file that goes.
+    """
+    path = os.fsdecode(file.filename)
+    index = None if file.is_cram else own_index(path)
+    if index is not None and index.endswith(".bai"):
+        place = first_place(index, contig, start, stop)
+        if place is None:
+            yield _Chunks(None)
+            return
+        with pysam.BGZFile(path, "rb") as packed:
+            packed.seek(place)
+            yield _Chunks(packed)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "reads.bam")
+        with pysam.AlignmentFile(copy, "wbu", template=file) as written:
+            for read in file.fetch(name, start, stop):
+                written.write(read)
+        with pysam.AlignmentFile(copy, check_sq=False) as again:
+            place = again.tell()
+        with pysam.BGZFile(copy, "rb") as packed:
+            packed.seek(place)
+            yield _Chunks(packed)
