@@ -54,6 +54,7 @@ FLOW_HOMES = {
     "prefect": lambda path: path.parts[1:3] == ("run", "prefect"),
     "prefect_dask": lambda path: path.parts[1:3] == ("run", "prefect"),
     "typer": lambda path: path.parts[1] == "cli",
+    "numba": lambda path: path.name.endswith("_kernels.py"),
 }
 
 
@@ -240,6 +241,7 @@ PLANTED = [
     ("flows/engine/fit.py", "from flows import family"),
     ("flows/run/pipeline.py", "import flows.cli"),
     ("flows/settings/base.py", "from flows.keywords.settings import KeywordSettings"),
+    ("flows/variants/bam_walk.py", "from numba import njit"),
 ]
 
 ALLOWED = [
@@ -260,6 +262,7 @@ ALLOWED = [
     ("flows/run/prefect/flow.py", "from prefect import flow\nfrom flows.data import storage"),
     ("flows/keywords/score.py", "from vbmodels.keywords import pooled\nimport pyarrow as pa"),
     ("flows/keywords/a.py", "from .text import tokenise\nfrom flows.keywords import schema"),
+    ("flows/variants/bam_kernels.py", "from numba import njit"),
 ]
 
 

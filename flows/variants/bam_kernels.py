@@ -18,14 +18,16 @@ COLUMNS = 8
 BASE_Q, BASE_Q2, MAP_Q, MAP_Q2, TO_END, TO_END2, NEAR, CLIPPED, MISMATCHES, MANY = range(10)
 SUMS = 10
 NEAR_BASES = 5  # of an indel of the same read
-MANY_MISMATCHES = 3  # elsewhere in a read; more than these are many
+BESIDE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
+_MOST_PLACES = 1024  # mismatches of a read whose places are kept
 _LEFT_OUT = 0x4 | 0x100 | 0x200 | 0x400  # unmapped, secondary, failed, duplicate
 _PAIRED, _PROPER, _MATE_UNMAPPED, _REVERSE = 0x1, 0x2, 0x8, 0x10
 WORDS = 8  # of packed sums; six are used
-MOST_PACKED = 2**19  # reads whose sums fit into the words
+MOST_PACKED, MOST_BYTES = 2**19, 2**27  # reads, and their bytes, whose sums fit into the words
+_MOST_TO_END = 2**16 - 1
 _HALF, _SQUARES, _LONG_SQUARES = 32, 40, 43  # bits of a word's lower sum
 _LEAST_RECORD = 32  # bytes of a record's fixed fields
-_INSERTION, _DELETION, _SKIP, _SOFT, _HARD = 1, 2, 3, 4, 5
+_INSERTION, _DELETION, _SKIP, _SOFT, _HARD, _PADDING = 1, 2, 3, 4, 5, 6
 _MOST_QUALITY = 200  # of two mates that agree
 
 
@@ -384,8 +386,10 @@ def _differs(data, bases, qualities, i, least, reference, p):
 
 
 @njit(cache=True, nogil=True)
-def _mismatches(data, cigar, n, begin, bases, qualities, length, least, reference, pairs, origin):
-    """Return how many confident bases of a read differ from the reference.
+def _mismatches(
+    data, cigar, n, begin, bases, qualities, length, least, reference, pairs, origin, places
+):
+    """Find the confident bases of a read that differ from the reference; return how many.
 
     Two bases lie in a byte; ``pairs`` has the reference's in that form from every position on.
     """
@@ -396,17 +400,15 @@ def _mismatches(data, cigar, n, begin, bases, qualities, length, least, referenc
         if _aligned(operation):
             i, stop = base, min(base + many, length)
             shift = position - base
-            if i & 1 and i < stop:
-                different += _differs(data, bases, qualities, i, least, reference, i + shift)
-                i += 1
-            while i + 1 < stop:
+            while i < stop:
                 p = i + shift
-                if p < 0 or p >= len(pairs) or data[bases + (i >> 1)] != pairs[p]:
-                    different += _differs(data, bases, qualities, i, least, reference, p)
-                    different += _differs(data, bases, qualities, i + 1, least, reference, p + 1)
-                i += 2
-            if i < stop:
-                different += _differs(data, bases, qualities, i, least, reference, i + shift)
+                if i & 1 == 0 and 0 <= p < len(pairs) and data[bases + (i >> 1)] == pairs[p]:
+                    i += 2  # one beyond the last is no base of the read, and is not looked at
+                    continue
+                if _differs(data, bases, qualities, i, least, reference, p):
+                    places[min(different, _MOST_PLACES - 1)] = i
+                    different += 1
+                i += 1
             base += many
             position += many
         elif operation == _INSERTION or operation == _SOFT:
@@ -422,6 +424,8 @@ def _to_next_indel(data, cigar, n, k):
     bases = 0
     for j in range(k + 1, n):
         word = _uint32(data, cigar + 4 * j)
+        if (word & 15) == _PADDING:
+            continue
         if not _aligned(word & 15):
             return bases if (word & 15) in (_INSERTION, _DELETION) else 1 << 30
         bases += word >> 4
@@ -451,7 +455,7 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
     data, given
         Bytes of records with the qualities that count, and with those that were given.
     reads, n
-        The table of reads, and how many are added: at most `MOST_PACKED`, of at most 2^31 bytes.
+        The table of reads, and how many are added: at most `MOST_PACKED`, of at most `MOST_BYTES`.
     least, strands
         The least base quality; 1, 2 or 3: forward, reverse or both are counted.
     code
@@ -462,6 +466,7 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
     packed
         [high - low, 4, WORDS] to be added to; two sums in each word, as `unpack` has them.
     """
+    places = np.empty(_MOST_PLACES, np.int64)
     for t in range(n):
         r, begin = reads[t, AT], reads[t, BEGIN]
         strand = 1 if _int16(data, r + 14) & _REVERSE else 0
@@ -476,7 +481,7 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
         trail, clipped_too = _clip(data, cigar, n_cigar, True)
         last = length - trail - 1
         wrong = _mismatches(
-            given, cigar, n_cigar, begin, bases, q, length, least, reference, pairs, origin
+            given, cigar, n_cigar, begin, bases, q, length, least, reference, pairs, origin, places
         )
         of_read = quality * quality + ((clipped | clipped_too) << _SQUARES)
         base, position, after = 0, begin, -(1 << 30)
@@ -490,6 +495,8 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                     position += many
                 if operation == _INSERTION or operation == _DELETION:
                     after = base
+                elif operation == _SKIP:
+                    after = -(1 << 30)
                 continue
             before = base + many + _to_next_indel(data, cigar, n_cigar, k)
             for j in range(max(0, low - position), min(many, high - position, length - base)):
@@ -502,10 +509,13 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                     continue
                 p = position + j
                 own = _byte(given, q + i)
-                end = min(i - lead, last - i)
-                others = wrong
-                if wrong and own >= least and reference[p - origin] != shown:
-                    others -= int(reference[p - origin] != 0)
+                end = min(i - lead, last - i, _MOST_TO_END)
+                others, beside = wrong, 0
+                for m in range(min(wrong, _MOST_PLACES)):
+                    if places[m] == i:
+                        others -= 1
+                    elif abs(places[m] - i) <= BESIDE:
+                        beside += 1
                 near = int(i < after + NEAR_BASES or i >= before - NEAR_BASES)
                 of = packed[p - low, b]
                 of[0] += one
@@ -513,7 +523,7 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                 of[2] += own * own + (near << _SQUARES)
                 of[3] += of_read
                 of[4] += quality + (others << _HALF)
-                of[5] += end * end + (int(others > MANY_MISMATCHES) << _LONG_SQUARES)
+                of[5] += end * end + (int(beside > MANY_MISMATCHES) << _LONG_SQUARES)
             base += many
             position += many
 

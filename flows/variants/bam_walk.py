@@ -187,14 +187,19 @@ class _Walk:
     def _tally(self, reads: NDArray[np.int64]) -> None:
         reading = self.reading
         given = self._given if reading.once else self._data
-        for first in range(0, len(reads), kernels.MOST_PACKED):
-            some = np.ascontiguousarray(reads[first : first + kernels.MOST_PACKED])
+        # What fits into the words of packed sums at once.
+        lot = (reads[:, kernels.AT] // kernels.MOST_BYTES) * len(reads)
+        lot += np.arange(len(reads)) // kernels.MOST_PACKED
+        for some in np.split(reads, np.flatnonzero(np.diff(lot)) + 1):
+            if not len(some):
+                continue
             low, high = int(some[:, kernels.BEGIN].min()), int(some[:, kernels.END].max())
             reference = _BITS[self.reference(low, high)]
             pairs = (reference[:-1] << 4) | reference[1:]
             kernels.tally(
-                self._data, given, some, len(some), self.start, self.stop, reading.base_quality,
-                reading.strands, _CODES, reference, pairs, low, self._packed,
+                self._data, given, np.ascontiguousarray(some), len(some), self.start, self.stop,
+                reading.base_quality, reading.strands, _CODES, reference, pairs, low,
+                self._packed,
             )  # fmt: skip
             kernels.unpack(self._packed, self.counts, self.sums)
 

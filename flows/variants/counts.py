@@ -11,6 +11,7 @@ import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,14 @@ import pyarrow.compute as pc
 from flows.data.checks import MAX_ROWS, Checker, Found
 from flows.data.slabs import slabs
 from flows.faults import Fault, InputError
+from flows.variants import read_columns
 from flows.variants.against_fasta import Against
 from flows.variants.regions import CONTIG_RULE, Region, in_file, names_a_contig
 from flows.variants.schema import COUNTS
 from vbmodels.core.state import BoolArray, IntArray, State
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts
+from vbmodels.variants.read_filters import LEAST_READS
 
 EVERY = 50
 Column = tuple[str, str]  # sample and replicate
@@ -44,11 +47,26 @@ class Loci(State):
         [J] positions, from 1.
     forward
         [J, R, 4] counts of reads on the forward strand; None where strands are not known.
+    looked_at
+        [E] the locations, rising, of which some allele of the case has reads enough to be judged
+        by; None where nothing more of the reads is known.
+    sums
+        [E, R, 4, 10] sums over the reads of an allele there, as `READ_SUMS` has them.
     """
 
     chrom: np.ndarray
     pos: IntArray
     forward: np.ndarray | None
+    looked_at: IntArray | None = None
+    sums: IntArray | None = None
+
+    def sums_of(self, location: int) -> IntArray | None:
+        """Return what is known of a location's reads, [R, 4, 10]; None where nothing is."""
+        if self.looked_at is None or self.sums is None:
+            return None
+        at = int(np.searchsorted(self.looked_at, location))
+        there = at < len(self.looked_at) and self.looked_at[at] == location
+        return self.sums[at] if there else None
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,7 @@ def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str
                 _references(table["ref"], checker.found)
             if names >= {"depth", *BASES}:
                 _depth(table, checker.found)
+            read_columns.check(table, checker.found)
             if against is not None and names >= {"chrom", "pos", "ref"}:
                 against.check(table, checker.found)
     return checker.rows, {s for s in samples if s is not None}, checker.found.faults()
@@ -272,11 +291,23 @@ def assemble(
         faults.append(_location_fault(source, names, unique_key[j], "two reference bases"))
     if faults:
         raise InputError(faults)
-    counts = np.zeros((len(unique), len(columns), 4), np.int32)
-    counts[at, replicate] = reads
+    forward_of, sums_of = read_columns.arrays(table.filter(pa.array(keep)))
+
+    def by_location(of_rows: np.ndarray | None, kind: Any) -> np.ndarray | None:
+        if of_rows is None:
+            return None
+        found = np.zeros((len(unique), len(columns), *of_rows.shape[1:]), kind)
+        found[at, replicate] = of_rows
+        return found
+
+    counts = by_location(reads, np.int32)
+    assert counts is not None
     member = np.array([sample == case for sample, _ in columns])
     rows = np.bincount(at, minlength=len(unique))
-    return clean(counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1], None, rows)
+    return clean(
+        counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1],
+        by_location(forward_of, np.int32), by_location(sums_of, np.int64), rows,
+    )  # fmt: skip
 
 
 def _codes(column: pa.ChunkedArray, order: Order | None = None) -> tuple[list[str], IntArray]:
@@ -307,23 +338,57 @@ def clean(
     chrom: np.ndarray,
     pos: IntArray,
     forward: np.ndarray | None,
+    sums: np.ndarray | None = None,
     rows: IntArray | None = None,
 ) -> tuple[Counts, Loci, int, int]:
     """Leave out locations without a read or without a reference base, and count them.
 
-    Or their ``rows``, [J], where that is how many each location came in.
+    Or their ``rows``, [J], where that is how many each location came in. ``sums``, [J, R, 4, 10],
+    are kept where the case has reads of an allele to be judged by.
     """
     read = counts.any(axis=(1, 2))
     known = ref >= 0
     keep = read & known
+    looked_at = None if sums is None else np.flatnonzero(_judged(counts[keep], ref[keep], case))
     loci = Loci(
         np.asarray(chrom, dtype=np.str_)[keep],
         pos[keep].astype(np.int64),
         None if forward is None else forward[keep],
+        looked_at,
+        None if sums is None or looked_at is None else sums[np.flatnonzero(keep)[looked_at]],
     )
     lost = np.ones(len(keep), np.int64) if rows is None else rows
     without = int(lost[~read].sum()), int(lost[read & ~known].sum())
     return Counts(counts[keep], ref[keep], case), loci, *without
+
+
+def _judged(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> BoolArray:
+    """Whether an allele other than the reference has reads enough in the case, [J]."""
+    reads = counts[:, case].sum(axis=1)
+    reads[np.arange(len(ref)), np.maximum(ref, 0)] = 0
+    return np.asarray(reads.max(axis=1, initial=0) >= LEAST_READS)
+
+
+def joined(parts: Sequence[tuple[Counts, Loci]]) -> tuple[Counts, Loci]:
+    """Put the locations of several pieces into one."""
+    counts = [c for c, _ in parts]
+    loci = [of for _, of in parts]
+    before = np.cumsum([0, *(len(c) for c in counts)])
+
+    def together(values: list[Any]) -> Any:
+        return None if any(v is None for v in values) else np.concatenate(values)
+
+    found = [None if of.looked_at is None else of.looked_at + start
+             for of, start in zip(loci, before, strict=False)]  # fmt: skip
+    return (
+        Counts(*(np.concatenate([getattr(c, name) for c in counts]) for name in ("counts", "ref")),
+               counts[0].case),
+        Loci(
+            np.concatenate([of.chrom for of in loci]), np.concatenate([of.pos for of in loci]),
+            together([of.forward for of in loci]), together(found),
+            together([of.sums for of in loci]),
+        ),
+    )  # fmt: skip
 
 
 def _location_fault(source: str, names: np.ndarray, key: np.ndarray, found: str) -> Fault:
@@ -335,9 +400,13 @@ def _location_fault(source: str, names: np.ndarray, key: np.ndarray, found: str)
 
 
 def to_table(
-    counts: np.ndarray, ref: np.ndarray, chrom: str, start: int, columns: Sequence[Column]
-) -> pa.Table:
-    """Return counts [J, R, 4] of consecutive positions as rows of the counts table."""
+    counts: np.ndarray, ref: np.ndarray, chrom: str, start: int, columns: Sequence[Column],
+    forward: np.ndarray | None = None, sums: np.ndarray | None = None,
+) -> pa.Table:  # fmt: skip
+    """Return counts [J, R, 4] of consecutive positions as rows of the counts table.
+
+    With ``forward``, [J, R, 4], and ``sums``, [J, R, 4, 10], where they are known.
+    """
     j, r = counts.shape[:2]
     letters = np.array([*BASES, "N"])
     data = {
@@ -348,5 +417,8 @@ def to_table(
         "replicate": pa.array([name for _, name in columns] * j),
     }
     data |= {b: counts[:, :, i].ravel().astype(np.int64) for i, b in enumerate(BASES)}
-    schema = pa.schema([f for f in COUNTS.arrow if f.name != "depth"])
-    return pa.table(data, schema=schema)
+    data |= read_columns.columns(
+        None if forward is None else forward.reshape(j * r, 4),
+        None if sums is None else sums.reshape(j * r, 4, -1),
+    )
+    return pa.table(data, schema=pa.schema([f for f in COUNTS.arrow if f.name in data]))

@@ -28,6 +28,7 @@ from flows.variants.locations import (
     finish_partition,
     read_counts,
     read_loci,
+    replicate_columns,
     shuffle,
     sort_part,
     work_url,
@@ -50,7 +51,7 @@ from flows.variants.sample_sheet import (
     read_sheet,
 )
 from flows.variants.settings import VariantSettings
-from flows.variants.vcf import write_vcf
+from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.batch_null import BatchGlobal, BatchNull, names_of_types
@@ -72,9 +73,10 @@ class CheckedVariants(Checked):
 
 
 class KeptPartitions(json_files.Form):
-    """The contents of ``kept/part-00000.json``: the partitions that have locations."""
+    """The contents of ``kept/part-00000.json``: the partitions with locations, the replicates."""
 
     indices: list[int]
+    columns: list[tuple[str, str]]
 
 
 class Variants:
@@ -161,8 +163,10 @@ class Variants:
         source = parts[0].slices[0].url
         if source.endswith(".csv"):
             found, own = each(counted, [part.index for part in parts], paths), True
+            lines = [(x.sample, x.replicate) for x in read_sheet(source)]
+            columns = replicate_columns(lines, settings)
         else:
-            found, own = shuffle(parts, settings, paths, each)
+            found, own, columns = shuffle(parts, settings, paths, each)
         kept = [one.index for one in found if one.locations]
         if not kept:
             looked = source.endswith(".csv") or any(d.count for one in found for d in one.dropped)
@@ -170,7 +174,7 @@ class Variants:
             raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
         share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
         urls = each(finish_partition, kept, settings, paths, share)
-        json_files.write(work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept))
+        json_files.write(work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns))
         case = read_counts(paths, kept[0]).case
         own = own and len(kept) == len(parts)
         warnings = _replicate_warnings(case, settings)
@@ -219,20 +223,21 @@ class Variants:
             q = replace(q, pi=decision.pi)
         # Through storage, as it is too large to travel with every task.
         storage.write_bytes(work_url(paths, "decision", 0, "npz"), to_bytes(decision))
-        kept = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions).indices
+        about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
+        kept = about.indices
         positions = list(enumerate(kept))
         points = max(2, MOST_DEPTHS // len(kept))
         found = each(_write_loci, positions, model, q, points, settings, paths)
         contigs = _contigs(settings, found)
-        samples = ["case", "control"] if settings.control else ["case"]
-        names = {"case": settings.case, "control": settings.control or ""}
+        names = sample_names(about.columns, settings)
         records = [
-            {**call, "samples": {names[s]: call["samples"][s] for s in samples}}
+            {**call, "samples": named(call["samples"], names)}
             for part in found
             for call in part.calls
         ]
         write_vcf(
-            paths.file("variants.vcf.gz"), records, contigs, [names[s] for s in samples],
+            paths.file("variants.vcf.gz"), records, contigs,
+            [name for own in names.values() for name in own],
             f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
             null_of(model, q),
         )  # fmt: skip

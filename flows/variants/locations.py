@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,15 @@ from flows.variants import counts as variant_counts
 from flows.variants.alignments import described
 from flows.variants.counts import Column, Key, Loci
 from flows.variants.reads import count_region, reference
-from flows.variants.regions import Marks, Region, contigs_of, locate, named_regions, regions_of
+from flows.variants.regions import (
+    Marks,
+    Region,
+    contigs_of,
+    locate,
+    named_regions,
+    regions_of,
+    windows,
+)
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
@@ -91,10 +99,38 @@ def replicate_columns(lines: Sequence[Column], settings: VariantSettings) -> lis
     return sorted(wanted, key=lambda c: (order[c[0]], c[1]))
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Positions that were counted.
+
+    Attributes
+    ----------
+    region
+        Which they are, J of them.
+    counts
+        [J, R, 4] reads that show A, C, G, T, by replicate.
+    forward
+        [J, R, 4] those of them on the forward strand.
+    sums
+        [J, R, 4, 10] sums over the reads, as `READ_SUMS` has them; None where they are not known.
+    ref
+        [J] reference bases.
+    columns
+        The replicates.
+    """
+
+    region: Region
+    counts: np.ndarray
+    forward: np.ndarray
+    sums: np.ndarray | None
+    ref: np.ndarray
+    columns: list[Column]
+
+
 def count_positions(
     part: Part, settings: VariantSettings, compared: bool = True
-) -> list[tuple[Region, np.ndarray, np.ndarray, list[Column]]]:
-    """Count the reads of a partition: (region, [J, R, 2, 4] by strand, reference, columns).
+) -> Iterator[Piece]:
+    """Count the reads of a partition, some thousand positions at a time.
 
     Of the case and the control, or of every sample of the sheet.
     """
@@ -104,15 +140,18 @@ def count_positions(
     columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
     try:
         pieces = locate(regions_of(settings, marks), part.slices[0].start, part.slices[0].stop)
-        found = [
-            (
+        for piece in (small for region in pieces for small in windows(region)):
+            found = [count_region(lines[c].path, piece, settings) for c in columns]
+            by_strand = np.stack([one.counts for one in found], axis=1)
+            sums = [one.sums for one in found if one.sums is not None]
+            yield Piece(
                 piece,
-                np.stack([count_region(lines[c].path, piece, settings) for c in columns], axis=1),
+                by_strand.sum(axis=2, dtype=np.int32),
+                by_strand[:, :, 0],
+                np.stack(sums, axis=1) if len(sums) == len(found) else None,
                 reference(str(settings.fasta), piece),
                 columns,
             )
-            for piece in pieces
-        ]
     except (OSError, ValueError) as error:
         _refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
@@ -120,7 +159,6 @@ def count_positions(
             "files that it names with samtools quickcheck"
         ) from error
     _refuse_changed(part)
-    return found
 
 
 def _refuse_changed(part: Part) -> None:
@@ -148,10 +186,11 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
     """
     tables = [
         variant_counts.to_table(
-            by_strand.sum(axis=2, dtype=np.int32), ref, region.contig, region.start, columns
+            piece.counts, piece.ref, piece.region.contig, piece.region.start, piece.columns,
+            piece.forward if settings.strand == "both" else None, piece.sums,
         )
-        for region, by_strand, ref, columns in count_positions(part, settings, compared=False)
-    ]
+        for piece in count_positions(part, settings, compared=False)
+    ]  # fmt: skip
     table = pa.concat_tables(tables)
     storage.write_table(storage.join(target, names[part.index]), table)
     return int(table.num_rows)
@@ -159,17 +198,17 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
 
 def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Count the reads of a partition and keep them, without the locations that have none."""
-    found = count_positions(part, settings)
-    by_strand = np.concatenate([counts for _, counts, _, _ in found])
-    case = np.array([sample == settings.case for sample, _ in found[0][3]])
-    counts, loci, no_reads, no_reference = variant_counts.clean(
-        by_strand.sum(axis=2, dtype=np.int32),
-        np.concatenate([ref for _, _, ref, _ in found]),
-        case,
-        np.concatenate([np.full(r.length, r.contig) for r, *_ in found]),
-        np.concatenate([np.arange(r.start + 1, r.stop + 1) for r, *_ in found]),
-        by_strand[:, :, 0],
-    )
+    kept: list[tuple[Counts, Loci]] = []
+    no_reads = no_reference = 0
+    for piece in count_positions(part, settings):
+        case = np.array([sample == settings.case for sample, _ in piece.columns])
+        counts, loci, *lost = variant_counts.clean(
+            piece.counts, piece.ref, case, np.full(piece.region.length, piece.region.contig),
+            np.arange(piece.region.start + 1, piece.region.stop + 1), piece.forward, piece.sums,
+        )  # fmt: skip
+        kept.append((counts, loci))
+        no_reads, no_reference = no_reads + lost[0], no_reference + lost[1]
+    counts, loci = variant_counts.joined(kept)
     _write_locations(paths, part.index, counts, loci)
     url = work_url(paths, "sizes", part.index, "json")
     json_files.write(url, Size(locations=len(counts)))
@@ -208,8 +247,11 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
 
 def shuffle(
     parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
-) -> tuple[list[Assembled], bool]:
-    """Turn sorted slices into partitions of locations; say whether each is of its own slice."""
+) -> tuple[list[Assembled], bool, list[Column]]:
+    """Turn sorted slices into partitions of locations.
+
+    Also say whether each is of its own slice, and which the replicates are.
+    """
     urls = [work_url(paths, "slices", part.index, "json") for part in parts]
     about = [json_files.read(url, SortedSlice) for url in urls]
     keys = [one.keys for one in about]
@@ -218,7 +260,7 @@ def shuffle(
     ranges: list[Range]
     if variant_counts.in_order(keys):
         ranges = [(part.index, None, None, [part.index]) for part in parts]
-        return each(_assemble, ranges, *shared), True
+        return each(_assemble, ranges, *shared), True, columns
     starts = variant_counts.boundaries(keys, len(parts))
     ranges = []
     for i in range(len(starts) + 1):
@@ -228,7 +270,7 @@ def shuffle(
             if own and (high is None or own[0] < high) and (low is None or own[-1] >= low)
         ]  # fmt: skip
         ranges.append((i, low, high, reaching))
-    return each(_assemble, ranges, *shared), False
+    return each(_assemble, ranges, *shared), False, columns
 
 
 def _assemble(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flows.variants.calls import CHUNK, Decision, Evidence
 from flows.variants.counts import Loci
+from flows.variants.read_evidence import Judged, judge_reads
 from flows.variants.report import Mixing, PartCalls
 from flows.variants.schema import LOCI
 from flows.variants.settings import VariantSettings
@@ -17,7 +18,7 @@ from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.posterior import rates
-from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value, strand_bias
+from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value
 from vbmodels.variants.two_groups import TwoGroups
 
 MOST_DEPTHS = 8000
@@ -56,19 +57,21 @@ def conclude_part(
         prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
         case, control = evidence.rates()
     called = score >= decision.least
-    filters = _filters(of, batch, loci, called, decision, settings)
+    at = np.flatnonzero(called)
+    judged = judge_reads(of, at, batch, loci, settings.filter_level, settings.strand == "both")
+    filters = _filters(of, batch, called, judged, settings)
     q_value = decision.q_of(score)
     table = _table(of, loci, batch, case, control, prob, q_value, called, filters, settings)
     calls = tuple(
-        _call(of, loci, batch, i, case, control, prob, q_value, log_odds, filters, settings)
-        for i in np.flatnonzero(called)
+        _call(of, loci, batch, i, case, control, prob, q_value, log_odds, filters, z, settings)
+        for i, z in zip(at, judged.read_end_z, strict=True)
     )
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))
     return table, PartCalls(
         len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),
-        loci.forward is not None,
+        loci.forward is not None, loci.sums is not None,
     )  # fmt: skip
 
 
@@ -112,28 +115,18 @@ def _share(of: Units, member: BoolArray) -> FloatArray:
 
 
 def _filters(
-    of: Units, batch: Counts, loci: Loci, called: BoolArray, decision: Decision,
-    settings: VariantSettings,
-) -> list[list[str]]:  # fmt: skip
+    of: Units, batch: Counts, called: BoolArray, judged: Judged, settings: VariantSettings
+) -> list[list[str]]:
     found: list[list[str]] = [[] if c else ["q_value"] for c in called]
     at = np.flatnonzero(called)
     if settings.control:
         depth = of.depth[:, ~of.case].sum(axis=1)
         for i in at[depth[at] == 0]:
             found[i].append("no_control")
-    if at.size and loci.forward is not None and settings.strand == "both":
-        forward = loci.forward[:, of.case].sum(axis=1)[of.location[at]]
-        total = batch.counts[:, of.case].sum(axis=1)[of.location[at]]
-        ref = batch.ref[of.location[at]].astype(int)
-        rows = np.arange(len(at))
-        alt = of.alt[at]
-        p, odds = strand_bias(
-            forward[rows, ref], (total - forward)[rows, ref],
-            forward[rows, alt], (total - forward)[rows, alt],
-        )  # fmt: skip
-        limit = settings.strand_bias / max(decision.calls, 1)
-        for i in at[(p < limit) & (np.abs(odds) > np.log(3.0))]:
-            found[i].append("strand_bias")
+    for name, taken in judged.taken.items():
+        if name not in settings.skipped_filters:
+            for i in at[taken]:
+                found[i].append(name)
     if at.size and settings.test == "posterior_difference" and settings.control:
         errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
         spectrum = control_spectrum(errors[:, ~batch.case])
@@ -166,7 +159,7 @@ def _table(
 def _call(
     of: Units, loci: Loci, batch: Counts, i: int, case: FloatArray, control: FloatArray,
     prob: FloatArray, q_value: FloatArray, log_odds: FloatArray, filters: list[list[str]],
-    settings: VariantSettings,
+    read_end_z: float, settings: VariantSettings,
 ) -> dict[str, Any]:  # fmt: skip
     j = int(of.location[i])
     ref = int(batch.ref[j])
@@ -182,6 +175,7 @@ def _call(
         "P": float(prob[i]),
         "LFDR": float(1.0 - prob[i]) if settings.test == "two_groups" else None,
         "QV": float(q_value[i]),
+        "RPZ": None if np.isnan(read_end_z) else round(float(read_end_z), 3),
         "samples": {},
         "replicates": {},
     }
@@ -200,14 +194,36 @@ def _call(
             "ref_reads": int(batch.counts[j, member, ref].sum()),
             "reads": int(of.alt_reads[i, member].sum()),
             "strands": _strands(loci, batch, j, member, int(of.alt[i]), settings),
+            "replicates": [
+                _one_replicate(loci, batch, j, int(r), int(of.alt[i]), settings)
+                for r in np.flatnonzero(member)
+            ],
             # A loss leaves the genotype to the reads.
             "called": name == "case" and gained,
         }
+        if name == "case" and settings.test == "two_groups":
+            row |= {"AF": (float(rate[i, 0]),), "AFCI": row["MUCI"]}
         row["replicates"][name] = [
             (int(a), int(n)) for a, n in zip(of.alt_reads[i, member], of.depth[i, member],
                                              strict=True)
         ]  # fmt: skip
     return row
+
+
+def _one_replicate(
+    loci: Loci, batch: Counts, j: int, r: int, alt: int, settings: VariantSettings
+) -> dict[str, Any]:
+    """Return what a VCF says of one replicate's reads; its genotype is left to the reads."""
+    reads = batch.counts[j, r]
+    member = np.zeros(len(batch.case), bool)
+    member[r] = True
+    return {
+        "depth": int(reads.sum()),
+        "ref_reads": int(reads[batch.ref[j]]),
+        "reads": int(reads[alt]),
+        "strands": _strands(loci, batch, j, member, alt, settings),
+        "called": False,
+    }
 
 
 def _strands(

@@ -10,6 +10,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.alignments import local_fasta, open_alignment, quiet
+from flows.variants.bam_walk import Reading, Tally, tally
 from flows.variants.regions import Region, in_file
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.bases import BASES
@@ -30,17 +31,43 @@ def reference(path: str, region: Region) -> NDArray[np.int8]:
         return base_codes(fasta.fetch(region.contig, region.start, region.stop))
 
 
-def count_region(path: str, region: Region, settings: VariantSettings) -> NDArray[np.int32]:
-    """Count the bases of one file's reads over a region: [length, 2, 4], forward and reverse.
+def count_region(path: str, region: Region, settings: VariantSettings) -> Tally:
+    """Count the bases of one file's reads over a region, by strand, and sum what is known of them.
 
     Reads that are unmapped, secondary, duplicates or failed quality control are left out, as
     `samtools mpileup` does; where mates overlap, one base counts. What is counted at a position
     does not depend on where the region starts.
+
+    With a cap on the depth htslib's pileup counts, and nothing else of the reads is known.
     """
+    if settings.max_depth:
+        return Tally(pileup_region(path, region, settings), None)
+    reading = Reading(
+        _least(settings), settings.min_mapping_quality, settings.overlaps == "once",
+        settings.orphans, {"forward": 1, "reverse": 2, "both": 3}[settings.strand],
+    )  # fmt: skip
+    with quiet(), open_alignment(path, settings) as file, _fasta(settings) as fasta:
+        name = in_file(region.contig, file.references, settings.chr_names)
+
+        def bases(start: int, stop: int) -> NDArray[np.int8]:
+            return base_codes(fasta.fetch(region.contig, start, stop))
+
+        return tally(file, str(name), region.start, region.stop, reading, bases)
+
+
+def _fasta(settings: VariantSettings) -> pysam.FastaFile:
+    return pysam.FastaFile(local_fasta(str(settings.fasta)))
+
+
+def _least(settings: VariantSettings) -> int:
+    """Return the least quality of a base: of two mates one is left in place with quality 0."""
+    least = settings.min_base_quality
+    return max(least, 1) if settings.overlaps == "once" else least
+
+
+def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArray[np.int32]:
+    """Return what `count_region` counts, [length, 2, 4], by htslib's pileup, up to a depth."""
     counts = np.zeros((region.length, 2, 4), np.int32)
-    once = settings.overlaps == "once"
-    # Of two mates htslib leaves one in place with quality 0.
-    least = max(settings.min_base_quality, 1) if once else settings.min_base_quality
     with quiet(), open_alignment(path, settings) as file:
         name = in_file(region.contig, file.references, settings.chr_names)
         columns = file.pileup(
@@ -50,9 +77,9 @@ def count_region(path: str, region: Region, settings: VariantSettings) -> NDArra
             truncate=True,
             stepper="samtools",
             max_depth=_NO_CAP,  # its cap depends on which reads came before
-            min_base_quality=least,
+            min_base_quality=_least(settings),
             min_mapping_quality=settings.min_mapping_quality,
-            ignore_overlaps=once,
+            ignore_overlaps=settings.overlaps == "once",
             ignore_orphans=not settings.orphans,
             compute_baq=False,
             multiple_iterators=False,

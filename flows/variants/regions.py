@@ -21,6 +21,7 @@ from flows.variants.settings import VariantSettings
 
 Marks = tuple[tuple[str, str], ...]  # files, and what marks the version of each
 _UNKNOWN = 2**31 - 1
+_WINDOW = 2**14  # positions
 _one_at_a_time = threading.Lock()  # files are checked side by side; one of them makes the index
 # What SAM and VCF 4.3 take for the name of a contig (section 1.4.7 of the latter).
 _SPECIAL = r"!#$%&+./:;?@^_|~"
@@ -297,3 +298,16 @@ def locate(found: Sequence[Region], start: int, stop: int) -> list[Region]:
             pieces.append(Region(region.contig, region.start + low, region.start + high))
         before += region.length
     return pieces
+
+
+def windows(region: Region) -> list[Region]:
+    """Cut a region where the windows of a BAM's index meet, so that little is read twice.
+
+    >>> [(r.start, r.stop) for r in windows(Region("1", 16_000, 40_000))]
+    [(16000, 16384), (16384, 32768), (32768, 40000)]
+    """
+    if region.length <= _WINDOW:
+        return [region]
+    meet = range(region.start // _WINDOW * _WINDOW + _WINDOW, region.stop, _WINDOW)
+    edges = [region.start, *meet, region.stop]
+    return [Region(region.contig, low, high) for low, high in itertools.pairwise(edges)]

@@ -12,7 +12,7 @@ from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants.batch_report import batch_results, batch_section, batch_warnings
-from flows.variants.settings import VariantSettings
+from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -52,18 +52,26 @@ class PartCalls:
     depth: tuple[tuple[str, int, float, float], ...] = field(default=())
     mixing: Mixing | None = None
     strands: bool = True  # whether it is known on which strand a read lies
+    reads: bool = True  # whether it is known what reads are like
 
 
-NO_STRANDS = "counts in Parquet do not tell on which strand a read lies"
+NO_STRANDS = "these counts do not tell on which strand a read lies"
+NO_READS = "these counts do not tell what the reads are like"
 
 
 def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, str]:
-    """Return the filters that could not run on these partitions, and why."""
+    """Return the filters that did not run on these partitions, and why."""
+    found = {}
     if not all(part.strands for part in parts):
-        return {"strand_bias": NO_STRANDS}
-    if settings.strand != "both":
-        return {"strand_bias": f"reads of the {settings.strand} strand alone were counted"}
-    return {}
+        found["strand_bias"] = NO_STRANDS
+    elif settings.strand != "both":
+        found["strand_bias"] = f"reads of the {settings.strand} strand alone were counted"
+    if not all(part.reads for part in parts):
+        why = NO_READS if not settings.max_depth else f"{NO_READS}, as max_depth caps them"
+        found |= {name: why for name in READ_FILTERS if name != "strand_bias"}
+    return found | {
+        name: "skip_filters names it" for name in READ_FILTERS if name in settings.skipped_filters
+    }
 
 
 def report(
@@ -78,7 +86,8 @@ def report(
     passed = [c for c in calls if not c["filters"]]
     locations = sum(p.locations for p in parts)
     headline = f"{len(passed):,} variants in {locations:,} locations {_level(settings)}"
-    sections = [_calls(calls, settings, filters_not_run(parts, settings))]
+    not_run = filters_not_run(parts, settings)
+    sections = [_calls(calls, settings, not_run)]
     if calls:
         sections.append(_rates(calls, settings))
     if batch is not None:
@@ -92,10 +101,12 @@ def report(
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.control or "")
-    if filters_not_run(parts, settings).get("strand_bias") == NO_STRANDS:
+    lacking = [n for n, why in not_run.items() if why.startswith((NO_STRANDS, NO_READS))]
+    if lacking:
         warnings.append(
-            f"The filter strand_bias did not run: {NO_STRANDS}, so an error of one strand can "
-            "stand here as PASS; call from the BAM or CRAM files to have it."
+            f"Filters that did not run: {', '.join(lacking)}; {not_run[lacking[-1]]}, so an error "
+            "that its reads betray can stand here as PASS. Call from BAM or CRAM files, or count "
+            "them again, to have these filters."
         )
     warnings += of_settings(settings)
     results: dict[str, Any] = {
@@ -183,7 +194,11 @@ def _calls(
     text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
     text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
-    text += "".join(f" {name} did not run: {reason}." for name, reason in not_run.items())
+    if any(name in READ_FILTERS for name in seen):
+        text += f" Each filter of reads takes a true variant in at most {settings.filter_level:g}."
+    for reason in dict.fromkeys(not_run.values()):
+        names = ", ".join(name for name, why in not_run.items() if why == reason)
+        text += f" {names} did not run: {reason}."
     return Section("Calls", text, (), (Grid(columns, rows),))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.data.kinds import FLAG, INT64, NUMBER, TEXT
+from flows.data.kinds import FLAG, INT64, NUMBER, TEXT, list_of
 from flows.data.table import Bound, Column, Table
 from vbmodels.variants.bases import BASES
 
@@ -12,9 +12,24 @@ _COUNT = (
     Bound("a count below 2^31", most=2**31 - 1),
 )
 
+READ_SUMS = {
+    "base_quality": "sum of the qualities of the base",
+    "base_quality_2": "sum of their squares",
+    "mapping_quality": "sum of the reads' mapping qualities",
+    "mapping_quality_2": "sum of their squares",
+    "to_end": "sum of the distances to the nearest unclipped end of the read, in bases",
+    "to_end_2": "sum of their squares",
+    "near_indel": "reads with an indel within 5 bases",
+    "clipped": "reads of which an end is clipped",
+    "mismatches": "sum of the confident mismatches elsewhere in the reads",
+    "many_mismatches": "reads with more than 2 of them within 10 bases",
+}
+"""What is known of the reads of an allele: sums, in the order of `bam_kernels`."""
+
 COUNTS = Table(
     "counts",
-    "Base counts: one row a location and replicate.",
+    "Base counts: one row a location and replicate. What is known of their reads, without which "
+    "the filters of reads cannot run, are lists of four numbers, for A, C, G and T.",
     (
         Column("chrom", TEXT, "contig"),
         Column(
@@ -41,6 +56,10 @@ COUNTS = Table(
             required=False,
             unit="reads",
             bounds=(Bound("a depth below 2^63", most=2**63 - 2),),
+        ),
+        *(
+            Column(name, list_of(INT64), meaning, nullable=True, required=False)
+            for name, meaning in (("forward", "reads on the forward strand"), *READ_SUMS.items())
         ),
     ),
 )

@@ -11,6 +11,9 @@ from flows.settings.base import Probability
 from flows.settings.declared import declared
 from vbmodels.variants.options import CallOptions
 
+READ_FILTERS = (
+    "strand_bias", "read_end", "low_mapq", "low_baseq", "near_indel", "many_mismatches",
+)  # fmt: skip
 _LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 
 
@@ -32,13 +35,13 @@ class VariantSettings(declared(CallOptions)):
             "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
             "overlaps", "orphans", "max_depth", "strand",
         ),
-        "output": ("strict", "two_sided", "strand_bias"),
+        "output": ("strict", "two_sided", "filter_level", "skip_filters"),
         "expert": (
             "tau", "alpha", "inference", "dispersion", "chains", "warmup", "draws", "thin",
             "fit_units",
         ),
     }  # fmt: skip
-    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
+    old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup", "strand_bias": "filter_level"}
 
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."
@@ -130,11 +133,31 @@ class VariantSettings(declared(CallOptions)):
         description="two_groups: most units (three a location) that the hyperparameters are "
         "fitted on; more locations than that are sampled at random.",
     )
-    strand_bias: Probability = Field(
+    filter_level: Probability = Field(
         1e-3,
-        description="Level of the strand-bias filter: Fisher's test over all calls (Bonferroni), "
-        "together with an odds ratio beyond 3.",
+        description="Largest probability with which each filter of reads (strand_bias, read_end, "
+        "low_mapq, low_baseq, near_indel, many_mismatches) takes a true variant.",
     )
+    skip_filters: str = Field(
+        "",
+        description="Filters of reads that are not run, with commas between them: many_mismatches "
+        "where variants come linked, as in mixed populations of a virus.",
+    )
+
+    @model_validator(mode="after")
+    def _filters_that_are(self) -> VariantSettings:
+        unknown = sorted(self.skipped_filters - set(READ_FILTERS))
+        if unknown:
+            raise ValueError(
+                f"skip_filters names {unknown[0]!r}; the filters of reads are "
+                f"{', '.join(READ_FILTERS)}"
+            )
+        return self
+
+    @property
+    def skipped_filters(self) -> set[str]:
+        """The filters of reads that are not run."""
+        return {name.strip() for name in self.skip_filters.split(",") if name.strip()}
 
     @model_validator(mode="after")
     def _two_samples(self) -> VariantSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +12,18 @@ import numpy as np
 import pysam
 
 from flows.data import storage
+from flows.variants.settings import VariantSettings
 
 MOST_QUAL = 9999.0
+_CONTROL = re.compile(r"[\x00-\x1f]")  # what no name in a VCF can hold
 FILTERS = {
     "q_value": "False discovery rate above the level, or rather an error than a variant",
     "strand_bias": "The allele's reads lie on one strand more than the reference's",
+    "read_end": "The allele lies nearer to the ends of its reads than the reference does",
+    "low_mapq": "The allele's reads map less surely than the reference's",
+    "low_baseq": "The allele's bases have lower qualities than the reference's",
+    "near_indel": "The allele's reads have an indel beside it more often than the reference's",
+    "many_mismatches": "The allele's reads have several mismatches beside it more often than the reference's",
     "no_control": "The control has no reads here",
     "spectrum": "Errors are spread over the alleles as in the control",
 }
@@ -30,9 +38,14 @@ _INFO = (
     ("CMUSD", 1, "Float", "Posterior standard deviation of that rate"),
     ("CMUCI", 2, "Float", "95 % interval of that rate"),
 )
+_SHARE = (
+    ("AF", "A", "Float", "Share of the allele in the case: posterior mean (two_groups)"),
+    ("AFCI", 2, "Float", "95 % interval of that share"),
+    ("RPZ", 1, "Float", "z of the distance to the read's end: allele against reference"),
+)
 _FORMAT = (
     ("GT", 1, "String", "Genotype by share of reads: 1/1 from .9, 0/1 where called or from .2"),
-    ("DP", 1, "Integer", "Reads, summed over replicates"),
+    ("DP", 1, "Integer", "Reads; of a sample, summed over its replicates"),
     ("AD", "R", "Integer", "Reads of the reference and of the allele"),
     ("ADF", "R", "Integer", "AD on the forward strand"),
     ("ADR", "R", "Integer", "AD on the reverse strand"),
@@ -60,13 +73,48 @@ def header(
         made.contigs.add(name, length=length)
     for name, text in FILTERS.items():
         made.filters.add(name, None, None, text)
-    for name, number, kind, text in _INFO:
+    for name, number, kind, text in (*_INFO, *_SHARE):
         made.info.add(name, number, kind, text)
     for name, number, kind, text in _FORMAT:
         made.formats.add(name, number, kind, text)
     for sample in samples:
         made.add_sample(sample)
     return made
+
+
+def sample_names(
+    columns: Sequence[tuple[str, str]], settings: VariantSettings
+) -> dict[str, list[str]]:
+    """Return the VCF's samples: of the case and of the control the sample, then its replicates.
+
+    >>> sample_names([("tumour", "1"), ("normal", "a")],
+    ...              VariantSettings(case="tumour", control="normal"))
+    {'case': ['tumour', 'tumour:1'], 'control': ['normal', 'normal:a']}
+    """
+    roles = {"case": settings.case} | ({"control": settings.control} if settings.control else {})
+    used = set(roles.values())
+    found = {}
+    for role, sample in roles.items():
+        found[role] = [sample]
+        for of, replicate in columns:
+            name = f"{sample}:{_CONTROL.sub('_', replicate)}"
+            while of == sample and name in used:
+                name += "'"
+            if of == sample:
+                used.add(name)
+                found[role].append(name)
+    return found
+
+
+def named(
+    samples: Mapping[str, Mapping[str, Any]], names: Mapping[str, Sequence[str]]
+) -> dict[str, Mapping[str, Any]]:
+    """Return what a call says of case and control, and of their replicates, by `sample_names`."""
+    return {
+        name: one
+        for role, own in names.items()
+        for name, one in zip(own, (samples[role], *samples[role]["replicates"]), strict=True)
+    }
 
 
 def genotype(share: float, depth: int, called: bool) -> tuple[int | None, int | None]:
@@ -125,7 +173,7 @@ def write_vcf(
 def _record(
     file: pysam.VariantFile, row: Mapping[str, Any], samples: Sequence[str]
 ) -> pysam.VariantRecord:
-    info = {name: _plain(row[name]) for name, *_ in _INFO if row.get(name) is not None}
+    info = {name: _plain(row[name]) for name, *_ in (*_INFO, *_SHARE) if row.get(name) is not None}
     record = file.new_record(
         contig=row["chrom"],
         start=int(row["pos"]) - 1,

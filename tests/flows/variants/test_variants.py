@@ -24,6 +24,7 @@ from flows.variants.counts import Loci
 from flows.variants.family import FAMILY
 from flows.variants.locations import drawn
 from flows.variants.loci import _filters
+from flows.variants.read_evidence import judge_reads
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Region, locate, regions
 from flows.variants.settings import VariantSettings
@@ -123,10 +124,14 @@ def test_bcftools_reads_queries_and_normalises_without_a_warning(published, simb
     assert "##contig=<ID=amp,length=400>" in bcftools("view", "-h", vcf).stdout
 
 
+def counted(path, region, settings):
+    return count_region(path, region, settings).counts
+
+
 def test_counting_equals_a_count_by_hand(simbam):
     path = str(simbam / "case_400_0.01_0.bam")
     settings = VariantSettings(fasta=str(simbam / "ref400.fa"), min_base_quality=25)
-    found = count_region(path, Region("amp", 50, 120), settings)
+    found = counted(path, Region("amp", 50, 120), settings)
     expected = np.zeros((70, 2, 4), int)
     with pysam.AlignmentFile(path) as file:
         for read in file.fetch("amp"):
@@ -140,7 +145,7 @@ def test_counting_equals_a_count_by_hand(simbam):
                     expected[p - 50, int(read.is_reverse), b] += 1
     assert expected.sum() > 10_000
     assert_array_equal(found, expected)
-    one = count_region(path, Region("amp", 50, 120), settings.model_copy(
+    one = counted(path, Region("amp", 50, 120), settings.model_copy(
         update={"strand": "forward"}))  # fmt: skip
     assert_array_equal(one[:, 0], expected[:, 0])
     assert not one[:, 1].any()
@@ -179,7 +184,7 @@ def test_overlaps_orphans_and_the_depth_cap(paired):
     path, fasta = paired
 
     def depth(**settings):
-        found = count_region(path, Region("c", 0, 100), VariantSettings(fasta=fasta, **settings))
+        found = counted(path, Region("c", 0, 100), VariantSettings(fasta=fasta, **settings))
         return found.sum(axis=(1, 2))
 
     plain = depth()
@@ -206,12 +211,13 @@ def test_an_allele_on_one_strand_gets_a_filter(on_forward, filters):
     forward = np.array([[[250, on_forward, 0, 0], [500, 0, 0, 0]]], np.int32)
     batch = Counts(reads, np.zeros(1, np.int8), np.array([True, False]))
     loci = Loci(np.array(["c"]), np.array([7]), forward)
-    decision = Decision(0.01, np.array([9.0]), np.array([0.001]), 0.0, 1)
-    called = np.array([True])
     of = units(batch).take([0])
-    assert _filters(of, batch, loci, called, decision, VariantSettings()) == [filters]
+    judged = judge_reads(of, np.zeros(1, int), batch, loci, 1e-3, both_strands=True)
+    assert _filters(of, batch, np.array([True]), judged, VariantSettings()) == [filters]
+    left_out = VariantSettings(skip_filters="strand_bias")
+    assert _filters(of, batch, np.array([True]), judged, left_out) == [[]]
     unknown = Loci(loci.chrom, loci.pos, None)
-    assert _filters(of, batch, unknown, called, decision, VariantSettings()) == [[]]
+    assert not judge_reads(of, np.zeros(1, int), batch, unknown, 1e-3, both_strands=True).taken
 
 
 def test_genotypes():
@@ -589,9 +595,9 @@ def test_a_cram_is_counted_as_its_bam(capsys, simbam, tmp_path):
     cram = as_cram(bam, fasta, tmp_path / "a.cram")
     settings = VariantSettings(fasta=str(fasta))
     region = Region("amp", 0, 400)
-    expected = count_region(str(bam), region, settings)
+    expected = counted(str(bam), region, settings)
     assert expected.sum() > 100_000
-    assert_array_equal(count_region(str(cram), region, settings), expected)
+    assert_array_equal(counted(str(cram), region, settings), expected)
     option = f"fasta={fasta}"
     source = sheet(tmp_path, [("case", 1, cram)])
     code, _, err = check(capsys, source, option, "control=")

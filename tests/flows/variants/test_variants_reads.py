@@ -12,13 +12,17 @@ from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import write_bam, write_fasta
 
 
+def counted(path, region, settings):
+    return count_region(path, region, settings).counts
+
+
 @pytest.fixture
 def fasta(tmp_path):
     return write_fasta(tmp_path / "ref.fa")
 
 
 def depth(path, fasta, start, stop, **settings):
-    found = count_region(
+    found = counted(
         str(path), Region("chr1", start, stop), VariantSettings(fasta=str(fasta), **settings)
     )
     return found.sum(axis=(1, 2))
@@ -31,8 +35,8 @@ def test_the_depth_cap_is_the_same_however_positions_are_cut(fasta, tmp_path):
     ]
     bam = write_bam(tmp_path / "deep.bam", reads)
     settings = VariantSettings(fasta=str(fasta), max_depth=20)
-    whole = count_region(str(bam), Region("chr1", 0, 120), settings)
-    cut = [count_region(str(bam), Region("chr1", s, s + 10), settings) for s in range(0, 120, 10)]
+    whole = counted(str(bam), Region("chr1", 0, 120), settings)
+    cut = [counted(str(bam), Region("chr1", s, s + 10), settings) for s in range(0, 120, 10)]
     assert_array_equal(np.concatenate(cut), whole)
     free = depth(bam, fasta, 0, 120)
     assert free.max() > 150
@@ -44,7 +48,7 @@ def test_the_depth_cap_takes_reads_at_random(fasta, tmp_path):
     reads = [(0, 10, 20, 16 * (i % 2), -1, f"lane1:{i:06d}", 30) for i in range(4000)]
     bam = write_bam(tmp_path / "deep.bam", reads)
     settings = VariantSettings(fasta=str(fasta), max_depth=1000)
-    found = count_region(str(bam), Region("chr1", 10, 12), settings)
+    found = counted(str(bam), Region("chr1", 10, 12), settings)
     assert_array_equal(found[0].sum(axis=1), found[1].sum(axis=1))  # the same reads
     assert abs(int(found[0, 0].sum()) - 500) < 55  # 4 sd of a draw without replacement
 

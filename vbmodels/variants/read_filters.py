@@ -1,0 +1,147 @@
+"""What the reads of an allele say against it: their ends, qualities, indels and mismatches.
+
+The reads of a true variant are, but for the variant, like the reads that show the reference at the
+same location. Each test asks whether the allele's reads differ from those, by an effect that
+matters and by more than chance: it takes a true variant with a probability of at most its level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betainc
+from scipy.stats import norm
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.variants.spectrum import strand_bias
+
+LEAST_READS = 4  # of an allele; fewer are not judged
+LEAST_REFERENCE = 20  # reads that an allele's are compared with
+ODDS = 3.0  # of strands
+
+
+@dataclass(frozen=True)
+class AlleleReads:
+    """Sums over the reads of C alleles, each [C].
+
+    Attributes
+    ----------
+    n
+        Number of reads.
+    base_quality, mapping_quality, to_end
+        Sums, and ``_2`` their squares: Phred-scaled qualities, and the distance to the nearest
+        end of the read in bases.
+    near_indel, many_mismatches
+        Reads with an indel beside the base, with several mismatches beside it.
+    """
+
+    n: IntArray
+    base_quality: IntArray
+    base_quality_2: IntArray
+    mapping_quality: IntArray
+    mapping_quality_2: IntArray
+    to_end: IntArray
+    to_end_2: IntArray
+    near_indel: IntArray
+    many_mismatches: IntArray
+
+
+def z_of_means(
+    n: IntArray, total: IntArray, of: IntArray, of_total: IntArray, of_squares: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return mean and mean of the reference, its variance and z = (difference) / se, each [C].
+
+    The variance is the reference's, to which one read of value 0 is added, so that few reads that
+    happen to be alike do not make it small. se^2 = variance (1/n + 1/n_reference).
+    """
+    own, more = np.maximum(n, 1), np.maximum(of, 1)
+    mean, expected = total / own, of_total / more
+    variance = np.maximum((of_squares + 0.0) / more - expected**2, 0.0) + expected**2 / (more + 1.0)
+    variance = np.maximum(variance, 0.25)
+    z = (mean - expected) / np.sqrt(variance * (1.0 / own + 1.0 / more))
+    return mean, expected, variance, z
+
+
+def below_chance(
+    n: IntArray, of: IntArray, mean: FloatArray, expected: FloatArray, variance: FloatArray
+) -> FloatArray:
+    """Bound the probability of a mean as low as this, for values of at least 0; [C].
+
+    Bennett's inequality, P(expected - mean >= t) <= exp(-n v / b^2 h(b t / v)) with
+    h(u) = (1 + u) log(1 + u) - u, for n independent values of variance v that lie at most
+    b = expected below their mean (Boucheron, Lugosi and Massart 2013, theorem 2.9); n is that of
+    both means together. It holds for few reads and skewed qualities, where a normal tail does not.
+    """
+    together = 1.0 / (1.0 / np.maximum(n, 1) + 1.0 / np.maximum(of, 1))
+    room = np.maximum(expected, 1.0)
+    u = room * np.maximum(expected - mean, 0.0) / variance
+    h = (1.0 + u) * np.log1p(u) - u
+    return np.asarray(np.exp(-together * variance / room**2 * h))
+
+
+def more_than_chance(x: IntArray, n: IntArray, share: FloatArray) -> FloatArray:
+    """Return the binomial probability of x or more of n at a share; [C].
+
+    I_share(x, n - x + 1), the regularised incomplete beta function (Abramowitz and Stegun 26.5.24).
+    """
+    tail = betainc(np.maximum(x, 1.0), np.maximum(n - x + 1.0, 0.5), np.clip(share, 0.0, 1.0))
+    return np.where(x > 0, tail, 1.0)
+
+
+def judge(own: AlleleReads, of: AlleleReads, level: float) -> tuple[dict[str, BoolArray], FloatArray]:
+    """Say which alleles the filters of reads take, but for that of strands.
+
+    Parameters
+    ----------
+    own
+        Reads of the alleles.
+    of
+        Reads of the reference that each is compared with.
+    level
+        Largest probability with which a filter takes a true variant.
+
+    Returns
+    -------
+    taken
+        By the filter's name, [C].
+    z
+        [C] z of the distance to the read's end; NaN where there is nothing to compare.
+    """
+    enough = (own.n >= LEAST_READS) & (of.n >= LEAST_REFERENCE)
+    taken = {}
+    limit = norm.ppf(level)
+    read_end = np.full(len(own.n), np.nan)
+    for name, key in (
+        ("read_end", "to_end"), ("low_mapq", "mapping_quality"), ("low_baseq", "base_quality"),
+    ):  # fmt: skip
+        mean, expected, variance, z = z_of_means(
+            own.n, getattr(own, key), of.n, getattr(of, key), getattr(of, f"{key}_2")
+        )
+        chance = below_chance(own.n, of.n, mean, expected, variance)
+        matters = {
+            "read_end": mean < 0.5 * expected,
+            "low_mapq": expected - mean > 10.0,
+            "low_baseq": expected - mean > 5.0,
+        }[name]
+        taken[name] = enough & matters & (z < limit) & (chance < level)
+        if name == "read_end":
+            read_end = np.where(enough, z, np.nan)
+    for name, least, factor, more in (
+        ("near_indel", 0.2, 1.0, 0.0), ("many_mismatches", 0.3, 2.0, 0.02),
+    ):  # fmt: skip
+        x, reference = getattr(own, name), getattr(of, name)
+        share = factor * (reference + 1.0) / (of.n + 2.0) + more
+        chance = more_than_chance(x, own.n, share)
+        taken[name] = enough & (x > least * own.n) & (chance < level)
+    return taken, read_end
+
+
+def on_one_strand(
+    ref_forward: IntArray, ref_reverse: IntArray, alt_forward: IntArray, alt_reverse: IntArray,
+    level: float,
+) -> BoolArray:  # fmt: skip
+    """Say which alleles lie on one strand more than the reference does, [C]: Fisher's test."""
+    p, odds = strand_bias(ref_forward, ref_reverse, alt_forward, alt_reverse)
+    judged = alt_forward + alt_reverse >= LEAST_READS
+    return np.asarray(judged & (p < level) & (np.abs(odds) > np.log(ODDS)))
