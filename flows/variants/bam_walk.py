@@ -17,6 +17,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants import bam_kernels as kernels
+from flows.variants import mates_kernels, tally_kernels
 from flows.variants.alignments import own_index
 from flows.variants.bam_index import first_place
 
@@ -36,7 +37,7 @@ class Tally:
     counts
         [length, 2, 4] reads that show A, C, G, T on the forward and the reverse strand.
     sums
-        [length, 4, 10] sums over the reads of an allele, in the order of `bam_kernels`; None
+        [length, 4, 10] sums over the reads of an allele, in the order of `tally_kernels`; None
         where they were not taken.
     """
 
@@ -113,9 +114,9 @@ class _Walk:
         self.contig, self.start, self.stop = contig, start, stop
         self.reading, self.reference = reading, reference
         self.counts = np.zeros((stop - start, 2, 4), np.int32)
-        self.sums = np.zeros((stop - start, 4, kernels.SUMS), np.int64)
+        self.sums = np.zeros((stop - start, 4, tally_kernels.SUMS), np.int64)
         self.wanted = _LEAST_CHUNK
-        self._packed = np.zeros((stop - start, 4, kernels.WORDS), np.int64)
+        self._packed = np.zeros((stop - start, 4, tally_kernels.WORDS), np.int64)
         self._data = np.empty(0, np.uint8)
         self._given = _NONE
         self._reads = np.empty((1024, kernels.COLUMNS), np.int64)
@@ -133,7 +134,7 @@ class _Walk:
         if self.reading.once:
             size = 1 << max(int(2 * n).bit_length(), 4)
             table, previous = np.full(size, -1), np.empty(n, np.int64)
-            kernels.pair_mates(self._data, reads, self._kept, n, before, table, previous)
+            mates_kernels.pair_mates(self._data, reads, self._kept, n, before, table, previous)
         passed = reads[:n, kernels.END] < self._last
         if done:
             self._tally(reads[:n])
@@ -188,20 +189,20 @@ class _Walk:
         reading = self.reading
         given = self._given if reading.once else self._data
         # What fits into the words of packed sums at once.
-        lot = (reads[:, kernels.AT] // kernels.MOST_BYTES) * len(reads)
-        lot += np.arange(len(reads)) // kernels.MOST_PACKED
+        lot = (reads[:, kernels.AT] // tally_kernels.MOST_BYTES) * len(reads)
+        lot += np.arange(len(reads)) // tally_kernels.MOST_PACKED
         for some in np.split(reads, np.flatnonzero(np.diff(lot)) + 1):
             if not len(some):
                 continue
             low, high = int(some[:, kernels.BEGIN].min()), int(some[:, kernels.END].max())
             reference = _BITS[self.reference(low, high)]
             pairs = (reference[:-1] << 4) | reference[1:]
-            kernels.tally(
+            tally_kernels.tally(
                 self._data, given, np.ascontiguousarray(some), len(some), self.start, self.stop,
                 reading.base_quality, reading.strands, _CODES, reference, pairs, low,
                 self._packed,
             )  # fmt: skip
-            kernels.unpack(self._packed, self.counts, self.sums)
+            tally_kernels.unpack(self._packed, self.counts, self.sums)
 
     def _foresee(self, n: int) -> None:
         """Guess from the bytes up to here how many more the region has."""

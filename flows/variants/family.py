@@ -17,10 +17,10 @@ from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
-from flows.variants import counts as variant_counts
 from flows.variants.against_fasta import Against
 from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
+from flows.variants.count_checks import check_counts
 from flows.variants.count_files import missing_files
 from flows.variants.locations import (
     count_part,
@@ -101,7 +101,7 @@ class Variants:
                 against = Against(settings, contigs_of(settings, marks))
         except InputError as error:
             wrong = error.faults
-        rows, samples, faults = variant_counts.check_counts(file.url, against)
+        rows, samples, faults = check_counts(file.url, against)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
     def _check_reads(self, url: str, settings: VariantSettings) -> Checked:
@@ -174,7 +174,9 @@ class Variants:
             raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
         share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
         urls = each(finish_partition, kept, settings, paths, share)
-        json_files.write(work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns))
+        json_files.write(
+            work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
+        )
         case = read_counts(paths, kept[0]).case
         own = own and len(kept) == len(parts)
         warnings = _replicate_warnings(case, settings)

@@ -31,7 +31,7 @@ def _lists(values: np.ndarray) -> pa.Array:
 
 
 def arrays(table: pa.Table) -> tuple[IntArray | None, IntArray | None]:
-    """Return reads on the forward strand [N, 4] and sums [N, 4, 10]; None where any row has none."""
+    """Return forward reads [N, 4] and sums [N, 4, 10]; None of what any row lacks."""
     forward = _array(table, FORWARD)
     sums = [_array(table, name) for name in READ_SUMS]
     known = [s for s in sums if s is not None]

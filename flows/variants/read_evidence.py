@@ -74,9 +74,8 @@ def judge_reads(
         )
     if loci.sums is None:
         return Judged(taken, z)
-    own, other = _gathered(j, alt, batch, loci, batch.case), _gathered(
-        j, ref, batch, loci, batch.case
-    )
+    own = _gathered(j, alt, batch, loci, batch.case)
+    other = _gathered(j, ref, batch, loci, batch.case)
     few = other.n < LEAST_REFERENCE
     if few.any() and (~batch.case).any():
         control = _gathered(j, ref, batch, loci, ~batch.case)

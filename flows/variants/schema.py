@@ -24,7 +24,7 @@ READ_SUMS = {
     "mismatches": "sum of the confident mismatches elsewhere in the reads",
     "many_mismatches": "reads with more than 2 of them within 10 bases",
 }
-"""What is known of the reads of an allele: sums, in the order of `bam_kernels`."""
+"""What is known of the reads of an allele: sums, in the order of `tally_kernels`."""
 
 COUNTS = Table(
     "counts",

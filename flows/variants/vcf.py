@@ -23,7 +23,8 @@ FILTERS = {
     "low_mapq": "The allele's reads map less surely than the reference's",
     "low_baseq": "The allele's bases have lower qualities than the reference's",
     "near_indel": "The allele's reads have an indel beside it more often than the reference's",
-    "many_mismatches": "The allele's reads have several mismatches beside it more often than the reference's",
+    "many_mismatches": "The allele's reads have several mismatches beside it more often than "
+    "the reference's",
     "no_control": "The control has no reads here",
     "spectrum": "Errors are spread over the alleles as in the control",
 }

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betainc
-from scipy.stats import norm
+from scipy.stats import hypergeom, norm
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.spectrum import strand_bias
@@ -80,16 +79,17 @@ def below_chance(
     return np.asarray(np.exp(-together * variance / room**2 * h))
 
 
-def more_than_chance(x: IntArray, n: IntArray, share: FloatArray) -> FloatArray:
-    """Return the binomial probability of x or more of n at a share; [C].
+def more_than_chance(x: IntArray, n: IntArray, of_x: IntArray, of: IntArray) -> FloatArray:
+    """Return the probability of x or more of n, given x + of_x of n + of in all; [C].
 
-    I_share(x, n - x + 1), the regularised incomplete beta function (Abramowitz and Stegun 26.5.24).
+    The hypergeometric tail, Fisher's exact test in one direction: its level holds at any numbers.
     """
-    tail = betainc(np.maximum(x, 1.0), np.maximum(n - x + 1.0, 0.5), np.clip(share, 0.0, 1.0))
-    return np.where(x > 0, tail, 1.0)
+    return np.asarray(hypergeom.sf(x - 1, n + of, x + of_x, n))
 
 
-def judge(own: AlleleReads, of: AlleleReads, level: float) -> tuple[dict[str, BoolArray], FloatArray]:
+def judge(
+    own: AlleleReads, of: AlleleReads, level: float
+) -> tuple[dict[str, BoolArray], FloatArray]:
     """Say which alleles the filters of reads take, but for that of strands.
 
     Parameters
@@ -127,13 +127,11 @@ def judge(own: AlleleReads, of: AlleleReads, level: float) -> tuple[dict[str, Bo
         taken[name] = enough & matters & (z < limit) & (chance < level)
         if name == "read_end":
             read_end = np.where(enough, z, np.nan)
-    for name, least, factor, more in (
-        ("near_indel", 0.2, 1.0, 0.0), ("many_mismatches", 0.3, 2.0, 0.02),
-    ):  # fmt: skip
-        x, reference = getattr(own, name), getattr(of, name)
-        share = factor * (reference + 1.0) / (of.n + 2.0) + more
-        chance = more_than_chance(x, own.n, share)
-        taken[name] = enough & (x > least * own.n) & (chance < level)
+    for name, least in (("near_indel", 0.2), ("many_mismatches", 0.3)):
+        x, of_x = getattr(own, name), getattr(of, name)
+        share, expected = x / np.maximum(own.n, 1), of_x / np.maximum(of.n, 1)
+        matters = (share > least) & (share > 2.0 * expected + 0.02)
+        taken[name] = enough & matters & (more_than_chance(x, own.n, of_x, of.n) < level)
     return taken, read_end
 
 

@@ -46,9 +46,7 @@ KINDS = {
 """Kinds of locations, of which none is an artefact."""
 
 
-def draw_reads(
-    rng: np.random.Generator, kind: Kind, alleles: int, n: int
-) -> dict[str, IntArray]:
+def draw_reads(rng: np.random.Generator, kind: Kind, alleles: int, n: int) -> dict[str, IntArray]:
     """Draw n reads for each of some alleles; by property, [alleles, n]."""
     shape = (alleles, n)
 

@@ -98,7 +98,9 @@ def write(path, seed, fragments=400, kind="odd", depth_at=None, length=60):
             read.next_reference_start = mate.reference_start
             if rng.random() < 0.03:
                 read.next_reference_start = int(rng.choice([-1, 5]))
-            read.template_length = int(rng.choice([gap + length, 10 * length, 0], p=[0.8, 0.1, 0.1]))
+            read.template_length = int(
+                rng.choice([gap + length, 10 * length, 0], p=[0.8, 0.1, 0.1])
+            )
         if rng.random() < 0.05:
             one.flag |= 0x8
         if rng.random() < 0.1:

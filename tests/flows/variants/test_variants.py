@@ -19,7 +19,6 @@ from flows.run import count as count_pipeline
 from flows.run.events import Events, Listener, PartDone, Published
 from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
-from flows.variants.calls import Decision
 from flows.variants.counts import Loci
 from flows.variants.family import FAMILY
 from flows.variants.locations import drawn

@@ -213,7 +213,7 @@ def test_a_long_cigar_is_read_from_its_tag(fasta, tmp_path):
     found = count_region(str(tmp_path / "a.bam"), region, settings)
     assert_array_equal(found.counts, pileup_region(str(tmp_path / "a.bam"), region, settings))
     assert found.counts.sum() == 16_000 - 10
-    assert (found.sums[10:, :, list(READ_SUMS).index("near_indel")].sum() == 16_000 - 10)
+    assert found.sums[10:, :, list(READ_SUMS).index("near_indel")].sum() == 16_000 - 10
 
 
 def test_codes_of_bases():

@@ -1,0 +1,213 @@
+# mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
+"""Counts and sums by allele over raw records of a BAM."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from flows.variants.bam_kernels import (
+    AT,
+    BEGIN,
+    CIGAR,
+    DELETION,
+    HARD,
+    INSERTION,
+    LEAST_RECORD,
+    OPERATIONS,
+    PADDING,
+    REVERSE,
+    SKIP,
+    SOFT,
+    aligned,
+    base_at,
+    byte,
+    int16,
+    int32,
+    uint32,
+)
+
+# Sums of an allele's reads at a location.
+BASE_Q, BASE_Q2, MAP_Q, MAP_Q2, TO_END, TO_END2, NEAR, CLIPPED, MISMATCHES, MANY = range(10)
+SUMS = 10
+NEAR_BASES = 5  # of an indel of the same read
+BESIDE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
+WORDS = 8  # of packed sums; six are used
+MOST_PACKED, MOST_BYTES = 2**19, 2**27  # reads, and their bytes, whose sums fit into the words
+_HALF, _SQUARES, _LONG_SQUARES = 32, 40, 43  # bits of a word's lower sum
+_MOST_TO_END = 2**16 - 1
+_MOST_PLACES = 1024  # mismatches of a read whose places are kept
+
+
+@njit(cache=True, nogil=True)
+def _differs(data, bases, qualities, i, least, reference, p):
+    if p < 0 or p >= len(reference) or reference[p] == 0 or data[qualities + i] < least:
+        return 0
+    return int(base_at(data, bases, i) != reference[p])
+
+
+@njit(cache=True, nogil=True)
+def _mismatches(
+    data, cigar, n, begin, bases, qualities, length, least, reference, pairs, origin, places
+):
+    """Find the confident bases of a read that differ from the reference; return how many.
+
+    Two bases lie in a byte; ``pairs`` has the reference's in that form from every position on.
+    """
+    different, base, position = 0, 0, begin - origin
+    for k in range(n):
+        word = uint32(data, cigar + 4 * k)
+        operation, many = word & 15, word >> 4
+        if aligned(operation):
+            i, stop = base, min(base + many, length)
+            shift = position - base
+            while i < stop:
+                p = i + shift
+                if i & 1 == 0 and 0 <= p < len(pairs) and data[bases + (i >> 1)] == pairs[p]:
+                    i += 2  # one beyond the last is no base of the read, and is not looked at
+                    continue
+                if _differs(data, bases, qualities, i, least, reference, p):
+                    places[min(different, _MOST_PLACES - 1)] = i
+                    different += 1
+                i += 1
+            base += many
+            position += many
+        elif operation in (INSERTION, SOFT):
+            base += many
+        elif operation in (DELETION, SKIP):
+            position += many
+    return different
+
+
+@njit(cache=True, nogil=True)
+def _to_next_indel(data, cigar, n, k):
+    """Return how many aligned bases lie between operation ``k`` and the next indel."""
+    bases = 0
+    for j in range(k + 1, n):
+        word = uint32(data, cigar + 4 * j)
+        if (word & 15) == PADDING:
+            continue
+        if not aligned(word & 15):
+            return bases if (word & 15) in (INSERTION, DELETION) else 1 << 30
+        bases += word >> 4
+    return 1 << 30
+
+
+@njit(cache=True, nogil=True)
+def _clip(data, cigar, n, from_end):
+    """Return the soft-clipped bases at one end of a read, and whether any are clipped there."""
+    soft, clipped = 0, 0
+    for j in range(n):
+        word = uint32(data, cigar + 4 * (n - 1 - j if from_end else j))
+        if (word & 15) not in (SOFT, HARD):
+            break
+        clipped = 1
+        if (word & 15) == SOFT:
+            soft += word >> 4
+    return soft, clipped
+
+
+@njit(cache=True, nogil=True)
+def tally(data, given, reads, n, low, high, least, strands, code, reference, pairs, origin, packed):
+    """Add reads to the packed sums of positions ``low`` to ``high``.
+
+    Parameters
+    ----------
+    data, given
+        Bytes of records with the qualities that count, and with those that were given.
+    reads, n
+        The table of reads, and how many are added: at most `MOST_PACKED`, of at most `MOST_BYTES`.
+    least, strands
+        The least base quality; 1, 2 or 3: forward, reverse or both are counted.
+    code
+        [16] which of ACGT a base of a record is, -1 for none.
+    reference, pairs, origin
+        Bases of the reference as records have them, 0 for unknown, and where they begin; and every
+        two neighbours of them in one byte.
+    packed
+        [high - low, 4, WORDS] to be added to; two sums in each word, as `unpack` has them.
+    """
+    places = np.empty(_MOST_PLACES, np.int64)
+    for t in range(n):
+        r, begin = reads[t, AT], reads[t, BEGIN]
+        strand = 1 if int16(data, r + 14) & REVERSE else 0
+        if not (strands >> strand) & 1:
+            continue
+        one = 1 << (_HALF * strand)
+        length, quality = int32(data, r + 16), byte(data, r + 9)
+        bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
+        q = bases + (length + 1) // 2
+        cigar, n_cigar = reads[t, CIGAR], reads[t, OPERATIONS]
+        lead, clipped = _clip(data, cigar, n_cigar, False)
+        trail, clipped_too = _clip(data, cigar, n_cigar, True)
+        last = length - trail - 1
+        wrong = _mismatches(
+            given, cigar, n_cigar, begin, bases, q, length, least, reference, pairs, origin, places
+        )
+        of_read = quality * quality + ((clipped | clipped_too) << _SQUARES)
+        base, position, after = 0, begin, -(1 << 30)
+        for k in range(n_cigar):
+            word = uint32(data, cigar + 4 * k)
+            operation, many = word & 15, word >> 4
+            if not aligned(operation):
+                if operation in (INSERTION, SOFT):
+                    base += many
+                elif operation in (DELETION, SKIP):
+                    position += many
+                if operation in (INSERTION, DELETION):
+                    after = base
+                elif operation == SKIP:
+                    after = -(1 << 30)
+                continue
+            before = base + many + _to_next_indel(data, cigar, n_cigar, k)
+            for j in range(max(0, low - position), min(many, high - position, length - base)):
+                i = base + j
+                if data[q + i] < least:
+                    continue
+                shown = base_at(data, bases, i)
+                b = code[shown]
+                if b < 0:
+                    continue
+                p = position + j
+                own = byte(given, q + i)
+                end = min(i - lead, last - i, _MOST_TO_END)
+                others, beside = wrong, 0
+                for m in range(min(wrong, _MOST_PLACES)):
+                    if places[m] == i:
+                        others -= 1
+                    elif abs(places[m] - i) <= BESIDE:
+                        beside += 1
+                near = int(i < after + NEAR_BASES or i >= before - NEAR_BASES)
+                of = packed[p - low, b]
+                of[0] += one
+                of[1] += own + (end << _HALF)
+                of[2] += own * own + (near << _SQUARES)
+                of[3] += of_read
+                of[4] += quality + (others << _HALF)
+                of[5] += end * end + (int(beside > MANY_MISMATCHES) << _LONG_SQUARES)
+            base += many
+            position += many
+
+
+@njit(cache=True, nogil=True)
+def unpack(packed, counts, sums):
+    """Add packed sums to counts [J, 2, 4] and sums [J, 4, SUMS], and empty them."""
+    half, squares = (1 << _HALF) - 1, (1 << _SQUARES) - 1
+    for p in range(len(packed)):
+        for b in range(4):
+            of, to = packed[p, b], sums[p, b]
+            if of[0] == 0:
+                continue
+            counts[p, 0, b] += of[0] & half
+            counts[p, 1, b] += of[0] >> _HALF
+            to[BASE_Q] += of[1] & half
+            to[TO_END] += of[1] >> _HALF
+            to[BASE_Q2] += of[2] & squares
+            to[NEAR] += of[2] >> _SQUARES
+            to[MAP_Q2] += of[3] & squares
+            to[CLIPPED] += of[3] >> _SQUARES
+            to[MAP_Q] += of[4] & half
+            to[MISMATCHES] += of[4] >> _HALF
+            to[TO_END2] += of[5] & ((1 << _LONG_SQUARES) - 1)
+            to[MANY] += of[5] >> _LONG_SQUARES
+            of[:] = 0
