@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Container
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,14 @@ from flows.data.slabs import slabs
 from flows.faults import Fault
 from flows.variants import read_columns
 from flows.variants.against_fasta import Against
-from flows.variants.regions import CONTIG_RULE, names_a_contig
+from flows.variants.regions import CONTIG_RULE, names_a_contig, unfit_name
 from flows.variants.schema import COUNTS
 from vbmodels.variants.bases import BASES
 
 
-def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str], list[Fault]]:
+def check_counts(
+    url: str, against: Against | None = None, used: Container[str] | None = None
+) -> tuple[int, set[str], list[Fault]]:
     """Read one file slab by slab; return its rows, its samples and every fault.
 
     Parameters
@@ -27,6 +30,8 @@ def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str
         The file.
     against
         The FASTA that its locations are compared with; None for none.
+    used
+        Contigs that the settings name; None for all.
     """
     checker = Checker(COUNTS, url)
     samples: set[str | None] = set()
@@ -36,7 +41,7 @@ def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str
             if "sample" in names:
                 samples |= set(table["sample"].unique().to_pylist())
             if "chrom" in names:
-                _contigs(table["chrom"], checker.found)
+                _contigs(table["chrom"], checker.found, used)
             if "ref" in names:
                 _references(table["ref"], checker.found)
             if names >= {"depth", *BASES}:
@@ -47,10 +52,11 @@ def check_counts(url: str, against: Against | None = None) -> tuple[int, set[str
     return checker.rows, {s for s in samples if s is not None}, checker.found.faults()
 
 
-def _contigs(chroms: pa.ChunkedArray, found: Found) -> None:
-    names = chroms.unique().drop_null().to_pylist()
+def _contigs(chroms: pa.ChunkedArray, found: Found, used: Container[str] | None) -> None:
+    names = [c for c in chroms.unique().drop_null().to_pylist() if used is None or c in used]
     rows = {chroms.index(c).as_py(): c for c in names if not names_a_contig(c)}
-    found.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: repr(rows[row][:60]))
+    found.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: unfit_name(rows[row]),
+               "rename it, or name the other contigs with --set bed=")  # fmt: skip
 
 
 def _references(bases: pa.ChunkedArray, found: Found) -> None:

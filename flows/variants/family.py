@@ -17,6 +17,7 @@ from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
+from flows.variants import detection, multiqc
 from flows.variants.against_fasta import Against
 from flows.variants.batch_report import null_of
 from flows.variants.calls import Decision, Scored
@@ -93,15 +94,16 @@ class Variants:
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
             return Checked(0, (needs_a_sheet(file.url),))
-        marks, against, wrong = (), None, ()
+        marks, against, used, wrong = (), None, None, ()
         try:
             marks = marks_of(settings)
-            named_regions(settings, marks)
+            regions = named_regions(settings, marks)
+            used = None if regions is None else {r.contig for r in regions}
             if settings.fasta is not None:
                 against = Against(settings, contigs_of(settings, marks))
         except InputError as error:
             wrong = error.faults
-        rows, samples, faults = check_counts(file.url, against)
+        rows, samples, faults = check_counts(file.url, against, used)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
     def _check_reads(self, url: str, settings: VariantSettings) -> Checked:
@@ -243,6 +245,11 @@ class Variants:
             f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
             null_of(model, q),
         )  # fmt: skip
+        if isinstance(model, TwoGroups):
+            regions = detection.joined_regions([r for part in found for r in part.callable])
+            storage.write_bytes(paths.file("callable.bed"), detection.bed(regions))
+        for name, text in multiqc.files(found, q, settings).items():
+            storage.write_bytes(paths.file(name), text)
         return found, q
 
     def keep(
@@ -324,7 +331,12 @@ def _write_loci(
     counts, loci = read_counts(paths, kept), read_loci(paths, kept)
     table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
     storage.write_table(paths.table("loci", index), table)
-    return found
+    if not isinstance(model, TwoGroups):
+        return found
+    limit = detection.limits(model, q, counts, decision, settings)
+    storage.write_table(paths.table("detection", index), detection.table(limit, counts, loci))
+    regions = detection.callable_regions(limit, loci, settings.callable_share)
+    return replace(found, limits=detection.histogram(limit), callable=regions)
 
 
 def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:

@@ -22,6 +22,7 @@ from flows.variants.settings import VariantSettings
 Marks = tuple[tuple[str, str], ...]  # files, and what marks the version of each
 _UNKNOWN = 2**31 - 1
 _WINDOW = 2**14  # positions
+_SHOWN = 60  # characters of a name in a message
 _one_at_a_time = threading.Lock()  # files are checked side by side; one of them makes the index
 # What SAM and VCF 4.3 take for the name of a contig (section 1.4.7 of the latter).
 _SPECIAL = r"!#$%&+./:;?@^_|~"
@@ -167,6 +168,22 @@ def names_a_contig(name: str) -> bool:
     return _CONTIG.fullmatch(name) is not None
 
 
+def unfit_name(name: str) -> str:
+    """Return a contig's name with what a VCF cannot hold of it.
+
+    >>> print(unfit_name("c>1,x"))
+    'c>1,x', whose character 2 is '>'
+    >>> print(unfit_name("=cmd"), unfit_name(""), sep="; ")
+    '=cmd', whose character 1 is '='; an empty name
+    """
+    if not name:
+        return "an empty name"
+    # Names that begin as the whole does are names as far as it is one.
+    first = next(i for i in range(1, len(name) + 1) if not names_a_contig(name[:i]))
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+    return f"{shown!r}, whose character {first} is {name[first - 1]!r}"
+
+
 def in_file(contig: str, names: Collection[str], chr_names: str) -> str | None:
     """Return a contig's name in a file: its own, or with or without ``chr`` where that is set."""
     if contig in names:
@@ -245,7 +262,13 @@ def _within(
             continue
         if not names_a_contig(contig):
             faults.append(
-                Fault(file=one.file, row=one.row, expected=CONTIG_RULE, found=repr(contig))
+                Fault(
+                    file=one.file,
+                    row=one.row,
+                    expected=CONTIG_RULE,
+                    found=unfit_name(contig),
+                    remedy="rename it, or name the other contigs with --set bed=",
+                )
             )
             continue
         length = contigs[contig]

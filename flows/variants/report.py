@@ -11,6 +11,7 @@ import numpy as np
 from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
+from flows.variants import detection
 from flows.variants.batch_report import batch_results, batch_section, batch_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
@@ -53,6 +54,8 @@ class PartCalls:
     mixing: Mixing | None = None
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
+    limits: IntArray | None = None  # histogram of the limits of detection
+    callable: tuple[detection.Interval, ...] = ()  # where the share that was asked for is called
 
 
 NO_STRANDS = "these counts do not tell on which strand a read lies"
@@ -93,6 +96,9 @@ def report(
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.control or ""))
     sections += [_depth(parts), _q_values(parts)]
+    found_at = [p.limits for p in parts if p.limits is not None]
+    if found_at:
+        sections.append(_detection(np.sum(found_at, axis=0), parts, settings))
     mixing = [p.mixing for p in parts if p.mixing is not None]
     if mixing:
         sections.append(_sampler(mixing, locations, settings))
@@ -117,6 +123,11 @@ def report(
     }
     if batch is not None:
         results |= batch_results(batch)
+    if found_at:
+        results |= {
+            "median_limit_of_detection": detection.quantile(np.sum(found_at, axis=0), 0.5),
+            "callable_locations": _callable(parts),
+        }
     if mixing:
         results |= _trust(mixing)
         bad = sum(m.above for m in mixing)
@@ -240,6 +251,32 @@ def _q_values(parts: Sequence[PartCalls]) -> Section:
     )
     plot = plots.histogram(centres, "q-value", "alleles", "q-values", counts=counts)
     return Section("q-values", text, (plot,))
+
+
+def _callable(parts: Sequence[PartCalls]) -> int:
+    return sum(stop - start for part in parts for _, start, stop in part.callable)
+
+
+def _detection(counts: IntArray, parts: Sequence[PartCalls], settings: VariantSettings) -> Section:
+    rows: list[tuple[str, Any]] = []
+    for level in (0.05, 0.5, 0.95):
+        limit = detection.quantile(counts, level)
+        rows.append((f"{level:.0%} of the locations", "none" if limit is None else f"{limit:.2g}"))
+    total = int(counts.sum())
+    text = (
+        "The share of an allele that would be called with a probability of .95, at the depths, "
+        "the errors and the level of this run, whichever of a location's three alleles it is. "
+        f"A share of {settings.callable_share:g} would be at {_callable(parts):,} of {total:,} "
+        "locations, which callable.bed lists; each location's limit stands in detection/."
+    )
+    below = np.cumsum(counts[:-1]) / max(total, 1)
+    plot = plots.lines(
+        np.log10(detection.EDGES[1:]), [("share of the locations", below)],
+        "limit of detection, log10 of the share", "share of the locations",
+        "Locations whose limit of detection is at most a share",
+    )  # fmt: skip
+    grid = Grid(("locations", "limit is at most"), rows)
+    return Section("Limit of detection", text, (plot,) if counts[:-1].any() else (), (grid,))
 
 
 MEANINGS = {

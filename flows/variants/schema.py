@@ -92,3 +92,22 @@ LOCI = Table(
         Column("filter", TEXT, "PASS, or why it is not a call"),
     ),
 )
+
+DETECTION = Table(
+    "detection",
+    "What could have been found at every location (two_groups).",
+    (
+        Column("chrom", TEXT, "contig"),
+        Column("pos", INT64, "position, from 1"),
+        Column("ref", TEXT, "reference base"),
+        Column("case_depth", INT64, "reads of the case", unit="reads"),
+        Column("control_depth", INT64, "reads of the control", unit="reads"),
+        Column(
+            "limit",
+            NUMBER,
+            "share of an allele that would be called with a probability of .95, whichever of the "
+            "three it is; null where none would",
+            nullable=True,
+        ),
+    ),
+)

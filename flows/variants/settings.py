@@ -35,7 +35,7 @@ class VariantSettings(declared(CallOptions)):
             "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
             "overlaps", "orphans", "max_depth", "strand",
         ),
-        "output": ("strict", "two_sided", "filter_level", "skip_filters"),
+        "output": ("strict", "two_sided", "filter_level", "skip_filters", "callable_share"),
         "expert": (
             "tau", "alpha", "inference", "dispersion", "chains", "warmup", "draws", "thin",
             "fit_units",
@@ -142,6 +142,12 @@ class VariantSettings(declared(CallOptions)):
         "",
         description="Filters of reads that are not run, with commas between them: many_mismatches "
         "where variants come linked, as in mixed populations of a virus.",
+    )
+
+    callable_share: Probability = Field(
+        0.05,
+        description="Share of an allele that must be called with a probability of .95 where a "
+        "location counts as callable, in callable.bed and the report.",
     )
 
     @model_validator(mode="after")

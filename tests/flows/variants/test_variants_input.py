@@ -267,3 +267,19 @@ def test_reads_that_are_given_by_themselves_ask_for_a_sheet(capsys, tmp_path):
     assert code == 2
     assert "expected a sample sheet or counts in Parquet, found the reads of one replicate" in err
     assert "case,1,a.bam" in err
+
+
+def test_a_contig_that_no_vcf_can_hold_is_refused_only_where_it_is_used(capsys, tmp_path):
+    contigs = ("chr1", "HLA,1", "chr10")
+    fasta = write_fasta(tmp_path / "ref.fa", contigs)
+    for name in ("a", "b"):
+        write_bam(tmp_path / f"{name}.bam", contigs=contigs)
+    counts = write_counts(tmp_path / "counts.parquet", contigs)
+    bed = tmp_path / "chr1.bed"
+    bed.write_text("chr1\t0\t40\n")
+    for source in (write_sheet(tmp_path), counts):
+        code, _, err = check(capsys, source, fasta=fasta)
+        assert code == 2
+        assert "'HLA,1', whose character 4 is ','" in err
+        assert "chr10" not in err.replace("--set bed", "")
+        assert check(capsys, source, fasta=fasta, bed=bed)[0] == 0

@@ -1,0 +1,134 @@
+"""The limit of detection of every location, and the regions where a share would be called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.variants.calls import Decision
+from flows.variants.counts import Loci
+from flows.variants.schema import DETECTION
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.batch import Counts, units
+from vbmodels.variants.detection import least_reads, share_called
+from vbmodels.variants.two_groups import TwoGroups
+
+PROBABILITY = 0.95
+EDGES = np.geomspace(1e-5, 1.0, 61)  # of the histogram of limits
+_PARTS = 4  # steps of a doubling, to which depths are rounded
+Interval = tuple[str, int, int]
+
+
+def threshold(decision: Decision, settings: VariantSettings) -> float:
+    """Return the log Bayes factor from which one more allele would be called.
+
+    That of the calls; and where the run called less, that at which the local false discovery rate
+    is the level, since such an allele is called beside any others.
+    """
+    if settings.strict:
+        return decision.least
+    alone = np.log1p(-settings.fdr) - np.log(settings.fdr)
+    alone += np.log1p(-decision.pi) - np.log(decision.pi)
+    return min(decision.least, float(alone))
+
+
+def limits(
+    model: TwoGroups, q: Any, batch: Counts, decision: Decision, settings: VariantSettings
+) -> FloatArray:
+    """Return the share that is called with .95 probability at every location, [J]; NaN for none.
+
+    Of its three alleles that which is hardest to find. Depths of a sample are its replicates' mean,
+    rounded down to the next of four steps a doubling, and so are the control's reads of an allele
+    above 8, up: what stands apart by less shares a limit, which is then rather too large.
+    """
+    least = threshold(decision, settings)
+    if not np.isfinite(least):
+        return np.full(len(batch), np.nan)
+    of = units(batch)
+    case, control = of.case, ~of.case
+    replicates = int(case.sum()), int(control.sum())
+    own = _down(of.depth[:, case].mean(axis=1))
+    other = _down(of.depth[:, control].mean(axis=1)) if replicates[1] else np.zeros(len(of), int)
+    errors = _up(of.alt_reads[:, control].sum(axis=1))
+    keys, where = np.unique(
+        np.column_stack([own, other, errors, of.kind]), axis=0, return_inverse=True
+    )
+    reads = least_reads(model, q, *(keys[:, i] for i in range(4)), replicates, least)
+    share = share_called(
+        reads, keys[:, 0], replicates[0], float(np.exp(q.log_m_mean)), PROBABILITY
+    )  # fmt: skip
+    hardest = np.where(np.isnan(share), np.inf, share)[where.ravel()].reshape(-1, 3).max(axis=1)
+    found = np.full(len(batch), np.nan)
+    found[of.location[::3]] = np.where(np.isinf(hardest), np.nan, hardest)
+    return found
+
+
+def _down(depth: FloatArray) -> IntArray:
+    steps = np.floor(_PARTS * np.log2(np.maximum(depth, 1.0)) + 1e-9)
+    return np.where(depth < 1.0, 0, np.floor(2.0 ** (steps / _PARTS) + 1e-9)).astype(np.int64)
+
+
+def _up(reads: IntArray) -> IntArray:
+    steps = np.ceil(_PARTS * np.log2(np.maximum(reads, 1)) - 1e-9)
+    return np.where(reads <= 8, reads, np.ceil(2.0 ** (steps / _PARTS) - 1e-9)).astype(np.int64)
+
+
+def table(limit: FloatArray, batch: Counts, loci: Loci) -> pa.Table:
+    """Return the rows of a partition's locations."""
+    depth = batch.counts.sum(axis=2)
+    columns = [
+        pa.array(loci.chrom.tolist(), pa.string()),
+        pa.array(loci.pos),
+        pa.array(np.array(list(BASES))[batch.ref].tolist(), pa.string()),
+        pa.array(depth[:, batch.case].sum(axis=1).astype(np.int64)),
+        pa.array(depth[:, ~batch.case].sum(axis=1).astype(np.int64)),
+        pa.array(limit, from_pandas=True),
+    ]
+    return pa.table(columns, schema=DETECTION.arrow)
+
+
+def callable_regions(limit: FloatArray, loci: Loci, share: float) -> tuple[Interval, ...]:
+    """Return runs of neighbouring locations where a share would be called, from 0."""
+    with np.errstate(invalid="ignore"):
+        at = np.flatnonzero(limit <= share)
+    return joined_regions(
+        [(str(loci.chrom[j]), int(loci.pos[j]) - 1, int(loci.pos[j])) for j in at]
+    )
+
+
+def joined_regions(found: Sequence[Interval]) -> tuple[Interval, ...]:
+    """Join intervals of which one begins where the one before ends.
+
+    >>> joined_regions([("1", 0, 5), ("1", 5, 7), ("1", 9, 10), ("2", 10, 11)])
+    (('1', 0, 7), ('1', 9, 10), ('2', 10, 11))
+    """
+    joined: list[Interval] = []
+    for contig, start, stop in found:
+        if joined and joined[-1][0] == contig and joined[-1][2] == start:
+            joined[-1] = (contig, joined[-1][1], stop)
+        else:
+            joined.append((contig, start, stop))
+    return tuple(joined)
+
+
+def bed(found: Sequence[Interval]) -> bytes:
+    """Return intervals as a BED file."""
+    return "".join(f"{c}\t{start}\t{stop}\n" for c, start, stop in found).encode()
+
+
+def quantile(histogram: IntArray, level: float) -> float | None:
+    """Return a quantile of limits from their histogram, to 21 %; None where it is no share."""
+    reached = np.cumsum(histogram) >= level * max(int(histogram.sum()), 1)
+    place = int(np.argmax(reached))
+    return None if place >= len(EDGES) - 1 else float(EDGES[place + 1])
+
+
+def histogram(limit: FloatArray) -> IntArray:
+    """Count limits by `EDGES`; those that are no share come last."""
+    known = np.clip(limit[~np.isnan(limit)], EDGES[0], EDGES[-1])
+    return np.append(np.histogram(known, EDGES)[0], np.isnan(limit).sum())

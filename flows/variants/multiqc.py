@@ -1,0 +1,78 @@
+"""Files of a run that MultiQC reads by itself: its custom content, names ending _mqc.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flows.variants.report import PartCalls
+from flows.variants.settings import VariantSettings
+from vbmodels.variants.batch_null import BatchGlobal, names_of_types
+
+_MOST_POINTS = 1000
+
+
+def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict[str, bytes]:
+    """Return the files by name: calls, depth and, of the batch-aware null, errors by substitution.
+
+    Parameters
+    ----------
+    parts
+        What the partitions found.
+    q
+        The fit.
+    settings
+        The run's; the case names the sample.
+    """
+    calls = [call for part in parts for call in part.calls]
+    filtered = sum(bool(call["filters"]) for call in calls)
+    found = {
+        "vbflows_calls": {
+            "section_name": "vbflows: variants",
+            "description": "Alleles called in the case; what a filter took stands apart.",
+            "plot_type": "bargraph",
+            "pconfig": {"id": "vbflows_calls_plot", "title": "vbflows: variants",
+                        "ylab": "alleles"},
+            "data": {settings.case: {"PASS": len(calls) - filtered, "filtered": filtered}},
+        },
+        "vbflows_depth": {
+            "section_name": "vbflows: depth",
+            "description": "Mean reads of a replicate at locations along the regions, in order.",
+            "plot_type": "linegraph",
+            "pconfig": {"id": "vbflows_depth_plot", "title": "vbflows: depth",
+                        "xlab": "location", "ylab": "reads"},
+            "data": _depths(parts, settings),
+        },
+    }  # fmt: skip
+    if isinstance(q, BatchGlobal):
+        control = q.a / (q.a + q.b)
+        rates = {settings.case: control * np.exp(q.shift), settings.control or "": control}
+        found["vbflows_errors"] = {
+            "section_name": "vbflows: errors by substitution",
+            "description": "Error rates of each sample; the differences are taken as the null.",
+            "plot_type": "bargraph",
+            "pconfig": {"id": "vbflows_errors_plot", "title": "vbflows: errors by substitution",
+                        "ylab": "errors per million", "stacking": "group"},
+            "data": {
+                sample: {name: round(1e6 * float(rate), 3)
+                         for name, rate in zip(names_of_types(), of, strict=True)}
+                for sample, of in rates.items()
+            },
+        }  # fmt: skip
+    return {
+        f"{name}_mqc.json": json.dumps({"id": name, **content}, indent=1).encode()
+        for name, content in found.items()
+    }
+
+
+def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, dict[str, float]]:
+    points = [point for part in parts for point in part.depth]
+    points = points[:: max(1, -(-len(points) // _MOST_POINTS))]
+    samples = {settings.case: 2} | ({settings.control: 3} if settings.control else {})
+    return {
+        sample: {str(i): round(float(point[column]), 2) for i, point in enumerate(points)}
+        for sample, column in samples.items()
+    }

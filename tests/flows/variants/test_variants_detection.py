@@ -1,0 +1,155 @@
+"""The limit of detection: what it promises is kept, and where it stands; files for MultiQC."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from flows.data.runs import open_run
+from flows.variants import detection
+from flows.variants.calls import bayes_factors, decide, summarise
+from flows.variants.counts import Loci
+from flows.variants.settings import VariantSettings
+from tests.flows.variants.variant_files import QUICK, options, run, write_counts
+from vbmodels.core.fit import NotConverged, fit
+from vbmodels.variants.batch import units
+from vbmodels.variants.batch_null import BatchNull
+from vbmodels.variants.detection import least_reads, share_called
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
+from vbmodels.variants.two_groups import TwoGroups
+
+
+def fitted_to(model, counts, sweeps):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        return fit(model, [counts], max_iter=sweeps).q
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    scenario = replace(SCENARIOS["af.005_400"], n_variants=4)
+    counts, _ = simulate_scenario(np.random.default_rng(0), scenario, 60)
+    model = TwoGroups()
+    return model, fitted_to(model, counts, 30), counts
+
+
+def test_an_allele_at_the_limit_is_called_as_often_as_it_says(fitted):
+    model, q, counts = fitted
+    settings = VariantSettings(null="exchangeable")
+    decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
+    q = replace(q, pi=decision.pi)
+    limit = detection.limits(model, q, counts, decision, settings)
+    assert ((limit > 0.002) & (limit < 0.1)).all()
+    rng = np.random.default_rng(1)
+    m = np.exp(q.log_m_mean)
+    least = detection.threshold(decision, settings)
+    for factor, low, high in ((1.0, 0.93, 1.0), (0.5, 0.0, 0.75)):
+        called = []
+        for _ in range(8):
+            of = units(counts)
+            share = factor * limit[of.location]
+            for r in np.flatnonzero(counts.case):
+                rate = rng.beta(m * share, m * (1 - share))
+                of.alt_reads[:, r] = rng.binomial(of.depth[:, r], rate)
+            log_m0, log_m1, _ = model.reweigh(model.anchored(q), model.table(model.anchored(q), of))
+            called.append(log_m1 - log_m0 >= least)
+        assert low <= np.mean(called) <= high
+
+
+def test_the_fewest_reads_are_called_and_one_fewer_are_not(fitted):
+    model, q, counts = fitted
+    kind = np.arange(12)
+    depth, control = np.full(12, 400), np.arange(12)
+    found = least_reads(model, q, depth, depth, control, kind, (3, 3), 3.0)
+    assert (found > 1).all()
+    of = units(counts).take(slice(0, 12))
+    at = model.anchored(q)
+    for less, expected in ((0, True), (1, False)):
+        reads = found - less
+        alt = np.column_stack([reads // 3 + (i < reads % 3) for i in range(3)]
+                              + [control // 3 + (i < control % 3) for i in range(3)])  # fmt: skip
+        one = replace(of, alt_reads=alt, depth=np.full((12, 6), 400), kind=kind)
+        log_m0, log_m1, _ = model.reweigh(at, model.table(at, one))
+        assert ((log_m1 - log_m0 >= 3.0) == expected).all()
+
+
+def test_no_depth_finds_nothing_and_more_finds_less(fitted):
+    model, q, _ = fitted
+    depth = np.array([0, 2, 50, 400, 4000])
+    kind, control = np.zeros(5, int), np.zeros(5, int)
+    reads = least_reads(model, q, depth, np.full(5, 400), control, kind, (3, 3), 3.0)
+    share = share_called(reads, depth, 3, float(np.exp(q.log_m_mean)), 0.95)
+    assert reads[0] == -1
+    assert np.isnan(share[0])
+    assert (np.diff(share[2:]) < 0).all()
+
+
+def test_the_share_is_that_of_draws():
+    rng = np.random.default_rng(2)
+    share = share_called(np.array([12]), np.array([500]), 3, 800.0, 0.95)[0]
+    rate = rng.beta(800 * share, 800 * (1 - share), (40_000, 3))
+    assert abs((rng.binomial(500, rate).sum(axis=1) >= 12).mean() - 0.95) < 0.01
+
+
+def test_regions_histogram_and_quantiles():
+    limit = np.array([0.01, 0.2, np.nan, 0.01, 0.01])
+    loci = Loci(np.array(["a"] * 4 + ["b"]), np.array([5, 6, 7, 8, 9]), None)
+    found = detection.callable_regions(limit, loci, 0.05)
+    assert found == (("a", 4, 5), ("a", 7, 8), ("b", 8, 9))
+    assert detection.bed(found) == b"a\t4\t5\na\t7\t8\nb\t8\t9\n"
+    counts = detection.histogram(limit)
+    assert counts.sum() == 5
+    assert 0.01 <= detection.quantile(counts, 0.5) <= 0.0122
+    assert detection.quantile(counts, 0.95) is None
+
+
+def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, tmp_path):
+    def carries(contig, reads, ref):
+        reads[7, 0, ref[7]] -= 15
+        reads[7, 0, (ref[7] + 1) % 4] += 15
+
+    source = write_counts(tmp_path / "counts.parquet", contigs=("chr1",), change=carries)
+    target = tmp_path / "out"
+    code, _, err = run(capsys, "variants", source, target, *QUICK, *options(callable_share=0.6))
+    assert code == 0, err
+    place, record = open_run(str(target))
+    limits = pq.read_table(place.table("detection"))
+    assert limits["pos"].to_pylist() == list(range(1, 41))
+    callable_ = [r["limit"] is not None and r["limit"] <= 0.6 for r in limits.to_pylist()]
+    with open(place.file("callable.bed")) as file:
+        lines = [line.split() for line in file]
+    assert sum(int(stop) - int(start) for _, start, stop in lines) == sum(callable_)
+    assert record.results["callable_locations"] == sum(callable_) > 0
+    for name, samples in (
+        ("calls", {"case"}), ("depth", {"case", "control"}), ("errors", {"case", "control"}),
+    ):  # fmt: skip
+        with open(place.file(f"vbflows_{name}_mqc.json")) as file:
+            content = json.load(file)
+        assert content["id"] == f"vbflows_{name}"
+        assert content["plot_type"] in {"bargraph", "linegraph"}
+        assert set(content["data"]) == samples
+        assert all(isinstance(v, (int, float)) for of in content["data"].values()
+                   for v in of.values())  # fmt: skip
+        assert {"id", "title", "ylab"} <= set(content["pconfig"])
+    with open(place.file("report.html")) as file:
+        assert "Limit of detection" in file.read()
+    run(capsys, "variants", source, tmp_path / "papers", "--no-record",
+        *options(test="posterior_difference"))  # fmt: skip
+    papers = open_run(str(tmp_path / "papers"))[0]
+    assert not (tmp_path / "papers" / "runs" / papers.run_id / "callable.bed").exists()
+
+
+def test_the_batch_aware_null_has_limits_too():
+    scenario = replace(SCENARIOS["af.005_400"], n_variants=1)
+    counts, _ = simulate_scenario(np.random.default_rng(3), scenario, 12)
+    model = BatchNull()
+    q = fitted_to(model, counts, 3)
+    settings = VariantSettings()
+    decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
+    limit = detection.limits(model, q, counts, decision, settings)
+    assert np.isfinite(limit).all()
