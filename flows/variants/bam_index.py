@@ -36,6 +36,20 @@ def first_place(index: str, contig: int, start: int, stop: int) -> int | None:
     return int(reached.min()) if reached.size else None
 
 
+def bytes_of_windows(index: str, size: int) -> list[NDArray[np.float64]]:
+    """Return how many bytes of a BAM of some size lie in every window, contig by contig."""
+    about = os.stat(index)
+    found: list[NDArray[np.float64]] = []
+    behind = float(size)  # where what comes next begins
+    for windows in reversed(_linear(index, about.st_mtime_ns, about.st_size)):
+        begin = (windows >> np.uint64(16)).astype(float)
+        begin[windows == 0] = np.inf  # no read overlaps the window
+        begin = np.minimum.accumulate(np.append(begin, behind)[::-1])[::-1]
+        found.append(np.diff(begin))
+        behind = float(begin[0])
+    return found[::-1]
+
+
 @lru_cache(maxsize=64)
 def _linear(index: str, changed: int, size: int) -> tuple[Offsets, ...]:
     """Return the offsets of every contig's windows; ``changed`` and ``size`` mark the version."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from flows.variants import calls as variant_calls
 from flows.variants import detection, multiqc
 from flows.variants.against_fasta import Against
 from flows.variants.batch_report import null_of
+from flows.variants.by_depth import boundaries
 from flows.variants.calls import Decision, Scored
 from flows.variants.count_checks import check_counts
 from flows.variants.count_files import missing_files
@@ -142,6 +144,8 @@ class Variants:
                 raise InputError(faults)
         each = settings.rows_per_partition * max(getattr(c, "columns", 1) for c in checked)
         parts = partition.cut(files, [c.rows for c in checked], each, settings.partitions)
+        if files[0].url.endswith(".csv"):
+            parts = _by_depth(parts, settings)
         # What is named is part of what a partition is made of, though no rows of it are: the
         # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
         marks = dict.fromkeys(mark for c in checked for mark in getattr(c, "named", ()))
@@ -293,6 +297,18 @@ class Variants:
         from flows.variants.simulate import write_scenario
 
         return write_scenario(target, rows, seed, scenario)
+
+
+def _by_depth(parts: Sequence[Part], settings: VariantSettings) -> list[Part]:
+    """Cut the positions of a sample sheet into as many parts, by positions and by reads."""
+    sheet = parts[0].slices[0]
+    wanted = regions_of(settings, marks_of(settings))
+    paths = [line.path for line in read_sheet(sheet.url)]
+    edges = boundaries(wanted, paths, len(parts), settings)
+    return [
+        replace(part, slices=(replace(sheet, start=low, stop=high),))
+        for part, (low, high) in zip(parts, itertools.pairwise(edges), strict=True)
+    ]
 
 
 def _model_of(model: Any, q: Any) -> Any:

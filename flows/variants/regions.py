@@ -323,13 +323,20 @@ def locate(found: Sequence[Region], start: int, stop: int) -> list[Region]:
     return pieces
 
 
-def windows(region: Region) -> list[Region]:
+def window_of(region: Region) -> int:
+    """Return in which window of a BAM's index a region begins."""
+    return region.start // _WINDOW
+
+
+def windows(region: Region, always: bool = False) -> list[Region]:
     """Cut a region where the windows of a BAM's index meet, so that little is read twice.
+
+    A region that is no longer than a window stays whole, unless ``always`` is set.
 
     >>> [(r.start, r.stop) for r in windows(Region("1", 16_000, 40_000))]
     [(16000, 16384), (16384, 32768), (32768, 40000)]
     """
-    if region.length <= _WINDOW:
+    if region.length <= _WINDOW and not always:
         return [region]
     meet = range(region.start // _WINDOW * _WINDOW + _WINDOW, region.stop, _WINDOW)
     edges = [region.start, *meet, region.stop]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ def options(**settings):
     return [x for name, value in settings.items() for x in ("--set", f"{name}={value}")]
 
 
+@lru_cache
 def sequence(contig, length=LENGTH):
     return "".join(np.random.default_rng(len(contig)).choice(BASES, length))
 
