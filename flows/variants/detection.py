@@ -14,13 +14,13 @@ from flows.variants.schema import DETECTION
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.bases import BASES
-from vbmodels.variants.batch import Counts, units
+from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.detection import least_reads, share_called
 from vbmodels.variants.two_groups import TwoGroups
 
 PROBABILITY = 0.95
 EDGES = np.geomspace(1e-5, 1.0, 61)  # of the histogram of limits
-_PARTS = 4  # steps of a doubling, to which depths are rounded
+_PARTS = 2  # steps of a doubling, to which depths and errors are rounded
 Interval = tuple[str, int, int]
 
 
@@ -42,14 +42,15 @@ def limits(
 ) -> FloatArray:
     """Return the share that is called with .95 probability at every location, [J]; NaN for none.
 
-    Of its three alleles that which is hardest to find. Depths of a sample are its replicates' mean,
-    rounded down to the next of four steps a doubling, and so are the control's reads of an allele
-    above 8, up: what stands apart by less shares a limit, which is then rather too large.
+    Of its three alleles that with most errors to be expected, which is hardest to find. Depths of
+    a sample are its replicates' mean, rounded down to the next of two steps a doubling, and the
+    control's reads of an allele above 4 are rounded up so: locations that differ by less share a
+    limit, which is then rather too large.
     """
     least = threshold(decision, settings)
     if not np.isfinite(least):
         return np.full(len(batch), np.nan)
-    of = units(batch)
+    of = _hardest(units(batch), q)
     case, control = of.case, ~of.case
     replicates = int(case.sum()), int(control.sum())
     own = _down(of.depth[:, case].mean(axis=1))
@@ -62,10 +63,18 @@ def limits(
     share = share_called(
         reads, keys[:, 0], replicates[0], float(np.exp(q.log_m_mean)), PROBABILITY
     )  # fmt: skip
-    hardest = np.where(np.isnan(share), np.inf, share)[where.ravel()].reshape(-1, 3).max(axis=1)
     found = np.full(len(batch), np.nan)
-    found[of.location[::3]] = np.where(np.isinf(hardest), np.nan, hardest)
+    found[of.location] = share[where.ravel()]
     return found
+
+
+def _hardest(of: Units, q: Any) -> Units:
+    """Return of each location the allele of most errors: by its control's reads and its type's."""
+    a, b = q.a[of.kind], q.b[of.kind]
+    reads = of.alt_reads[:, ~of.case].sum(axis=1)
+    expected = (reads + a) / (of.depth[:, ~of.case].sum(axis=1) + a + b)
+    most = expected.reshape(-1, 3).argmax(axis=1)
+    return of.take(3 * np.arange(len(most)) + most)
 
 
 def _down(depth: FloatArray) -> IntArray:
@@ -75,7 +84,7 @@ def _down(depth: FloatArray) -> IntArray:
 
 def _up(reads: IntArray) -> IntArray:
     steps = np.ceil(_PARTS * np.log2(np.maximum(reads, 1)) - 1e-9)
-    return np.where(reads <= 8, reads, np.ceil(2.0 ** (steps / _PARTS) - 1e-9)).astype(np.int64)
+    return np.where(reads <= 4, reads, np.ceil(2.0 ** (steps / _PARTS) - 1e-9)).astype(np.int64)
 
 
 def table(limit: FloatArray, batch: Counts, loci: Loci) -> pa.Table:

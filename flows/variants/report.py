@@ -265,7 +265,7 @@ def _detection(counts: IntArray, parts: Sequence[PartCalls], settings: VariantSe
     total = int(counts.sum())
     text = (
         "The share of an allele that would be called with a probability of .95, at the depths, "
-        "the errors and the level of this run, whichever of a location's three alleles it is. "
+        "the errors and the level of this run, for that of three alleles with most errors. "
         f"A share of {settings.callable_share:g} would be at {_callable(parts):,} of {total:,} "
         "locations, which callable.bed lists; each location's limit stands in detection/."
     )

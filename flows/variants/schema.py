@@ -105,8 +105,8 @@ DETECTION = Table(
         Column(
             "limit",
             NUMBER,
-            "share of an allele that would be called with a probability of .95, whichever of the "
-            "three it is; null where none would",
+            "share of an allele that would be called with a probability of .95, that of the three "
+            "with most errors; null where none would",
             nullable=True,
         ),
     ),

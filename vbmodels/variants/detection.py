@@ -12,6 +12,7 @@ from vbmodels.variants.batch import Units
 from vbmodels.variants.two_groups import TwoGroups
 
 _STEPS = 40  # of a bisection of a share
+_FIRST = 4  # reads that are tried at first
 _CHUNK = 600  # units whose tables are held at once
 
 
@@ -60,7 +61,7 @@ def least_reads(
         return score >= least
 
     low = np.zeros(len(kind), np.int64)  # is not called
-    high = np.minimum(1, most)
+    high = np.minimum(_FIRST, most)
     open_ = np.flatnonzero(most > 0)
     found = np.full(len(kind), -1, np.int64)
     while len(open_):
