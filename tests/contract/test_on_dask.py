@@ -12,7 +12,7 @@ from tests.contract.cases import cases
 from vbmodels.core.fit import loop_of
 from vbmodels.core.state import same_bits, to_bytes
 from vbmodels.testing import running
-from vbmodels.testing.contract import marks_of
+from vbmodels.testing.contract import is_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -25,7 +25,10 @@ def cluster():
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(c, id=c.name, marks=marks_of(c, "partition")) for c in cases()],
+    [
+        pytest.param(c, id=c.name, marks=[pytest.mark.slow] if is_slow(c, "partition") else [])
+        for c in cases()
+    ],
 )
 def test_2_workers_give_the_bits_of_one_process(case, cluster, tmp_path):
     batches = case.batches(0, 7)

@@ -185,9 +185,9 @@ class Case:
 
     ``undivided`` is the reason why a model takes one partition only, if it does.
     ``calibration`` (item 8) may be of several: a fit, and the sampler of its model.
-    ``slow`` names the items whose tests take long and get the mark ``slow``, which the project's
-    settings of pytest then have to know; "truth" holds for evidence and sampler, "sampler" for
-    that alone.
+    ``slow`` names the items whose tests take long and get the mark ``slow``, where the settings of
+    pytest know it, or else are skipped; "truth" holds for evidence and sampler, "sampler" for that
+    alone.
     """
 
     name: str

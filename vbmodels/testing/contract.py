@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 try:
@@ -26,11 +26,12 @@ from vbmodels.testing import (
 )
 from vbmodels.testing.calibration import Calibration
 from vbmodels.testing.case import Case, Item
-from vbmodels.testing.identity import Figures
+from vbmodels.testing.identity import ContractBroken, Figures
 
 RUNS = 1000
 """Runs of item 8 in its slow form."""
 
+THOUSAND = "test_8_a_thousand_runs_are_calibrated"
 ITEMS: dict[str, Item] = {
     "test_1_bound_never_falls": "rise",
     "test_1_a_fit_leaves_the_best_that_it_visited": "rise",
@@ -44,7 +45,7 @@ ITEMS: dict[str, Item] = {
     "test_6_agrees_with_its_sampler": "sampler",
     "test_7_recovers_the_truth": "recovery",
     "test_8_a_few_runs_are_calibrated": "calibration",
-    "test_8_a_thousand_runs_are_calibrated": "calibration",
+    THOUSAND: "calibration",
     "test_9_extremes_leave_finite_numbers": "extremes",
     "test_9_compiled_loops_are_the_plain_form": "extremes",
     "test_9_partitions_without_rows_change_no_bit": "extremes",
@@ -53,8 +54,7 @@ ITEMS: dict[str, Item] = {
 }
 """Under which name a row marks a test as slow."""
 
-Record = Any
-"""pytest's ``record_property``: a function of a name and a value."""
+UNKNOWN = "it takes long: register the mark slow in the settings of pytest to have it asked"
 
 
 def asked(item: Any) -> Any:
@@ -64,9 +64,16 @@ def asked(item: Any) -> Any:
     return item
 
 
-def _record(keep: Record, figures: Figures) -> None:
+def ask(
+    request: pytest.FixtureRequest, check: Callable[..., Figures], *given: Any, **options: Any
+) -> None:
+    """Run a check and record its figures; a broken identity is told without its traceback."""
+    try:
+        figures = check(*given, **options)
+    except ContractBroken as broken:
+        pytest.fail(str(broken), pytrace=False)
     for name, value in figures.items():
-        keep(name, float(value))  # plain, to go between processes
+        request.node.user_properties.append((name, float(value)))  # plain: for other processes
 
 
 class ModelContract:
@@ -101,7 +108,9 @@ class ModelContract:
             metafunc.parametrize(
                 ("case", "loop"),
                 [
-                    pytest.param(row, loop, id=f"{row.name}-{name}", marks=marks_of(row, item))
+                    pytest.param(
+                        row, loop, id=f"{row.name}-{name}", marks=_marks(metafunc, row, item)
+                    )
                     for row in rows
                     for name, loop in running.loops(row).items()
                 ],
@@ -110,130 +119,142 @@ class ModelContract:
             metafunc.parametrize(
                 "form",
                 [
-                    pytest.param(form, id=name, marks=marks_of(row, item))
+                    pytest.param(form, id=name, marks=_marks(metafunc, row, item))
                     for row in rows
                     for name, form in _forms(row)
                 ],
             )
         else:
             metafunc.parametrize(
-                "case", [pytest.param(row, id=row.name, marks=marks_of(row, item)) for row in rows]
+                "case",
+                [pytest.param(row, id=row.name, marks=_marks(metafunc, row, item)) for row in rows],
             )
 
-    def test_1_bound_never_falls(self, case: Case, loop: Loop, record_property: Record) -> None:
+    def test_1_bound_never_falls(
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
+    ) -> None:
         """Item 1, under every loop, on every seed of the row."""
         for seed in case.seeds:
-            _record(record_property, rising.check_rise(case, loop, seed))
+            ask(request, rising.check_rise, case, loop, seed)
 
     def test_1_a_fit_leaves_the_best_that_it_visited(
-        self, case: Case, loop: Loop, record_property: Record
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
     ) -> None:
         """Item 1, at the end of a fit."""
-        _record(record_property, rising.check_best(case, loop, asked(case.best)))
+        ask(request, rising.check_best, case, loop, asked(case.best))
 
     def test_2_partitions_change_only_rounding(
-        self, case: Case, loop: Loop, record_property: Record
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
     ) -> None:
         """Item 2, over numbers of partitions."""
         if case.undivided is not None:
             pytest.skip(case.undivided)
-        _record(record_property, bits.check_partitions(case, loop))
+        ask(request, bits.check_partitions, case, loop)
 
     def test_2_executors_give_the_same_bits(
-        self, case: Case, loop: Loop, record_property: Record
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
     ) -> None:
         """Item 2, over threads and transport."""
-        _record(record_property, bits.check_executors(case, loop))
+        ask(request, bits.check_executors, case, loop)
 
     def test_3_resume_from_every_step_gives_the_same_bits(
-        self, case: Case, loop: Loop, record_property: Record
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
     ) -> None:
         """Item 3."""
-        _record(record_property, bits.check_resume(case, loop))
+        ask(request, bits.check_resume, case, loop)
 
-    def test_4_global_step_is_stationary(self, case: Case, record_property: Record) -> None:
+    def test_4_global_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, global parameters."""
-        found = stationary.check_global_step(case, asked(case.global_step), seed=0)
-        _record(record_property, found)
+        ask(request, stationary.check_global_step, case, asked(case.global_step), seed=0)
 
-    def test_4_local_step_is_stationary(self, case: Case, record_property: Record) -> None:
+    def test_4_local_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, a partition's parameters."""
-        found = stationary.check_local_step(case, asked(case.local_step), seed=0)
-        _record(record_property, found)
+        ask(request, stationary.check_local_step, case, asked(case.local_step), seed=0)
 
-    def test_5_bound_is_its_definition(self, case: Case, record_property: Record) -> None:
+    def test_5_bound_is_its_definition(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 5."""
-        found = truth.check_definition(case, asked(case.monte_carlo), seed=0)
-        _record(record_property, found)
+        ask(request, truth.check_definition, case, asked(case.monte_carlo), seed=0)
 
-    def test_6_bound_below_exact_evidence(self, case: Case, record_property: Record) -> None:
+    def test_6_bound_below_exact_evidence(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 6, a tiny case."""
         item = asked(case.evidence)
         for seed in item.seeds:
-            _record(record_property, truth.check_evidence(case, item, seed))
+            ask(request, truth.check_evidence, case, item, seed)
 
-    def test_6_agrees_with_its_sampler(self, case: Case, record_property: Record) -> None:
+    def test_6_agrees_with_its_sampler(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 6, a small one."""
-        _record(record_property, truth.check_sampler(case, asked(case.sampler)))
+        ask(request, truth.check_sampler, case, asked(case.sampler))
 
-    def test_7_recovers_the_truth(self, case: Case, record_property: Record) -> None:
+    def test_7_recovers_the_truth(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 7."""
-        _record(record_property, truth.check_recovery(case, asked(case.recovery)))
+        ask(request, truth.check_recovery, case, asked(case.recovery))
 
     def test_8_a_few_runs_are_calibrated(
-        self, form: Calibration | str, record_property: Record
+        self, form: Calibration | str, request: pytest.FixtureRequest
     ) -> None:
         """Item 8, as many runs as the row says."""
         item = asked(form)
         found = calibration.collect(item, item.few, seed=1)
-        _record(record_property, calibration.check(item, found, power=False))
+        ask(request, calibration.check, item, found, power=False)
 
-    @pytest.mark.slow
     def test_8_a_thousand_runs_are_calibrated(
-        self, form: Calibration | str, record_property: Record
+        self, form: Calibration | str, request: pytest.FixtureRequest
     ) -> None:
         """Item 8, with power."""
         item = asked(form)
         found = calibration.collect(item, RUNS)
-        _record(record_property, calibration.check(item, found, power=True))
+        ask(request, calibration.check, item, found, power=True)
 
     @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
-    def test_9_extremes_leave_finite_numbers(self, case: Case, record_property: Record) -> None:
+    def test_9_extremes_leave_finite_numbers(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
         """Item 9, tables at their ends."""
-        _record(record_property, extremes.check_finite(case, asked(case.extremes)))
+        ask(request, extremes.check_finite, case, asked(case.extremes))
 
     @pytest.mark.filterwarnings("ignore::UserWarning")
-    def test_9_compiled_loops_are_the_plain_form(self, case: Case, record_property: Record) -> None:
+    def test_9_compiled_loops_are_the_plain_form(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
         """Item 9, compiled beside plain."""
         item = asked(case.extremes)
         if item.kernels is None:
             asked(item.plain)
-        _record(record_property, extremes.check_compiled(case, item))
+        ask(request, extremes.check_compiled, case, item)
 
     @pytest.mark.filterwarnings("ignore::UserWarning")
     def test_9_partitions_without_rows_change_no_bit(
-        self, case: Case, record_property: Record
+        self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 9, partitions without rows."""
         empty = asked(asked(case.extremes).empty)
-        _record(record_property, extremes.check_empty(case, empty))
+        ask(request, extremes.check_empty, case, empty)
 
     def test_10_a_score_of_the_training_rows_is_the_fits(
-        self, case: Case, record_property: Record
+        self, case: Case, request: pytest.FixtureRequest
     ) -> None:
         """Item 10."""
-        _record(record_property, agreement.check_agreement(case, asked(case.agreement)))
+        ask(request, agreement.check_agreement, case, asked(case.agreement))
 
-    def test_11_every_kept_draw_is_written(self, case: Case, record_property: Record) -> None:
+    def test_11_every_kept_draw_is_written(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
         """Item 11."""
         for item in asked(case.draws):
-            _record(record_property, draws.check_draws(item))
+            ask(request, draws.check_draws, item)
 
 
-def marks_of(row: Case, item: Item) -> list[pytest.MarkDecorator]:
-    """Return the marks of a row's tests of an item: slow where the row says so."""
-    named = {item, "truth"} if item == "sampler" else {item}
-    return [pytest.mark.slow] if named & row.slow else []
+def is_slow(row: Case, item: Item) -> bool:
+    """Say whether a row calls the tests of an item slow."""
+    return bool(({item, "truth"} if item == "sampler" else {item}) & row.slow)
+
+
+def _marks(metafunc: pytest.Metafunc, row: Case, item: Item) -> list[pytest.MarkDecorator]:
+    """Return the mark ``slow`` where it is due; skip where pytest has not been told of it."""
+    if metafunc.function.__name__ != THOUSAND and not is_slow(row, item):
+        return []
+    known = {line.partition(":")[0].strip() for line in metafunc.config.getini("markers")}
+    return [pytest.mark.slow] if "slow" in known else [pytest.mark.skip(reason=UNKNOWN)]
 
 
 def _forms(row: Case) -> Iterator[tuple[str, Calibration | str]]:

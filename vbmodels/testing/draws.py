@@ -152,4 +152,4 @@ def _same(where: str, told: str, array: FloatArray, expected: FloatArray) -> Non
         return
     chain, draw = np.argwhere((array != expected).reshape(CHAINS, DRAWS, -1).any(axis=2))[0]
     gap = float(np.max(np.abs(array - expected)))
-    WRITTEN.holds(False, f"{where}, chain {chain}, draw {draw}", f"{told}, by up to {gap:.3g}")
+    WRITTEN.breaks(f"{where}, chain {chain}, draw {draw}", f"{told}, by up to {gap:.3g}")

@@ -85,7 +85,7 @@ def _refuse_what_is_not_finite(state: Any, may_be_infinite: frozenset[str], wher
             )
             if not fine.all():
                 at = f"{where}: {name}"
-                FINITE.holds(False, at, f"{name} holds {array[~fine].flat[0]}")
+                FINITE.breaks(at, f"{name} holds {array[~fine].flat[0]}")
 
 
 def check_finite(case: Case, item: Extremes) -> Figures:
@@ -114,7 +114,7 @@ def _refused(case: Case, item: Extremes, name: str, batches: Sequence[Any]) -> N
         said = f"it was refused with {str(error)!r}, expected {item.refused[name]!r}"
         FINITE.holds(re.search(item.refused[name], str(error)) is not None, name, said)
     else:
-        FINITE.holds(False, name, f"it was not refused, expected {item.refused[name]!r}")
+        FINITE.breaks(name, f"it was not refused, expected {item.refused[name]!r}")
 
 
 def both_forms(
@@ -151,7 +151,7 @@ def check_compiled(case: Case, item: Extremes) -> Figures:
         same = a.shape == b.shape
         if not (same and np.allclose(a, b, item.rtol, item.rtol * scale, equal_nan=True)):
             off = f"by {np.nanmax(np.abs(a - b)):.3g}" if same else f"{a.shape}, not {b.shape}"
-            COMPILED.holds(False, where, f"it is not the plain form's: {off}")
+            COMPILED.breaks(where, f"it is not the plain form's: {off}")
         worst = max(worst, float(np.abs(a - b)[np.isfinite(b)].max(initial=0.0)) / scale)
     COMPILED.holds(bool(found), "all tables", "nothing was compared")
     return {"largest relative difference": worst}

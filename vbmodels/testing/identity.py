@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 Figures = dict[str, float]
 """What a check measured, by name, where it holds."""
@@ -35,6 +36,10 @@ class Identity:
     item: int
     says: str
 
+    def breaks(self, where: str, found: str) -> NoReturn:
+        """Raise a `ContractBroken`."""
+        raise ContractBroken(self.item, self.says, where, found)
+
     def holds(self, condition: bool, where: str, found: str) -> None:
         """Pass where ``condition`` is true.
 
@@ -44,4 +49,4 @@ class Identity:
             Where it is not. An assert statement would be left out by ``python -O``.
         """
         if not condition:
-            raise ContractBroken(self.item, self.says, where, found)
+            self.breaks(where, found)

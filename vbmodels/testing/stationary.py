@@ -101,7 +101,7 @@ def _stationary(
             if np.isinf(found[worst])
             else f"the maximum is {found[worst]:.3g} away, allowed {tolerance:.3g}"
         )
-        identity.holds(False, f"{where}, {_place(state, move, along[worst])}", said)
+        identity.breaks(f"{where}, {_place(state, move, along[worst])}", said)
     return float(found.max())
 
 
