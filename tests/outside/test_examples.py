@@ -11,6 +11,7 @@ from tests.outside.installed import installed
 
 EXAMPLES = {
     "lda": ("documents have 5 topics", ("--set", "topics=5"), "document_topics"),
+    "logistic": ("columns tell of the label", (), "labels"),
 }
 """By pipeline: what the headline says, the settings, and the table that a score gives again."""
 
@@ -31,6 +32,13 @@ def published(target, table):
 
 def posterior(target):
     return (run_of(target) / "posterior" / "q.npz").read_bytes()
+
+
+def test_its_model_keeps_the_contract(example):
+    name, outside = example
+    done = outside.run("pytest", "-q", "-p", "no:cacheprovider", "--pyargs", f"vbflows_{name}")
+    assert done.returncode == 0, done.stdout
+    assert "warning" not in done.stdout
 
 
 def test_it_runs_here_and_on_two_workers_with_the_same_bits(example, tmp_path):

@@ -68,10 +68,13 @@ def ask(
     request: pytest.FixtureRequest, check: Callable[..., Figures], *given: Any, **options: Any
 ) -> None:
     """Run a check and record its figures; a broken identity is told without its traceback."""
+    said = None
     try:
         figures = check(*given, **options)
     except ContractBroken as broken:
-        pytest.fail(str(broken), pytrace=False)
+        said = str(broken)
+    if said is not None:
+        pytest.fail(said, pytrace=False)
     for name, value in figures.items():
         request.node.user_properties.append((name, float(value)))  # plain: for other processes
 
