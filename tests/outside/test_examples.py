@@ -12,6 +12,7 @@ from tests.outside.installed import installed
 EXAMPLES = {
     "lda": ("documents have 5 topics", ("--set", "topics=5"), "document_topics"),
     "logistic": ("columns tell of the label", (), "labels"),
+    "mixture": ("300 rows are of", ("--set", "components=4"), "groups"),
 }
 """By pipeline: what the headline says, the settings, and the table that a score gives again."""
 
