@@ -17,7 +17,7 @@ from vbflows_lda.model import Documents
 from vbflows_lda.settings import TopicSettings
 from vbmodels.core.state import to_bytes
 
-_WORD = re.compile(r"[^\W\d_]{2,}")
+WORD = re.compile(r"[^\W\d_]{2,}")
 _COUNTED = pa.schema(
     [
         ("doc_id", pa.string()),
@@ -29,7 +29,7 @@ _COUNTED = pa.schema(
 
 def counted(doc_ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> pa.Table:
     """Count the words of each text: runs of two letters or more, in lower case."""
-    found = [Counter(_WORD.findall(text.lower())) for text in texts.to_pylist()]
+    found = [Counter(WORD.findall(text.lower())) for text in texts.to_pylist()]
     words = [sorted(one) for one in found]
     counts = [[one[word] for word in listed] for one, listed in zip(found, words, strict=True)]
     return pa.table([doc_ids, words, counts], schema=_COUNTED)
