@@ -82,9 +82,9 @@ def completion(held: sparse.csr_matrix, rng: np.random.Generator) -> Callable[[F
 
     def value(beta: FloatArray) -> float:
         weights = np.ascontiguousarray((beta / beta.sum(1, keepdims=True)).T)
-        gamma = np.full((held.shape[0], weights.shape[1]), ALPHA + 1.0)
+        cold = np.full((held.shape[0], weights.shape[1]), ALPHA + 1.0)
         gamma = kernels.settle(
-            gamma, weights, seen.word, seen.count, seen.offsets, ALPHA, 200, 1e-5
+            cold[:0], cold, weights, seen.word, seen.count, seen.offsets, ALPHA, 200, 1e-5
         )
         share = gamma / gamma.sum(1, keepdims=True)
         _, total = kernels.collect(share, weights, unseen.word, unseen.count, unseen.offsets)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numba import njit
-from scipy.special import digamma
+from scipy.special import digamma, gammaln
 
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -27,41 +27,58 @@ def _digamma(x: float) -> float:
     return total + math.log(x) - 0.5 / x - tail
 
 
+@njit(cache=True, fastmath=SUMS, forceinline=True)
+def _climb(
+    gamma: FloatArray, share: FloatArray, new: FloatArray, weights: FloatArray, word: IntArray,
+    count: FloatArray, alpha: float, inner: int, tol: float,
+) -> float:  # fmt: skip
+    """Update one document's gamma [K] in place; return its part of the bound, but for constants."""
+    topics, value = len(gamma), 0.0
+    for step in range(inner + 1):
+        total = gamma.sum()
+        shift = _digamma(total)
+        value = -math.lgamma(total)
+        for k in range(topics):
+            mean_log = _digamma(gamma[k]) - shift
+            value += math.lgamma(gamma[k]) - (gamma[k] - alpha) * mean_log
+            share[k] = math.exp(mean_log)
+            new[k] = 0.0
+        for i in range(len(word)):
+            row, norm = weights[word[i]], 1e-300
+            for k in range(topics):
+                norm += share[k] * row[k]
+            value += count[i] * math.log(norm)
+            scale = count[i] / norm
+            for k in range(topics):
+                new[k] += scale * row[k]
+        change = 0.0
+        for k in range(topics):
+            new[k] = alpha + share[k] * new[k]
+            change += abs(new[k] - gamma[k])
+        if step == inner or change < tol * topics:
+            break
+        gamma[:] = new
+    return value
+
+
 @njit(cache=True, fastmath=SUMS)
 def settle(
-    gamma: FloatArray, weights: FloatArray, word: IntArray, count: FloatArray, offsets: IntArray,
-    alpha: float, inner: int, tol: float,
+    gamma: FloatArray, cold: FloatArray, weights: FloatArray, word: IntArray, count: FloatArray,
+    offsets: IntArray, alpha: float, inner: int, tol: float,
 ) -> FloatArray:  # fmt: skip
-    """Update each document's gamma [D, K] until it changes by less than ``tol`` on average.
+    """Return the better end of two climbs of each document: from gamma [D, K] and from cold [D, K].
 
-    ``weights`` is exp E log beta, [V, K].
+    Where no state is warm, ``gamma`` has no rows. ``weights`` is exp E log beta, [V, K].
     """
-    documents, topics = gamma.shape
-    out = gamma.copy()
-    share, new = np.empty(topics), np.empty(topics)
-    for d in range(documents):
-        for _ in range(inner):
-            total = 0.0
-            for k in range(topics):
-                total += out[d, k]
-            shift = _digamma(total)
-            for k in range(topics):
-                share[k] = math.exp(_digamma(out[d, k]) - shift)
-                new[k] = 0.0
-            for i in range(offsets[d], offsets[d + 1]):
-                row, norm = weights[word[i]], 1e-300
-                for k in range(topics):
-                    norm += share[k] * row[k]
-                scale = count[i] / norm
-                for k in range(topics):
-                    new[k] += scale * row[k]
-            change = 0.0
-            for k in range(topics):
-                value = alpha + share[k] * new[k]
-                change += abs(value - out[d, k])
-                out[d, k] = value
-            if change < tol * topics:
-                break
+    out = cold.copy()
+    share, new = np.empty(cold.shape[1]), np.empty(cold.shape[1])
+    for d in range(len(cold)):
+        words, counts = word[offsets[d] : offsets[d + 1]], count[offsets[d] : offsets[d + 1]]
+        value = _climb(out[d], share, new, weights, words, counts, alpha, inner, tol)
+        if len(gamma) > 0:
+            warm = gamma[d].copy()
+            if _climb(warm, share, new, weights, words, counts, alpha, inner, tol) >= value:
+                out[d] = warm
     return out
 
 
@@ -86,21 +103,28 @@ def collect(
 
 
 def settle_plain(
-    gamma: FloatArray, weights: FloatArray, word: IntArray, count: FloatArray, offsets: IntArray,
-    alpha: float, inner: int, tol: float,
+    gamma: FloatArray, cold: FloatArray, weights: FloatArray, word: IntArray, count: FloatArray,
+    offsets: IntArray, alpha: float, inner: int, tol: float,
 ) -> FloatArray:  # fmt: skip
     """Return what `settle` does."""
-    out = gamma.copy()
-    for d in range(len(gamma)):
+    out = cold.copy()
+    for d in range(len(cold)):
         here = slice(offsets[d], offsets[d + 1])
-        rows = weights[word[here]]
-        for _ in range(inner):
-            share = np.exp(digamma(out[d]) - digamma(out[d].sum()))
-            new = alpha + share * ((count[here] / (rows @ share + 1e-300)) @ rows)
-            change = np.abs(new - out[d]).sum()
-            out[d] = new
-            if change < tol * len(new):
-                break
+        rows, counts = weights[word[here]], count[here]
+        ends = []
+        for start in (gamma[d], cold[d]) if len(gamma) else (cold[d],):
+            at = start
+            for step in range(inner + 1):
+                mean_log = digamma(at) - digamma(at.sum())
+                norm = rows @ np.exp(mean_log) + 1e-300
+                value = gammaln(at).sum() - gammaln(at.sum()) - ((at - alpha) * mean_log).sum()
+                value += counts @ np.log(norm)
+                new = alpha + np.exp(mean_log) * ((counts / norm) @ rows)
+                if step == inner or np.abs(new - at).sum() < tol * len(new):
+                    break
+                at = new
+            ends.append((value, at))
+        out[d] = max(ends, key=lambda end: end[0])[1]
     return out
 
 

@@ -99,7 +99,7 @@ class Topics:
     topics: int = 20
     alpha: float = 0.1
     eta: float = 0.05
-    inner: int = 20
+    inner: int = 8
     inner_tol: float = 1e-3
     compiled: bool = True
 
@@ -112,14 +112,16 @@ class Topics:
         return Global(rng.gamma(100.0, 0.01, (self.topics, len(observed.words))))
 
     def local_step(self, q: Global, batch: Documents, local: Local | None) -> Local:
-        """Repeat gamma_dk = alpha + sum_w n_dw phi_dwk with phi at its optimum; 5.2 (6) and (7)."""
-        gamma = None if local is None else local.gamma
-        if gamma is None:  # all topics alike, with the document's words
-            words = np.add.reduceat(np.append(batch.count, 0.0), batch.offsets[:-1])
-            words = np.where(np.diff(batch.offsets) > 0, words, 0.0)
-            gamma = np.repeat((self.alpha + words / self.topics)[:, None], self.topics, axis=1)
+        """Repeat gamma_dk = alpha + sum_w n_dw phi_dwk with phi at its optimum; 5.2 (6) and (7).
+
+        Each document climbs from its last state and from all topics alike, and keeps the better
+        end: the bound still never falls, and a document is not held by what topics were at first.
+        """
+        words = np.diff(np.concatenate([[0.0], np.cumsum(batch.count)])[batch.offsets])
+        cold = np.repeat((self.alpha + words / self.topics)[:, None], self.topics, axis=1)
+        warm = cold[:0] if local is None else local.gamma
         settle = kernels.settle if self.compiled else kernels.settle_plain
-        return Local(settle(gamma, q.weights, batch.word, batch.count, batch.offsets,
+        return Local(settle(warm, cold, q.weights, batch.word, batch.count, batch.offsets,
                             self.alpha, self.inner, self.inner_tol))  # fmt: skip
 
     def suff_stats(self, q: Global, batch: Documents, local: Local) -> Sums:

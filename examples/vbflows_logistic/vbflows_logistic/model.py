@@ -136,8 +136,10 @@ class LogisticRegression:
     @staticmethod
     def squares(q: Global, x: FloatArray) -> FloatArray:
         """E psi_n^2 = (x_n' mean)^2 + |L^-1 x_n|^2, with precision = L L'; [N]."""
-        spread = linalg.solve_lower(q.w.factor, x.T)
-        square: FloatArray = (x @ q.w.mean) ** 2 + (spread**2).sum(axis=0)
+        half = linalg.solve_lower(
+            q.w.factor, np.eye(len(q.w.factor))
+        )  # one product, no solve a row
+        square: FloatArray = (x @ q.w.mean) ** 2 + ((x @ half.T) ** 2).sum(axis=1)
         return square
 
     def _prior(self, a: Gamma, size: int) -> FloatArray:
