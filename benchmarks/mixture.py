@@ -34,7 +34,7 @@ from vbmodels.core.state import FloatArray  # noqa: E402
 ROUNDS = (2, 5, 10, 20, 40, 80)
 
 
-def rival(x: FloatArray, model: Mixture, seed: int, start: str) -> Callable:
+def rival(x: FloatArray, model: Mixture, seed: int) -> Callable:
     """Return what fits scikit-learn's model for at most some iterations."""
     size = x.shape[1]
 
@@ -48,7 +48,6 @@ def rival(x: FloatArray, model: Mixture, seed: int, start: str) -> Callable:
             mean_prior=np.zeros(size),
             degrees_of_freedom_prior=size + model.freedom,
             covariance_prior=model.spread * (size + model.freedom) * np.eye(size),
-            init_params=start,
             max_iter=iterations,
             tol=1e-10,
             random_state=seed,
@@ -87,10 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, loop in (("vbflows_mixture, squarem", None), ("vbflows_mixture, cavi", cavi)):
                 curve = beside.ours(model, batches, value, seed=seed, sweeps=max(ROUNDS), loop=loop)
                 curves.setdefault(name, []).append(curve)
-            for start in ("kmeans", "k-means++"):
-                fits = rival(train, model, seed, start)
-                curve = beside.anew(fits, ROUNDS, lambda fitted, held=held: fitted.score(held))
-                curves.setdefault(f"scikit-learn, {start}", []).append(curve)
+            fits = rival(train, model, seed)
+            curve = beside.anew(fits, ROUNDS, lambda fitted, held=held: fitted.score(held))
+            curves.setdefault("scikit-learn", []).append(curve)
     print(
         f"{given.rows:,} rows, {given.columns} columns, {given.components} components, "
         f"medians of {given.seeds} seeds"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-Figures = dict[str, float]
-"""What a check measured, by name, where it holds."""
+Figures = dict[str, float]  # what a check measured, by name
 
 
 class ContractBroken(AssertionError):
