@@ -70,6 +70,14 @@ def test_every_test_of_the_contract_has_its_item():
     assert tests == set(ITEMS)
 
 
+def test_a_class_without_a_row_says_so():
+    class TestNothing(ModelContract):
+        pass
+
+    with pytest.raises(ValueError, match=r"TestNothing: expected `case = Case\(...\)` in its body"):
+        TestNothing().pytest_generate_tests(None)
+
+
 WITHOUT = """
 import sys
 sys.modules["pytest"] = None

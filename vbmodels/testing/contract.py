@@ -101,6 +101,9 @@ class ModelContract:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Ask every row, under every loop that its model can run where loops matter."""
+        if not self.cases and not hasattr(self, "case"):
+            where = type(self).__name__
+            raise ValueError(f"{where}: expected `case = Case(...)` in its body, found none")
         rows = self.cases or (self.case,)
         item = ITEMS.get(metafunc.function.__name__)
         if item is None:  # a test that a derived class adds
