@@ -34,6 +34,10 @@ class PartitionMemoryError(ComputeError):
     """A partition does not fit into a worker's memory; one sentence for the user."""
 
 
+class LogMissing(LookupError):
+    """A local state must be replayed, and the order says of no log of global parameters."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One fit: what is fitted to what, where it is kept, and when it stops.
@@ -117,7 +121,8 @@ class Order:
     place
         URL of the stored global parameters.
     log
-        URL of the folder with those of earlier sweeps, for replay.
+        URL of the folder with those of earlier sweeps, for replay; None where they are not
+        stored.
     checkpoints
         Numbers of the complete checkpoints, newest first.
     carries
@@ -353,7 +358,7 @@ def _point(order: Order, cache: Cache) -> Any:
 
 def _logged(order: Order, cache: Cache, number: int) -> Globals:
     if order.log is None:
-        raise LookupError(f"the global parameters of sweep {number} were not logged")
+        raise LogMissing(f"the global parameters of sweep {number} are not stored")
     return _stored(globals_url(order.log, number), cache)
 
 

@@ -40,7 +40,7 @@ from flows.engine.seam import (
     Task,
     Unreachable,
 )
-from flows.engine.worker import Done, JobUnknown, held, settle, work_on
+from flows.engine.worker import Done, JobUnknown, LogNeeded, held, settle, work_on
 
 __all__ = ["Cluster", "ClusterError", "OverDask", "connect", "over"]
 
@@ -211,7 +211,7 @@ def _put(mailbox: _Queue, tag: Any, sent: Sent, future: Future) -> None:
     mailbox.queue.put((tag, sent))
 
 
-def work(order: Order, job: Job | None) -> Done | JobUnknown:
+def work(order: Order, job: Job | None) -> Done | JobUnknown | LogNeeded:
     """Run one block in a Dask worker; see `flows.engine.worker.work_on`."""
     worker = get_worker()
     settle()

@@ -3,8 +3,9 @@
 The cost of a sweep follows the number of tasks, so a sweep is a few plain tasks,
 one to four blocks of partitions a worker, with explicit keys. The job travels inside the
 first task that a worker gets and stays in its memory; a worker without it says so and is
-asked again. The global parameters are files in the run's store, as arrays with a checksum,
-and a task holds their URL: nothing that is read from storage is unpickled.
+asked again. Small global parameters travel inside the order; large ones are files in the
+run's store, as arrays with a checksum, and a task holds their URL
+(`flows.engine.globals_log`): nothing that is read from storage is unpickled.
 Blocks prefer the worker that has their data, but any worker can do any block, and a late
 one is asked for again elsewhere: the first result wins. Tasks are never chained and are
 released after each sweep, so the scheduler's memory stays flat.
@@ -20,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 from flows.data.storage import delete, join
 from flows.engine.block import Job, Order, PartitionMemoryError, joined
 from flows.engine.executor import Executor, OnProgress
+from flows.engine.globals_log import GlobalsLog
 from flows.engine.handshake import ClusterError, refuse_other_environment
 from flows.engine.placement import Placement
 from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Sent, Task
-from flows.engine.worker import Done, JobUnknown, environment
+from flows.engine.worker import Done, JobUnknown, LogNeeded, environment
 
 if TYPE_CHECKING:
     from flows.engine.calls import Cluster
@@ -73,11 +75,11 @@ class OnCluster(Executor):
         self._mailbox: Mailbox = self.seam.mailbox()
 
     def prepare(self) -> None:
-        """Make room for the global parameters where workers find them."""
+        """Begin the log of global parameters, and remove one of an earlier attempt."""
         if self._log is not None:
             return
         delete(join(self.job.store, "work"))
-        self._log = join(self.job.store, "work", self.attempt)
+        self._log = GlobalsLog(join(self.job.store, "work", self.attempt))
 
     def close(self) -> None:
         """Remove what was stored for the workers; the cluster stays."""
@@ -142,10 +144,15 @@ class OnCluster(Executor):
             return
         outcome = sent.outcome()
         if isinstance(outcome, Result):
-            done: Done | JobUnknown = outcome.value
+            done: Done | JobUnknown | LogNeeded = outcome.value
             if isinstance(done, JobUnknown):
                 self._informed.discard(done.worker)
                 self._submit([block], [None])
+                return
+            if isinstance(done, LogNeeded):
+                self._informed.add(done.worker)
+                block.order = replace(block.order, log=self._logged())
+                self._submit([block], [done.worker])
                 return
             results[block.position] = self._accept(block, done)
         elif isinstance(outcome, Deadly):
@@ -157,6 +164,10 @@ class OnCluster(Executor):
         else:
             self.cluster.check()
             self._submit([block], [None])
+
+    def _logged(self) -> str | None:
+        """Return where all logged global parameters stand, stored now if they are not."""
+        return None if self._log is None else self._log.stored()
 
     def _find_deadly(self, block: _Asked, results: dict[int, Any]) -> None:
         """Find out whether workers die of a block, and of which partition of it.

@@ -129,3 +129,8 @@ def test_it_finds_local_states_that_are_not_replayed(made, monkeypatch):
 def test_it_finds_a_job_that_a_new_worker_is_not_given(made, monkeypatch):
     monkeypatch.setattr(on_cluster, "JobUnknown", ())
     caught(made, "JobUnknown|Error")
+
+
+def test_it_finds_a_worker_that_is_not_given_the_log(made, monkeypatch):
+    monkeypatch.setattr(on_cluster, "LogNeeded", ())
+    caught(made, "LogNeeded|Error")

@@ -76,6 +76,29 @@ def test_a_worker_that_lost_the_job_is_given_it_again(cluster, tmp_path):
     executor.close()
 
 
+def forget_local_states():
+    from flows.engine import worker
+
+    worker.held._cache = None
+
+
+def test_a_worker_that_lost_its_local_states_asks_for_the_log(cluster, tmp_path):
+    job = toy_job(tmp_path, checkpoint_every=5)
+    expected, _ = in_process(job)
+    executor = cluster.executor(job)
+    stored = []
+
+    def forget(progress):
+        if progress.iteration in (3, 8, 9):
+            cluster.seam.client.run(forget_local_states)
+        stored.append(sorted(path.name for path in Path(job.store).glob("work/*/*")))
+
+    assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
+    assert stored[3] == []
+    assert stored[4] == [f"globals-{i:08d}.npz" for i in range(5)]
+    executor.close()
+
+
 def test_rejected_extrapolations_on_a_cluster(cluster, tmp_path):
     job = toy_job(tmp_path, model=Overshooting(), loop="squarem", tol=1e-12)
     expected, _ = in_process(job)
