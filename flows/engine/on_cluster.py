@@ -1,10 +1,11 @@
 """A job on a cluster: which block is asked of whom, when again, and when to give up.
 
-The cost of a sweep follows the number of tasks, so a sweep is a few plain tasks,
-one to four blocks of partitions a worker, with explicit keys. The job travels inside the
-first task that a worker gets and stays in its memory; a worker without it says so and is
-asked again. Small global parameters travel inside the order; large ones are files in the
-run's store, as arrays with a checksum, and a task holds their URL
+The cost of a sweep follows the number of tasks, so a sweep is a few of them, one to four
+blocks of partitions a worker. A worker that has the job is asked directly (`Task.direct`);
+whatever is late or lost, and all else, is a plain task of the scheduler with an explicit key.
+The job travels inside the first task that a worker gets and stays in its memory; a worker
+without it says so and is asked again. Small global parameters travel inside the order; large
+ones are files in the run's store, as arrays with a checksum, and a task holds their URL
 (`flows.engine.globals_log`): nothing that is read from storage is unpickled.
 Blocks prefer the worker that has their data, but any worker can do any block, and a late
 one is asked for again elsewhere: the first result wins. Tasks are never chained and are
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flows.data.storage import delete, join
-from flows.engine.block import Job, Order, PartitionMemoryError, joined
+from flows.engine.block import Job, Order, PartitionMemoryError, joined, sweep
 from flows.engine.executor import Executor, OnProgress
 from flows.engine.globals_log import GlobalsLog
 from flows.engine.handshake import ClusterError, refuse_other_environment
@@ -46,6 +47,7 @@ class _Asked:
     tries: int = 0
     since: float = 0.0
     worker: str | None = None
+    direct: bool = False  # whether the worker was asked past the scheduler
     seen: frozenset[str] = frozenset()  # the workers when it was asked for
     deaths: int = 0  # times that all of those were gone
     late: int = 0
@@ -245,10 +247,21 @@ class OnCluster(Executor):
             block.tries += 1
             block.since, block.worker, block.seen = self.seam.now(), worker, present
             job = None if worker in self._informed else self.job
-            tasks.append(Task(key, (order, job), worker))
+            block.direct = direct = self._may_be_direct(block)
+            tasks.append(Task(key, (order, job), worker, direct))
         sent = self.seam.send(self.seam.work, tasks, self._mailbox, blocks)
         for block, one in zip(blocks, sent, strict=True):
             block.sent.append(one)
+
+    def _may_be_direct(self, block: _Asked) -> bool:
+        """Whether to ask a worker past the scheduler: the first time, in a sweep, if it is known.
+
+        A desk does one thing after the other, so a worker with threads is asked for tasks.
+        """
+        info = self.cluster.workers().get(block.worker or "", {})
+        of_a_sweep = block.order.action is sweep and not self._suspect
+        known = block.worker in self._informed and info.get("nthreads") == 1
+        return of_a_sweep and known and block.tries == 1
 
     def _look_after(self, block: _Asked, results: dict[int, Any], rounds: int) -> None:
         """Ask again for a block that is stranded or late; the first result wins."""
@@ -261,6 +274,9 @@ class OnCluster(Executor):
                 self._find_deadly(block, results)
             else:
                 self._submit([block], [None])
+            return
+        if block.direct and block.worker not in present:
+            self._submit([block], [None])
             return
         waited = self.seam.now() - block.since
         if waited < self.placement.patience(block.order, rounds) * 2**block.late:

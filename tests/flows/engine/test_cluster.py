@@ -18,6 +18,7 @@ import pytest
 from flows.engine import worker
 from flows.engine.compute import each_of
 from flows.engine.dask import ClusterError, connect
+from flows.engine.dask.desks import Desks
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
 from tests.contract.toy import Toy
@@ -74,6 +75,56 @@ def test_a_worker_that_lost_the_job_is_given_it_again(cluster, tmp_path):
     assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
     assert len(told) == 1
     executor.close()
+
+
+def submitted(cluster, monkeypatch):
+    """Keep the names of the tasks that go through the scheduler."""
+    keys, submit = [], cluster.seam._submit
+
+    def keep(function, tasks, mailbox, tags):
+        keys.extend(task.key.split("-")[1] for task in tasks)
+        return submit(function, tasks, mailbox, tags)
+
+    monkeypatch.setattr(cluster.seam, "_submit", keep)
+    return keys
+
+
+def test_workers_that_have_the_job_are_asked_directly(cluster, tmp_path, monkeypatch):
+    job = toy_job(tmp_path, partitions=8, checkpoint_every=100)
+    expected, _ = in_process(job)
+    keys = submitted(cluster, monkeypatch)
+    result = run_fit(job, cluster.executor(job))
+    assert same_bits(result.q, expected.q)
+    assert result.iterations > 5
+    assert keys.count("sweep") <= 2
+    assert "observe" in keys
+
+
+def remove(dask_worker):
+    dask_worker.handlers.pop("vbflows_work")
+
+
+def spoil(dask_worker):
+    async def fails(order, job):
+        raise RuntimeError("out of order")
+
+    dask_worker.handlers["vbflows_work"] = fails
+
+
+@pytest.mark.parametrize("fault", [remove, spoil])
+def test_tasks_do_what_a_desk_does_not(cluster, tmp_path, monkeypatch, fault):
+    job = toy_job(tmp_path, partitions=8, checkpoint_every=100)
+    expected, _ = in_process(job)
+    keys = submitted(cluster, monkeypatch)
+
+    def meddle(progress):
+        if progress.iteration == 3:
+            cluster.seam.client.run(fault)
+
+    result = run_fit(job, cluster.executor(job), on_step=meddle)
+    assert same_bits(result.q, expected.q)
+    assert keys.count("sweep") >= 2 * (result.iterations - 4)
+    cluster.seam._desks = Desks(cluster.seam.client)
 
 
 def forget_local_states():
