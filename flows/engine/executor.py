@@ -19,6 +19,7 @@ from flows.engine import block
 from flows.engine.block import Job, Observed, Order, Swept, joined, one_thread
 from flows.engine.cache import Cache
 from flows.engine.globals_log import GlobalsLog
+from vbmodels.core.protocol import Rebuilding
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +113,8 @@ class Executor(ABC):
         return results
 
     def checkpoint_locals(self, number: int) -> dict[str, str]:
-        """Write every partition's local state; return the digest of each file."""
-        if not self._carries:
+        """Write the local states that must be kept; return the digest of each file."""
+        if not self._carries or isinstance(self.job.model, Rebuilding):
             return {}
         written: dict[str, str] = self.run(
             self._order(block.keep_locals, number=number), self.blocks()

@@ -337,6 +337,39 @@ def test_a_damaged_local_state_is_replayed_from_the_checkpoint_before(tmp_path, 
     assert "going back to the checkpoint before" in caplog.text
 
 
+class Squares(Toy):
+    """A toy whose local states hold something of the data alone, in the place of its own."""
+
+    rebuilds_locals = True
+
+    def local_step(self, q, batch, local):
+        return super().local_step(
+            self.init(self.observe(batch), np.random.default_rng(0)), batch, None
+        )
+
+
+def test_what_follows_from_the_data_is_in_no_checkpoint(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    job = toy_job(tmp_path, model=Squares(), max_iter=12, tol=0.0)
+    expected = uninterrupted(job)
+    executor = Logged(job, forget=range(2, 12, 3))
+    result = run_fit(job, executor)
+    assert same_bits(result.q, expected.q)
+    assert executor.asked == 0
+    assert "replayed" not in caplog.text
+    folders = sorted((tmp_path / "runs/run/checkpoints").iterdir())
+    assert folders
+    for folder in folders:
+        assert {p.name for p in folder.iterdir()} == {"cursor.npz", "manifest.json", "trace.npz"}
+    local = executor.map(rates, result.q, result.number)
+    with pytest.raises(Killed):
+        run_fit(job, InProcess(job), on_step=kill_at(4))
+    again = Logged(job)
+    assert same_bits(run_fit(job, again, resume=True).q, expected.q)
+    for (_, a), (_, b) in zip(local, again.map(rates, result.q, result.number), strict=True):
+        assert np.array_equal(a, b)
+
+
 def scale(factor, model, q, batch, local, index):
     return factor * index
 
