@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from distributed import Client, Worker, WorkerPlugin, get_worker
-from distributed.protocol import to_serialize
+from distributed.protocol import Serialize, to_serialize
 
 from flows.engine.block import Job, Order
 from flows.engine.seam import Lost, Outcome, Result, Sent, Task
@@ -102,6 +102,8 @@ class Desks:
             try:
                 await self._installed()
                 answer = await self.client.scheduler.proxy(worker=task.worker, msg=message)
+                if isinstance(answer, Serialize):  # of a worker in this process
+                    answer = answer.data
                 if isinstance(answer, Done | JobUnknown | LogNeeded):
                     one.heard = Result(answer)
             except Exception as error:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from distributed import Client, LocalCluster
 
 from flows.engine import worker
 from flows.engine.compute import each_of
-from flows.engine.dask import ClusterError, connect
+from flows.engine.dask import ClusterError, connect, over
 from flows.engine.dask.desks import Desks
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
@@ -346,3 +347,14 @@ def test_a_worker_keeps_the_memory_of_temporary_arrays():
         check=False,
     )
     assert told.returncode == 0, told.stderr
+
+
+def test_workers_in_this_process_are_asked_directly(tmp_path, monkeypatch):
+    job = toy_job(tmp_path, partitions=4, checkpoint_every=100)
+    expected, _ = in_process(job)
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1}
+    with LocalCluster(**options, dashboard_address=None) as local, Client(local) as client:
+        cluster = over(client, "the cluster of a notebook")
+        keys = submitted(cluster, monkeypatch)
+        assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
+    assert keys.count("sweep") <= 2
