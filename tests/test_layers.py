@@ -33,6 +33,7 @@ LEVELS = {
     "entry": 10,
     "cli": 9,
     "demo": 8,
+    "warm": 8,
     "pipelines": 8,
     "run": 7,
     "catalogue": 6,
