@@ -1,8 +1,8 @@
-"""Clients of object storage beside each other: whole objects, conditional writes, a failing network.
+"""Clients of object storage beside each other: whole objects, conditional writes, faults.
 
     python -m benchmarks.object_clients [--objects 48] [--megabytes 4 16] [--turns 3]
 
-What reads and writes here (fsspec's s3fs) beside Arrow's own file system and, where it is installed,
+What reads and writes here (s3fs, by fsspec) beside Arrow's own file system and, where installed,
 obstore (the Rust crate object_store; it is not among the project's packages). On a local S3
 server (`rclone serve s3`), in turns in one run, one object after the other: MB/s and CPU seconds a
 GB. Then through a proxy that answers every tenth request with 503, or cuts every eighth body: how
