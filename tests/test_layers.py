@@ -34,6 +34,7 @@ LEVELS = {
     "entry": 10,
     "cli": 9,
     "demo": 8,
+    "warm": 8,
     "pipelines": 8,
     "run": 7,
     "catalogue": 6,
@@ -46,8 +47,8 @@ LEVELS = {
     "faults": 0,
 }
 FLOW_HOMES = {
-    "dask": lambda path: path.as_posix() == "flows/engine/dask.py",
-    "distributed": lambda path: path.as_posix() == "flows/engine/dask.py",
+    "dask": lambda path: path.as_posix().startswith("flows/engine/dask/"),
+    "distributed": lambda path: path.as_posix().startswith("flows/engine/dask/"),
     "fsspec": lambda path: path.parts[1:3] == ("data", "storage"),
     "s3fs": lambda path: path.parts[1:3] == ("data", "storage"),
     "h5py": lambda path: path.parts[1:3] == ("data", "storage"),
@@ -258,7 +259,7 @@ ALLOWED = [
     ("vbmodels/bags/mil_gibbs.py", "from vbmodels.core.diagnostics import diagnose"),
     ("flows/bags/family.py", "from flows.engine import fit\nfrom flows.bags import form"),
     (
-        "flows/engine/dask.py",
+        "flows/engine/dask/seam.py",
         "import dask\nfrom distributed import Client\nfrom flows.engine.block import Job",
     ),
     ("flows/data/storage/access.py", "import fsspec, s3fs\nfrom pyarrow import fs"),
