@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.keywords.counts import CorpusCounts, count_terms, fold_of
+from flows.keywords.phrases import PhraseMarks, Said, mark, said_of
 from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions, pos_code, tokenise
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
@@ -105,6 +106,9 @@ class Prepared:
         Its corpus counts; see `counts.COUNTS`.
     report
         What could not be used.
+    marks, phrase_counts, forms
+        Where phrases are asked for: what the user says of them, the partition's counts of them
+        (`phrase_counts.PHRASE_COUNTS`), and the distinct written forms of its words.
     """
 
     tokens: DocumentTokens
@@ -112,6 +116,9 @@ class Prepared:
     words: pa.Table
     counts: pa.Table
     report: Report
+    marks: PhraseMarks | None = None
+    phrase_counts: pa.Table | None = None
+    forms: pa.Array | None = None
 
 
 @dataclass(frozen=True)
@@ -127,12 +134,14 @@ class _Document:
     complete: bool = False
     unlabelled: bool = False
     scores: list[float] | None = None  # [n] the user's own, NaN where there is none
+    forms: list[str] = field(default_factory=list)  # [t] as they are written
+    said: Said | None = None  # of phrases
 
 
 _COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
 
 
-def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
+def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
     Parameters
@@ -142,6 +151,8 @@ def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
         known), ``keywords``, ``complete``. Where a row has tokens its text is not read.
     options
         How text becomes words.
+    phrases
+        Whether phrases are asked for beside words.
     """
     normalise = Normaliser(options)
     report = Report()
@@ -149,9 +160,25 @@ def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
     for row in _rows(documents):
         document, told = _read(row, normalise, options)
         report += told
-        if document.stems:
-            kept.append((row["doc_id"], document))
-    return _pack(kept, report)
+        if not document.stems:
+            continue
+        if phrases:
+            columns = (row.get(name) for name in ("keywords", "gold", "scored", "scores"))
+            document = replace(document, said=said_of(*columns, normalise))
+        kept.append((row["doc_id"], document))
+    prepared = _pack(kept, report)
+    return _with_phrases(prepared, [document for _, document in kept]) if phrases else prepared
+
+
+def _with_phrases(prepared: Prepared, documents: list[_Document]) -> Prepared:
+    """Add what a partition's phrases need."""
+    numbers: dict[str, int] = {}
+    codes = [numbers.setdefault(f, len(numbers)) for one in documents for f in one.forms]
+    said = [document.said for document in documents if document.said is not None]
+    stems = prepared.vocabulary.to_pylist()
+    marks, counts = mark(prepared.tokens, stems, said, np.array(codes, np.int64))
+    forms = pa.array(list(numbers), pa.string())
+    return replace(prepared, marks=marks, phrase_counts=counts, forms=forms)
 
 
 def build(
@@ -289,7 +316,7 @@ def _occurrences(
     sentence = tagged.sentence
     phrase = _phrases(tagged)
     title = sentence[0] if sentence else None
-    words, occurrences = [], []
+    words, occurrences, written = [], [], []
     forms: list[Counter[str]] = [Counter() for _ in numbers]
     for place, stem in enumerate(stems):
         word = numbers.get(stem) if stem is not None else None
@@ -300,6 +327,7 @@ def _occurrences(
         begins = place == 0 or (sentence is not None and sentence[place] != sentence[place - 1])
         capital = not begins and token[0].isupper()
         words.append(word)
+        written.append(token)
         forms[word][token if upper or capital else token.lower()] += 1
         where = UNKNOWN if sentence is None else sentence[place]
         in_title = sentence is not None and where == title
@@ -312,6 +340,7 @@ def _occurrences(
         n_tokens=len(stems),
         words=words,
         occurrences=occurrences,
+        forms=written,
     )
 
 

@@ -319,6 +319,22 @@ class Normaliser:
         stem: str = self._stemmer.stemWord(word) if self._stemmer else word
         return stem
 
+    def phrase(self, term: str) -> list[list[str]]:
+        """Return the stems of a term's words, and those of their parts where these differ.
+
+        Nothing for a term with a word that is none, or a stop word: no phrase has these.
+        """
+        whole: list[str] = []
+        parts: list[str] = []
+        for word in (_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()):
+            stem = self(word)
+            inside = [self(part) for part in _INSIDE.findall(word)]
+            if stem is None or None in inside:
+                return []
+            whole.append(stem)
+            parts += [part for part in inside if part is not None] if len(inside) > 1 else [stem]
+        return [whole] if parts == whole else [whole, parts]
+
     def keyword(self, phrase: str, candidates: dict[str, int]) -> tuple[list[str], list[str]]:
         """Match a known keyword, of one or more words, with a document's candidates.
 

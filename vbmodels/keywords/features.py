@@ -327,16 +327,31 @@ def _repeated_bigram(tokens: DocumentTokens) -> FloatArray:
 
 
 def own_score(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The user's score, the normal quantile of its rank in the document, and whether it is given.
+    """The user's score of every word, its rank, and whether it is given; see `score_columns`."""
+    if tokens.score is None:
+        nothing = np.zeros(tokens.n_words)
+        return nothing, nothing, nothing
+    return score_columns(tokens.score, tokens.document_of_word)
 
-    Where it is not given the first two are 0. Of m scored words, one with b lower ones and e
+
+def score_columns(
+    values: FloatArray, documents: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A score, the normal quantile of its rank in the document, and whether it is given.
+
+    Where it is not given the first two are 0. Of m scored units, one with b lower ones and e
     of the same score (itself among them) has the rank (b + e/2) / m.
+
+    Parameters
+    ----------
+    values, documents
+        [W] score of every unit, NaN where it has none, and number of its document.
     """
-    size = tokens.n_words
+    size = len(values)
     raw, rank, given = np.zeros(size), np.zeros(size), np.zeros(size)
-    if tokens.score is None or not (rows := np.flatnonzero(np.isfinite(tokens.score))).size:
+    if not (rows := np.flatnonzero(np.isfinite(values))).size:
         return raw, rank, given
-    score, document = tokens.score[rows], tokens.document_of_word[rows]
+    score, document = values[rows], documents[rows]
     raw[rows], given[rows] = score, 1.0
     order = np.lexsort((score, document))
     score, document = score[order], document[order]
