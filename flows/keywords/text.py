@@ -322,17 +322,20 @@ class Normaliser:
     def phrase(self, term: str) -> list[list[str]]:
         """Return the stems of a term's words, and those of their parts where these differ.
 
-        Nothing for a term with a word that is none, or a stop word: no phrase has these.
+        Words before the first that has a stem ("the") are left out. Nothing is returned for a
+        term with a stop word or a sign inside: no phrase has these.
         """
-        whole: list[str] = []
+        words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
+        found = [self(word) for word in words]
+        first = next((i for i, stem in enumerate(found) if stem is not None), len(found))
+        whole = [stem for stem in found[first:] if stem is not None]
+        if not whole or len(whole) < len(found) - first:
+            return []
         parts: list[str] = []
-        for word in (_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()):
-            stem = self(word)
+        for word, stem in zip(words[first:], whole, strict=True):
             inside = [self(part) for part in _INSIDE.findall(word)]
-            if stem is None or None in inside:
-                return []
-            whole.append(stem)
-            parts += [part for part in inside if part is not None] if len(inside) > 1 else [stem]
+            several = len(inside) > 1 and None not in inside
+            parts += [part for part in inside if part is not None] if several else [stem]
         return [whole] if parts == whole else [whole, parts]
 
     def keyword(self, phrase: str, candidates: dict[str, int]) -> tuple[list[str], list[str]]:

@@ -44,12 +44,17 @@ ITEMS = (
         run=phrases,
         bounds={
             "unlisted phrases": Bounds(
-                large=(-0.02, 0.02),
-                slope=(0.85, 1.1),
+                large=(-0.010, 0.004),
+                slope=(0.91, 1.01),
                 bins=0.05,
-                measured="to be replaced",
+                measured="60 runs: -.0032 +- .0023, slope .96 +- .02",
             ),
-            "selected phrases": Bounds(large=(-0.05, 0.05), **SHARE, measured="to be replaced"),
+            "selected phrases": Bounds(
+                # The top is over-confident: the docs say so and select by expected F.
+                large=(-0.06, 0.01),
+                **SHARE,
+                measured="60 runs: -.0335 +- .0134 at the level .3",
+            ),
         },
         few=10,
     ),

@@ -8,6 +8,7 @@ probability 3e-6.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -15,14 +16,20 @@ from numpy.typing import NDArray
 
 KeyArray = NDArray[np.uint64]
 
+_MASK = (1 << 64) - 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def stem_keys(stems: Iterable[str]) -> KeyArray:
     """Return the number of every stem."""
-    found = (int.from_bytes(blake2b(s.encode(), digest_size=8).digest(), "big") for s in stems)
-    return np.fromiter(found, np.uint64)
+    return np.fromiter(map(stem_key, stems), np.uint64)
+
+
+@lru_cache(maxsize=1 << 16)
+def stem_key(stem: str) -> int:
+    """Return the number of a stem."""
+    return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "big")
 
 
 def phrase_keys(words: KeyArray) -> KeyArray:
@@ -42,5 +49,15 @@ def key_of(stems: Iterable[str]) -> int:
 
     >>> key_of(["neural", "network"]) == key_of(["network", "neural"])
     False
+    >>> words = stem_keys(["neural", "network"])
+    >>> key_of(["neural", "network"]) == int(phrase_keys(words[None])[0])
+    True
     """
-    return int(phrase_keys(stem_keys(stems)[None])[0])
+    words = list(stems)
+    key = len(words)
+    for word in words:
+        key = (key * int(_GOLDEN) & _MASK) ^ stem_key(word)
+        key = ((key ^ (key >> 30)) * int(_FIRST)) & _MASK
+        key = ((key ^ (key >> 27)) * int(_SECOND)) & _MASK
+        key ^= key >> 31
+    return key
