@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,18 @@ from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
 from flows.keywords.asked import Nodes
 from flows.keywords.check import check_documents
-from flows.keywords.counts import CorpusCounts, reduce_counts
+from flows.keywords.counts import reduce_counts
+from flows.keywords.findings import findings_of, parameters_of
 from flows.keywords.gold import gold_labels
+from flows.keywords.kept_counts import (
+    read_counts,
+    read_phrase_counts,
+    write_counts,
+    write_phrase_counts,
+)
 from flows.keywords.models import document_model, phrase_model, sample
-from flows.keywords.names import PHRASES, WORDS, Names
-from flows.keywords.phrase_counts import PhraseCounts, reduce_phrases
+from flows.keywords.names import PHRASES, WORDS
+from flows.keywords.phrase_counts import reduce_phrases
 from flows.keywords.phrases import PhraseMarks, build_partition
 from flows.keywords.publish import (
     SCORES,
@@ -40,13 +46,11 @@ from flows.keywords.publish import (
     publish,
 )
 from flows.keywords.publish_phrases import keep_phrase_scores, publish_phrases
-from flows.keywords.rate_report import rate_results, rate_section
-from flows.keywords.report import KeywordSummary, phrases_alone, report, together
+from flows.keywords.report import phrases_alone, together
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
 from flows.keywords.work import work_url
-from flows.report.page import Section
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, State, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
@@ -63,19 +67,9 @@ from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
-from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, coefficient_table, reliability
+from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
-
-
-class AboutCounts(json_files.Form):
-    """The contents of ``corpus/about.json``; see `flows.keywords.counts.CorpusCounts`."""
-
-    n_documents: int
-    least_documents: int
-    n_pruned: int
-    totals: list[list[int]]
-    terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
 
 
 class AboutPart(json_files.Form):
@@ -188,15 +182,15 @@ class Keywords:
                 [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
             about = [json_files.read(_about(paths, part.index), AboutPart) for part in parts]
-            _write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
+            write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
             if settings.with_phrases:
                 tables = [work_url(paths, "phrase_counts", part.index) for part in parts]
                 read = [partial(storage.read_table, url) for url in tables]
                 found = reduce_phrases(read, sum(one.phrases for one in about))
-                _write_phrase_counts(_corpus(paths, None), found)
+                write_phrase_counts(_corpus(paths, None), found)
         corpus = _corpus(paths, fitted)
         urls = each(_build, [part.index for part in parts], settings, paths, corpus)
-        warning = _read_counts(corpus)[0].warning
+        warning = read_counts(corpus)[0].warning
         warnings = (warning,) if warning else ()
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
         return Prepared(tuple(urls), batch, warnings, of_parts=True)
@@ -264,23 +258,23 @@ class Keywords:
         self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the corpus counts: new documents take their features from them."""
-        counts, n_documents = _read_counts(_corpus(paths, fitted))
+        counts, n_documents = read_counts(_corpus(paths, fitted))
         target = storage.join(paths.root, "posterior", "corpus")
-        _write_counts(target, counts, n_documents)
+        write_counts(target, counts, n_documents)
         if settings.with_phrases:
-            _write_phrase_counts(target, _read_phrase_counts(_corpus(paths, fitted)))
+            write_phrase_counts(target, read_phrase_counts(_corpus(paths, fitted)))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the parameters of a corpus's model; the others have no global ones."""
         if isinstance(model, Keyphrases):
-            found = [] if q.words is None else _parameters(model.words, q.words, FEATURE_NAMES)
+            found = [] if q.words is None else parameters_of(model.words, q.words, FEATURE_NAMES)
             if q.phrases is not None:
-                own = _parameters(model.phrases, q.phrases, PHRASE_FEATURES)
+                own = parameters_of(model.phrases, q.phrases, PHRASE_FEATURES)
                 found += [replace(p, name=f"phrase_{p.name}") for p in own]
             return found
         if not isinstance(model, CorpusProbit | PooledVBSS):
             return []
-        return _parameters(model, q, FEATURE_NAMES)
+        return parameters_of(model, q, FEATURE_NAMES)
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[Published],
@@ -289,12 +283,12 @@ class Keywords:
         """Say what was found."""
         words = [one.words for one in summaries if one.words is not None]
         if not isinstance(model, Keyphrases):
-            return _report(model, q, words, settings, FEATURE_NAMES, WORDS)
+            return findings_of(model, q, words, settings, FEATURE_NAMES, WORDS)
         phrases = [one.phrases for one in summaries if one.phrases is not None]
-        found = _report(model.phrases, q.phrases, phrases, settings, PHRASE_FEATURES, PHRASES)
+        found = findings_of(model.phrases, q.phrases, phrases, settings, PHRASE_FEATURES, PHRASES)
         if q.words is None:
             return phrases_alone(found)
-        of_words = _report(model.words, q.words, words, settings, FEATURE_NAMES, WORDS)
+        of_words = findings_of(model.words, q.words, words, settings, FEATURE_NAMES, WORDS)
         return together(of_words, found)
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
@@ -319,43 +313,6 @@ class Keywords:
 
 def _nodes(q: CorpusGlobal) -> Nodes:
     return Nodes(q.weights, q.sources.combined()[1], q.law.complete_dispersion)
-
-
-def _parameters(model: Any, q: Any, features: Sequence[str]) -> list[Parameter]:
-    rows = coefficient_table(q, features[: len(q.location)], model)
-    found = [Parameter("coefficient", *row) for row in rows]
-    if isinstance(model, CorpusProbit):
-        log_sd = q.sources.combined()[1]
-        found += [
-            Parameter("keyword_rate", None, q.rate, q.rate * log_sd),
-            Parameter("length_exponent", None, q.exponent, model.exponent_sd(q)),
-        ]
-    return found
-
-
-def _report(
-    model: Any, q: Any, summaries: Sequence[KeywordSummary], settings: KeywordSettings,
-    features: Sequence[str], names: Names,
-) -> Findings:  # fmt: skip
-    """Say what was found of words, or of phrases."""
-    warnings: tuple[str, ...] = ()
-    results: dict[str, Any] = {}
-    coefficients: list[tuple[str, float, float]] = []
-    sections: list[Section] = []
-    if q is not None and isinstance(model, CorpusProbit | PooledVBSS):
-        if isinstance(model, CorpusProbit):
-            reasons = doubts(q, names.rate)
-            results.update(rate_results(q, model))
-            sections.append(rate_section(q, model, names))
-        else:
-            reasons = reliability(q, settings.keyword_rate is not None).reasons
-            results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
-        warnings = tuple(
-            f"The false discovery rate{names.of} is not reliable: {reason}." for reason in reasons
-        )
-        rows = coefficient_table(q, features[: len(q.location)], model)
-        coefficients = [row for row in rows if row[0] != "intercept"]
-    return report(summaries, coefficients, settings, results, warnings, sections, names)
 
 
 def _text_options(settings: KeywordSettings) -> TextOptions:
@@ -404,7 +361,7 @@ def _write_phrases(prepared: documents_of.Prepared, index: int, paths: RunPaths)
 
 
 def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) -> str:
-    counts, n_documents = _read_counts(corpus)
+    counts, n_documents = read_counts(corpus)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     tokens = _tokens(paths, index)
     batch: State = documents_of.build(
@@ -418,70 +375,13 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) 
     )
     if settings.with_phrases:
         marks = read_state(work_url(paths, "marks", index, "npz"), PhraseMarks)
-        phrase_counts = _read_phrase_counts(corpus)
+        phrase_counts = read_phrase_counts(corpus)
         batch = build_partition(
             tokens, vocabulary, batch, marks, counts, phrase_counts, n_documents
         )
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
-
-
-def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
-    terms = storage.table_bytes(counts.terms)
-    storage.write_bytes(storage.join(folder, "terms.parquet"), terms)
-    about = AboutCounts(
-        terms_sha256=_digest(terms),
-        n_documents=n_documents,
-        least_documents=counts.least_documents,
-        n_pruned=counts.n_pruned,
-        totals=counts.totals.tolist(),
-    )
-    json_files.write(storage.join(folder, "about.json"), about)
-
-
-def _write_phrase_counts(folder: str, counts: PhraseCounts) -> None:
-    storage.write_bytes(storage.join(folder, "phrases.npz"), to_bytes(counts))
-
-
-def _read_phrase_counts(folder: str) -> PhraseCounts:
-    url = storage.join(folder, "phrases.npz")
-    return _phrase_counts_of(url, storage.fingerprint_of(url))
-
-
-@lru_cache(maxsize=1)
-def _phrase_counts_of(url: str, version: str) -> PhraseCounts:
-    return read_state(url, PhraseCounts)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
-    urls = storage.join(folder, "about.json"), storage.join(folder, "terms.parquet")
-    # Kept by version: a long-lived process may meet the same run again with other documents.
-    return _counts_of(*urls, *(storage.fingerprint_of(url) for url in urls))
-
-
-@lru_cache(maxsize=1)
-def _counts_of(
-    about_url: str, terms_url: str, about_version: str, terms_version: str
-) -> tuple[CorpusCounts, int]:
-    about = json_files.read(about_url, AboutCounts)
-    if about.terms_sha256 is not None and about.terms_sha256 != _digest(
-        storage.read_bytes(terms_url)
-    ):
-        raise storage.DamagedError(
-            f"{terms_url} is damaged: it is not what {about_url} says", terms_url
-        )
-    counts = CorpusCounts(
-        terms=storage.read_table(terms_url),
-        least_documents=about.least_documents,
-        n_pruned=about.n_pruned,
-        totals=np.array(about.totals, dtype=np.int64),
-    )
-    return counts, about.n_documents
 
 
 def _as_fitted(batch: KeywordBatch, q: Any) -> KeywordBatch:

@@ -107,7 +107,8 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
         starts.append(at)
         sizes.append(np.full(len(at), n, np.int64))
         found.append(phrase_keys(keys[rows]))
-    start, size, key = map(np.concatenate, (starts, sizes, found))
+    start, size = np.concatenate(starts), np.concatenate(sizes)
+    key: KeyArray = np.concatenate(found)
     maximal = opens[start] & closes[start + size - 1] if len(start) else np.zeros(0, bool)
     return _grouped(tokens, document, start, size, key, maximal)
 
@@ -123,7 +124,8 @@ def _grouped(
     """Gather the occurrences of each phrase of a document, and leave out the rare ones."""
     of = document[start]
     order = np.lexsort((start, key, of))
-    start, size, key, of, maximal = (a[order] for a in (start, size, key, of, maximal))
+    start, size, of = start[order], size[order], of[order]
+    key, maximal = key[order], maximal[order]
     new = np.ones(len(start), bool)
     new[1:] = (of[1:] != of[:-1]) | (key[1:] != key[:-1])
     head = np.flatnonzero(new)
