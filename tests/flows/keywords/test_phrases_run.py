@@ -164,8 +164,7 @@ def test_a_score_of_the_fitted_documents_gives_their_phrases(done, source, tmp_p
     assert new.term.tolist() == fit.term.tolist()
     # A score integrates the coefficients out, of which 75 labels leave much open.
     assert np.abs(new.probability - fit.probability).max() < 0.3
-    best = [t[~t.observed].groupby("doc_id").probability.idxmax() for t in (new, fit)]
-    assert (best[0] == best[1]).mean() > 0.8
+    assert new.probability.corr(fit.probability) > 0.97
 
 
 def test_a_later_run_goes_on_from_the_earlier_one(source, tmp_path):
