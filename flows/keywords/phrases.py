@@ -195,13 +195,18 @@ def written(
     plain = pc.utf8_lower(forms)
     both = pa.concat_arrays([forms, plain])
     kept = tokens.capital | tokens.upper
-    code = marks.form.astype(np.int64) + np.where(kept, 0, len(forms))
+    number = marks.form.astype(np.int64)
     texts = both.dictionary_encode()
-    code = texts.indices.to_numpy()[code].astype(np.int64)
+    same = texts.indices.to_numpy().astype(np.int64)
+    code = same[number + np.where(kept, 0, len(forms))] if len(number) else number
     size = spans.size[spans.phrase]
     place = spans.start[:, None] + np.arange(MOST_WORDS)
     within = np.arange(MOST_WORDS) < size[:, None]
     each = np.where(within, code[np.where(within, place, 0)] if len(code) else place, -1)
+    # "Support Vector" at a sentence's beginning is a name as much as it is elsewhere.
+    named = np.flatnonzero(size > 1)
+    named = named[kept[spans.start[named] + 1]]
+    each[named, 0] = same[number[spans.start[named]]]
     return Written(
         _joined(texts.dictionary, _most_frequent(spans, each)),
         _joined(forms, _at_first(spans, marks.form)),

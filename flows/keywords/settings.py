@@ -22,10 +22,12 @@ class KeywordSettings(declared(KeywordOptions)):
         "vbflows keywords corpus/ results/ --set keyword_rate=0.3",
     )
     page = "docs/pipelines/keywords.md"
-    first = ("keyword_rate", "keyphrases", "fdr", "language", "unit", "per_document", "model")
+    first = ("keyword_rate", "keyphrases", "fdr", "language", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("min_count", "stem", "stop_words", "tag", "max_words"),
-        "output": ("fdr_scope", "threshold", "select", "select_phrases", "ask"),
+        "output": (
+            "unit", "per_document", "fdr_scope", "threshold", "select", "select_phrases", "ask",
+        ),
         "expert": (
             "window", "damping", "self_loops", "document_precision", "chains", "draws", "warmup",
             "per_word", "tau", "var_a", "var_b",

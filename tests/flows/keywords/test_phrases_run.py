@@ -212,6 +212,17 @@ def test_terms_are_matched_as_phrases():
     assert prepared.marks.listed == 2
 
 
+def test_a_capital_of_a_beginning_is_no_name_unless_the_next_word_has_one_too():
+    text = ["Support Vector methods rest. Small gains rest."]
+    prepared = prepare(documents(text=text), TextOptions(tag=False), True)
+    spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
+    told = written(prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms)
+    terms = dict(zip(told.surface.to_pylist(), told.term.to_pylist(), strict=True))
+    assert terms["Support Vector"] == "Support Vector"
+    assert terms["Support"] == "support"
+    assert terms["Small gains"] == "small gains"
+
+
 def test_scores_of_the_user_join_their_phrases():
     scored = [["neural network", "network", "no such term"]]
     prepared = prepare(
