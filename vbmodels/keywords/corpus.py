@@ -50,6 +50,7 @@ from vbmodels.keywords.pooled_restart import change_of_scale
 from vbmodels.keywords.rate import (
     GIVEN,
     HIGHEST,
+    LABELS_SD,
     OF_COMPLETE,
     OF_LABELS,
     VAGUE_RATE,
@@ -184,6 +185,8 @@ class CorpusProbit:
         kappa; None: from the labels and its prior.
     constant_sd, coefficient_sd
         Prior sd of the constant and of every other coefficient.
+    labels_sd
+        What the labels' shape errs by in log pi, beyond its standard error.
     """
 
     keeps_locals: ClassVar[bool] = False
@@ -194,6 +197,7 @@ class CorpusProbit:
     length_exponent: float | None = None
     constant_sd: float = 10.0
     coefficient_sd: float = 1.0
+    labels_sd: float = LABELS_SD
 
     def __post_init__(self) -> None:
         if self.keyword_rate is not None and not 0.0 < self.keyword_rate < 1.0:
@@ -380,7 +384,7 @@ class CorpusProbit:
         covariance = inverse(q.information[0][np.ix_(free, free)], variance[free])
         place = int(np.searchsorted(free, q.theta.shape[1] - 2))
         se = float(np.sqrt(covariance[place, place]))
-        told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]))
+        told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
         return replace(q, sources=q.sources.told(OF_LABELS, *told))
 
     def take(self, at: CorpusCursor, asked: CorpusGlobal, stats: CorpusStats) -> CorpusCursor:

@@ -15,7 +15,6 @@ from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
     POS_GROUPS,
-    affinity,
     keyphraseness,
     score_columns,
 )
@@ -196,10 +195,14 @@ def _forms(tokens: DocumentTokens, spans: Spans, tf: FloatArray) -> tuple[FloatA
 
 
 def _relations(spans: Spans, y: BoolArray) -> tuple[FloatArray, ...]:
-    """How a phrase stands to the document's other known ones [M] each.
+    """How a phrase stands to k - 1 of the document's k known ones [M] each.
 
     Share of them that it stands inside of, share that it holds, and the mean share of words
-    that it has in common with them (of the words of both), the last as log(.05 + share).
+    that it has in common with them (of the words of both), as log(.05 + share). A known phrase
+    is compared with the others; any other one with all but one, which its number picks. So both
+    see k - 1 phrases drawn alike. The mean over all ways to leave one out, as words have it, is
+    nearer to the middle than a single one: a phrase that overlaps with none of k is rarer than
+    one that overlaps with none of k - 1, and the labels would show.
     """
     inside, holds = np.zeros(len(y)), np.zeros(len(y))
     shares = np.full(len(y), NEUTRAL_SHARE)
@@ -208,13 +211,19 @@ def _relations(spans: Spans, y: BoolArray) -> tuple[FloatArray, ...]:
         rows = slice(int(spans.offsets[d]), int(spans.offsets[d + 1]))
         members, size = spans.words[rows], spans.size[rows]
         seen = np.flatnonzero(y[rows])
+        k = len(seen)
         low = int(members[members >= 0].min())
         has = np.zeros((len(size), int(members.max()) - low + 2))
         has[np.arange(len(size))[:, None], np.where(members >= 0, members - low, -1)] = 1.0
         has = has[:, :-1]
         both = has @ has[seen].T
         one, other = size[:, None], size[seen][None]
-        inside[rows] = affinity(((both == one) & (one < other)).astype(float), seen)[1]
-        holds[rows] = affinity(((both == other) & (other < one)).astype(float), seen)[1]
-        shares[rows] = affinity(both / (one + other - both), seen)[0]
+        without = (spans.key[rows] % np.uint64(k)).astype(np.int64)
+        without[seen] = np.arange(k)
+        counts = np.ones(both.shape)
+        counts[np.arange(len(size)), without] = 0.0
+        counts /= k - 1
+        inside[rows] = np.sum(counts * ((both == one) & (one < other)), axis=1)
+        holds[rows] = np.sum(counts * ((both == other) & (other < one)), axis=1)
+        shares[rows] = np.log(0.05 + np.sum(counts * both / (one + other - both), axis=1))
     return inside, holds, shares

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -48,6 +49,7 @@ from vbmodels.keywords.phrases.jackknife import (
     without_labels,
     word_scores,
 )
+from vbmodels.keywords.rate import PHRASES_SD
 
 WORDS, FOLDS, SCALE, PHRASES = "words", "folds", "scale", "phrases"
 HIGHEST_RATE = 0.95
@@ -146,7 +148,7 @@ class Keyphrases:
 
     words: CorpusProbit = field(default_factory=CorpusProbit)
     with_words: bool = True
-    phrases: CorpusProbit = field(default_factory=CorpusProbit)
+    phrases: CorpusProbit = field(default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD))
     per_document: float | None = None
     per_document_sd: float = 0.0
 
