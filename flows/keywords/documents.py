@@ -225,10 +225,7 @@ def _read(
     row: dict[str, Any], normalise: Normaliser, options: TextOptions
 ) -> tuple[_Document, Report]:
     tagged = _tagged(row, options)
-    stems = [
-        None if code == OTHER else normalise(token)
-        for token, code in zip(tagged.tokens, tagged.pos, strict=True)
-    ]
+    stems = normalise.stems(tagged.tokens, tagged.pos)
     counted = Counter(stem for stem in stems if stem is not None)
     least = options.least(len(stems))
     places = {stem: i for i, stem in enumerate(counted) if counted[stem] >= least}
@@ -317,31 +314,41 @@ def _occurrences(
     phrase = _phrases(tagged)
     title = sentence[0] if sentence else None
     words, occurrences, written = [], [], []
-    forms: list[Counter[str]] = [Counter() for _ in numbers]
+    forms: dict[tuple[int, str], int] = {}
+    before = None
     for place, stem in enumerate(stems):
         word = numbers.get(stem) if stem is not None else None
-        if word is None:
-            continue
-        token = tagged.tokens[place]
-        upper = len(token) > 1 and token.isupper()
-        begins = place == 0 or (sentence is not None and sentence[place] != sentence[place - 1])
-        capital = not begins and token[0].isupper()
-        words.append(word)
-        written.append(token)
-        forms[word][token if upper or capital else token.lower()] += 1
         where = UNKNOWN if sentence is None else sentence[place]
-        in_title = sentence is not None and where == title
-        code = tagged.pos[place]
-        occurrences.append((place, where, in_title, code, phrase[place], capital, upper))
+        if word is not None:
+            token = tagged.tokens[place]
+            upper = len(token) > 1 and token.isupper()
+            capital = place > 0 and where == before and token[0].isupper()
+            words.append(word)
+            written.append(token)
+            form = word, token if upper or capital else token.lower()
+            forms[form] = forms.get(form, 0) + 1
+            in_title = sentence is not None and where == title
+            code = tagged.pos[place]
+            occurrences.append((place, where, in_title, code, phrase[place], capital, upper))
+        before = where
     return _Document(
         stems=list(numbers),
-        surfaces=[form.most_common(1)[0][0] for form in forms],
+        surfaces=_most_frequent_forms(forms, len(numbers)),
         observed=[stem in known for stem in numbers],
         n_tokens=len(stems),
         words=words,
         occurrences=occurrences,
         forms=written,
     )
+
+
+def _most_frequent_forms(forms: dict[tuple[int, str], int], size: int) -> list[str]:
+    """Return the most frequent form of each word; of equals the earlier."""
+    best, found = [0] * size, [""] * size
+    for (word, form), times in forms.items():
+        if times > best[word]:
+            best[word], found[word] = times, form
+    return found
 
 
 def _phrases(tagged: Tagged) -> list[int]:

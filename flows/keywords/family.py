@@ -16,7 +16,6 @@ from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
-from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
@@ -34,6 +33,7 @@ from flows.keywords.kept_counts import (
 )
 from flows.keywords.models import document_model, phrase_model, sample
 from flows.keywords.names import PHRASES, WORDS
+from flows.keywords.narrow import read_wide, write_narrow
 from flows.keywords.phrase_counts import reduce_phrases
 from flows.keywords.phrases import PhraseMarks, build_partition
 from flows.keywords.publish import (
@@ -143,7 +143,7 @@ class Keywords:
         gold = gold_labels(documents, prepared.words, options)
         words = prepared.words.append_column("gold", gold)
         vocabulary = pa.table({"stem": prepared.vocabulary})
-        storage.write_bytes(work_url(paths, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
+        write_narrow(work_url(paths, "tokens", part.index, "npz"), prepared.tokens)
         storage.write_table(work_url(paths, "words", part.index), words)
         storage.write_table(work_url(paths, "vocabulary", part.index), vocabulary)
         storage.write_table(work_url(paths, "counts", part.index), prepared.counts)
@@ -335,7 +335,7 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
 
 def _tokens(paths: RunPaths, index: int) -> DocumentTokens:
     url = work_url(paths, "tokens", index, "npz")
-    return read_state(url, DocumentTokens)
+    return read_wide(url, DocumentTokens)
 
 
 def _dropped(reason: str, told: documents_of.Told) -> Dropped:
@@ -352,7 +352,7 @@ def _write_phrases(prepared: documents_of.Prepared, index: int, paths: RunPaths)
     if prepared.marks is not None and prepared.phrase_counts is not None:
         phrases = prepared.phrase_counts.num_rows
         names = pa.table({"doc_id": prepared.words["doc_id"].unique()})
-        storage.write_bytes(work_url(paths, "marks", index, "npz"), to_bytes(prepared.marks))
+        write_narrow(work_url(paths, "marks", index, "npz"), prepared.marks)
         storage.write_table(work_url(paths, "phrase_counts", index), prepared.phrase_counts)
         storage.write_table(work_url(paths, "forms", index), pa.table({"form": prepared.forms}))
         storage.write_table(work_url(paths, "documents", index), names)
@@ -374,7 +374,7 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) 
         self_loops=settings.self_loops,
     )
     if settings.with_phrases:
-        marks = read_state(work_url(paths, "marks", index, "npz"), PhraseMarks)
+        marks = read_wide(work_url(paths, "marks", index, "npz"), PhraseMarks)
         phrase_counts = read_phrase_counts(corpus)
         batch = build_partition(
             tokens, vocabulary, batch, marks, counts, phrase_counts, n_documents

@@ -14,6 +14,7 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
+from flows.keywords.narrow import read_wide
 from flows.keywords.phrases import UNKNOWN_TRUTH, PhraseMarks, written
 from flows.keywords.publish import Scores, Written
 from flows.keywords.report import summarise
@@ -68,8 +69,8 @@ def publish_phrases(
 def _write(index: int, least: int, settings: KeywordSettings, paths: RunPaths) -> Written:
     """Write probability, selection and rank of every candidate phrase of a partition."""
     scores = read_state(work_url(paths, "phrase_scores", index, "npz"), Scores)
-    tokens = read_state(work_url(paths, "tokens", index, "npz"), DocumentTokens)
-    marks = read_state(work_url(paths, "marks", index, "npz"), PhraseMarks)
+    tokens = read_wide(work_url(paths, "tokens", index, "npz"), DocumentTokens)
+    marks = read_wide(work_url(paths, "marks", index, "npz"), PhraseMarks)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     forms = storage.read_table(work_url(paths, "forms", index))["form"].combine_chunks()
     names = storage.read_table(work_url(paths, "documents", index))["doc_id"].combine_chunks()

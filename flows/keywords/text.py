@@ -231,7 +231,7 @@ def tokenise(text: str, options: TextOptions) -> Tagged:
         tokens += words
         sentence += [number] * len(words)
         if english and options.tag:
-            pos += [pos_code(tag) for _, tag in parser.find_tags(words)]
+            pos += [_TAG_CODES[tag] for _, tag in parser.find_tags(words)]
         else:
             pos += [UNKNOWN] * len(words)
     return Tagged(tokens, pos, sentence)
@@ -247,6 +247,17 @@ def pos_code(tag: str) -> int:
     if code is None:
         code = POS_CODES.get(tag.split("-")[0].upper(), OTHER)
     return code
+
+
+class _TagCodes(dict[str, int]):
+    """Codes of tags, each worked out once."""
+
+    def __missing__(self, tag: str) -> int:
+        code = self[tag] = pos_code(tag)
+        return code
+
+
+_TAG_CODES = _TagCodes()
 
 
 @cache
@@ -297,6 +308,14 @@ class Normaliser:
         self._stop = stop_words(options.language) if options.stop_words else frozenset()
         self._stemmer = Stemmer.Stemmer(options.algorithm) if options.algorithm else None
         self._known: dict[str, str | None] = {}
+
+    def stems(self, tokens: Sequence[str], codes: Sequence[int]) -> list[str | None]:
+        """Return the stem of every token, None where its part of speech is no candidate's."""
+        known = self._known
+        for token in {t for t in tokens if t not in known}:
+            self(token)
+        pairs = zip(tokens, codes, strict=True)
+        return [None if code == OTHER else known[token] for token, code in pairs]
 
     def __call__(self, token: str) -> str | None:
         """Return the stem of a token, or None.
