@@ -82,19 +82,22 @@ class Task:
         return int(self.truth[self.scored].sum()) + self.absent
 
 
-def load(name: str, folder: Path, most: int | None) -> Corpus:
+def load(name: str, folder: Path, most: int | None, options: TextOptions) -> Corpus:
     """Read a corpus through the product's own ingest."""
     rows = pq.read_table(folder / f"{name}.parquet").to_pylist()[:most]
     gold = "gold_phrases" if "gold_phrases" in rows[0] else "gold"
     columns = {"doc_id": [str(row["doc_id"]) for row in rows]}
     for column in ("tokens", "pos", "sentence", "text"):
-        if column in rows[0] and not (column == "text" and "tokens" in rows[0]):
+        own = options.tag and column != "text"
+        if column in rows[0] and (own if "tokens" in rows[0] else column == "text"):
             columns[column] = [row[column] for row in rows]
     columns["keywords"] = [list(row[gold]) for row in rows]
-    prepared = prepare(pa.table(columns), TextOptions(language=LANGUAGES[name]), True)
+    if "tokens" not in columns:
+        columns["text"] = [row["text"] for row in rows]
+    prepared = prepare(pa.table(columns), options, True)
     spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
     found = np.bincount(spans.document, prepared.marks.y, len(rows)).astype(int)
-    normalise = Normaliser(TextOptions(language=LANGUAGES[name]))
+    normalise = Normaliser(options)
     listed = np.array(
         [len({str(normalise.phrase(k) or k.lower()) for k in row[gold]}) for row in rows]
     )
@@ -179,6 +182,7 @@ def rivals(task: Task, x: np.ndarray) -> dict[str, Answer]:
         "logistic regression": (calibrated, True, ""),
         "words joined": (column("word_score_mean") + 1e3 * whole, False, ""),
         "TF-IDF": (column("log_tf_idf"), False, ""),
+        "TF-IDF x position": (column("log_tf_idf") - column("first_position"), False, ""),
         "TextRank": (each.sum(1) + 1e3 * whole, False, ""),
     }
 
@@ -285,12 +289,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--documents", type=int, default=None, help="the first N of each corpus")
     parser.add_argument("--yake", action="store_true", help="run YAKE too")
+    parser.add_argument("--no-tags", action="store_true", help="English without parts of speech")
+    parser.add_argument("--no-stems", action="store_true", help="as a language without a stemmer")
     options = parser.parse_args(arguments)
     seeds = [int(seed) for seed in options.seeds.split(",")]
     everything: dict[tuple[str, str], list[dict[str, float]]] = {}
     with threadpool_limits(1):
         for name in options.corpora.split(","):
-            corpus = load(name, options.data, options.documents)
+            text = TextOptions(
+                language=LANGUAGES[name],
+                tag=not options.no_tags,
+                stem="none" if options.no_stems else "auto",
+            )
+            corpus = load(name, options.data, options.documents, text)
             yake = by_yake(corpus) if options.yake else None
             for scheme in options.schemes.split(","):
                 tasks = [draw(corpus, scheme, seed) for seed in seeds]

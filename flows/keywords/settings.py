@@ -87,7 +87,9 @@ class KeywordSettings(declared(KeywordOptions)):
         "language's own elsewhere.",
     )
     language: str = Field(
-        "english", description="Language of the stemmer and stop words (a Snowball name)."
+        "english",
+        description="Language of the stemmer and stop words: any with a Snowball stemmer or a list "
+        "of stop words; other has neither.",
     )
     stop_words: bool = Field(True, description="Whether stop words are left out.")
     tag: bool = Field(

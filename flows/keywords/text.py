@@ -25,11 +25,14 @@ from typing import Any, Literal
 import Stemmer
 
 from flows.faults import Fault, InputError
+from flows.keywords.stop_lists import LISTS
 from vbmodels.keywords.features import POS_GROUPS
 
 Stem = Literal["auto", "none", "porter", "snowball"]
 
 ENGLISH = "english"
+OTHER_LANGUAGE = "other"
+"""Any language without a stemmer and a list of stop words: words stay as they are."""
 _IMPORTING = threading.Lock()
 UNKNOWN = -1  # part of speech of untagged tokens
 OTHER = -2  # part of speech of tokens that are no candidates
@@ -99,8 +102,8 @@ class TextOptions:
     Parameters
     ----------
     language
-        A Snowball name (``english``, ``french``, ...): stemmer, stop words, and whether raw
-        text is tagged (English only).
+        ``english``, ``french``, ...: stemmer, stop words, and whether raw text is tagged (English
+        only). One of `languages`; those without a stemmer keep their words as they are.
     stem
         auto: Porter's stemmer for English, the language's own elsewhere; none: words stay
         as they are, in lower case.
@@ -128,7 +131,7 @@ class TextOptions:
     max_words: int = 2000
 
     def __post_init__(self) -> None:
-        known = Stemmer.algorithms()
+        known = languages()
         if self.language not in known:
             raise InputError(
                 [
@@ -137,15 +140,17 @@ class TextOptions:
                         column="language",
                         expected=f"one of {', '.join(known)}",
                         found=repr(self.language),
-                        remedy="choose a language that has a Snowball stemmer",
+                        remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
                     )
                 ]
             )
 
     @property
     def algorithm(self) -> str | None:
-        """The Snowball algorithm, None without stemming."""
+        """The Snowball algorithm, None without stemming or where the language has no stemmer."""
         if self.stem == "none":
+            return None
+        if self.language not in Stemmer.algorithms():
             return None
         porter = self.stem == "porter" or (self.stem == "auto" and self.language == ENGLISH)
         return "porter" if porter else self.language
@@ -260,9 +265,14 @@ class _TagCodes(dict[str, int]):
 _TAG_CODES = _TagCodes()
 
 
+def _plain(word: str) -> str:
+    """Return a word in lower case and compatible letters, as stop words are compared."""
+    return unicodedata.normalize("NFKC", word).lower()
+
+
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """Return the stop words of a language.
+    """Return the stop words of a language; none of `OTHER_LANGUAGE`.
 
     Raises
     ------
@@ -271,6 +281,10 @@ def stop_words(language: str) -> frozenset[str]:
     """
     if language in (ENGLISH, "porter"):
         return ENGLISH_STOP_WORDS
+    if language == OTHER_LANGUAGE:
+        return frozenset()
+    if language in LISTS:
+        return frozenset(map(_plain, LISTS[language]))
     remedy = "mark the words yourself as `tokens` with `pos`, or turn the stop words off"
     try:
         from stop_words import StopWordError, get_stop_words
@@ -278,7 +292,8 @@ def stop_words(language: str) -> frozenset[str]:
         remedy = f"install the package stop-words, or {remedy}"
     else:
         try:
-            return frozenset(word.casefold() for word in get_stop_words(language))
+            words = get_stop_words(language.removesuffix("_porter"))
+            return frozenset(map(_plain, words))
         except StopWordError:
             pass
     raise InputError(
@@ -292,6 +307,19 @@ def stop_words(language: str) -> frozenset[str]:
             )
         ]
     )
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """Return the languages that have a stemmer or a list of stop words, and `OTHER_LANGUAGE`."""
+    found = {*Stemmer.algorithms(), *LISTS, OTHER_LANGUAGE}
+    try:
+        from stop_words import AVAILABLE_LANGUAGES
+    except ImportError:
+        pass
+    else:
+        found.update(AVAILABLE_LANGUAGES)
+    return tuple(sorted(found))
 
 
 class Normaliser:
@@ -330,7 +358,7 @@ class Normaliser:
             return stem
 
     def _normalise(self, token: str) -> str | None:
-        word = unicodedata.normalize("NFKC", token).lower()
+        word = _plain(token)
         if self._options.stop_words and (len(word) < 2 or word in self._stop):
             return None
         if len(word) > _LONGEST or _NO_WORD.search(word) or not any(map(str.isalpha, word)):
