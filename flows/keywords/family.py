@@ -31,6 +31,7 @@ from flows.keywords.kept_counts import (
     write_counts,
     write_phrase_counts,
 )
+from flows.keywords.kept_parts import AboutPart, about_url, write_phrases
 from flows.keywords.models import document_model, phrase_model, sample
 from flows.keywords.names import PHRASES, WORDS
 from flows.keywords.narrow import read_wide, write_narrow
@@ -70,13 +71,6 @@ from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
-
-
-class AboutPart(json_files.Form):
-    """The contents of ``about/part-*.json``: documents with a candidate word, phrases counted."""
-
-    documents: int
-    phrases: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +141,7 @@ class Keywords:
         storage.write_table(work_url(paths, "words", part.index), words)
         storage.write_table(work_url(paths, "vocabulary", part.index), vocabulary)
         storage.write_table(work_url(paths, "counts", part.index), prepared.counts)
-        _write_phrases(prepared, part.index, paths)
+        write_phrases(prepared, part.index, paths)
         told = prepared.report
         kept = told.documents - told.without_words.count
         return Ingested(
@@ -181,7 +175,7 @@ class Keywords:
             counts = reduce_counts(
                 [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
-            about = [json_files.read(_about(paths, part.index), AboutPart) for part in parts]
+            about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
             write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
             if settings.with_phrases:
                 tables = [work_url(paths, "phrase_counts", part.index) for part in parts]
@@ -340,24 +334,6 @@ def _tokens(paths: RunPaths, index: int) -> DocumentTokens:
 
 def _dropped(reason: str, told: documents_of.Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
-
-
-def _about(paths: RunPaths, index: int) -> str:
-    return work_url(paths, "about", index, "json")
-
-
-def _write_phrases(prepared: documents_of.Prepared, index: int, paths: RunPaths) -> None:
-    """Write the sizes of a partition, and what its phrases need where they are asked for."""
-    phrases = 0
-    if prepared.marks is not None and prepared.phrase_counts is not None:
-        phrases = prepared.phrase_counts.num_rows
-        names = pa.table({"doc_id": prepared.words["doc_id"].unique()})
-        write_narrow(work_url(paths, "marks", index, "npz"), prepared.marks)
-        storage.write_table(work_url(paths, "phrase_counts", index), prepared.phrase_counts)
-        storage.write_table(work_url(paths, "forms", index), pa.table({"form": prepared.forms}))
-        storage.write_table(work_url(paths, "documents", index), names)
-    documents = prepared.tokens.n_documents
-    json_files.write(_about(paths, index), AboutPart(documents=documents, phrases=phrases))
 
 
 def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) -> str:

@@ -8,7 +8,8 @@ import Stemmer
 
 from flows.faults import InputError
 from flows.keywords.documents import prepare
-from flows.keywords.text import Normaliser, TextOptions, languages, stop_words
+from flows.keywords.languages import languages, stop_words
+from flows.keywords.text import Normaliser, TextOptions
 
 FREE = {"armenian": "եւ", "irish": "agus", "lithuanian": "ir", "yiddish": "און", "tamil": "ஒரு"}
 

@@ -20,7 +20,6 @@ of all of it has been read; what comes before passes in silence.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
@@ -41,18 +40,19 @@ from vbmodels.keywords.corpus import (
     CorpusStats,
 )
 from vbmodels.keywords.lengths import Lengths
-from vbmodels.keywords.phrases.batch import PhraseBatch, scored
+from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.jackknife import (
     FoldSums,
     fold_sums,
     left_out,
     without_labels,
-    word_scores,
 )
+from vbmodels.keywords.phrases.kept_scores import KeptScores
 from vbmodels.keywords.rate import PHRASES_SD
 
 WORDS, FOLDS, SCALE, PHRASES = "words", "folds", "scale", "phrases"
 HIGHEST_RATE = 0.95
+_SCORES = KeptScores()
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class Keyphrases:
 
     def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
         """Return the phrases with all of their features, the words' scores at ``q`` included."""
-        return batch.units(np.hstack([batch.x, _SCORES.of(q, batch)]))
+        return batch.units(np.hstack([batch.x, _SCORES.of(q.scorer, q.coefficients, batch)]))
 
     def elbo(self, q: PhraseGlobal, stats: PhraseStats) -> float:
         """Return the sum of the log posterior densities of what is published."""
@@ -386,28 +386,3 @@ def _taken(
 def _ended(at: CorpusCursor) -> bool:
     """Whether a search has ended at its nodes."""
     return at.over and bool(at.q.phase == NODES)
-
-
-class _Scores:
-    """Scores of a partition's phrases as long as its arrays live: a pass in 20 makes them.
-
-    They follow from the coefficients and the partition alone, so keeping them moves no bit.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[int, tuple[weakref.ref[PhraseBatch], bytes, FloatArray]] = {}
-
-    def of(self, q: PhraseGlobal, batch: PhraseBatch) -> FloatArray:
-        """Return `scored` of the batch at the scores of ``q``."""
-        mark = q.coefficients.tobytes() + q.scorer.location.tobytes() + q.scorer.scale.tobytes()
-        name = id(batch)
-        known = self._kept.get(name)
-        if known is not None and known[0]() is batch and known[1] == mark:
-            return known[2]
-        found = scored(batch, word_scores(q.scorer, q.coefficients, batch.words))
-        forget = weakref.ref(batch, lambda _: self._kept.pop(name, None))
-        self._kept[name] = (forget, mark, found)
-        return found
-
-
-_SCORES = _Scores()
