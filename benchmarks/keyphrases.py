@@ -50,6 +50,7 @@ from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.phrases.spans import Spans, find_spans
 from vbmodels.keywords.selection import select_share
+from vbmodels.keywords.simulate import take_documents
 
 SCHEMES = ("share", "tenth", "thirty", "one", "complete")
 LEVELS = (0.1, 0.3, 0.5)
@@ -159,6 +160,39 @@ def fitted(task: Task, given: bool) -> tuple[Keyphrases, PhraseGlobal, np.ndarra
     r = model.phrases.probabilities(q.phrases, units, None)
     said = f"{done.iterations} passes, rate x{q.phrases.rate / task.truth.mean():.2f}"
     return model, q, np.column_stack([units.x, r]), said
+
+
+def half(task: Task, second: bool) -> Task:
+    """Return the first or the second half of the documents."""
+    batch, spans = task.batch, task.spans
+    middle, last = batch.words.n_documents // 2, batch.words.n_documents
+    low, high = (middle, last) if second else (0, middle)
+    rows = slice(int(spans.offsets[low]), int(spans.offsets[high]))
+    has = (batch.document >= low) & (batch.document < high)
+    sizes = np.diff(batch.offsets)[has]
+    member = batch.member[rows]
+    start = int(batch.words.offsets[low])
+    own = PhraseBatch(
+        words=take_documents(batch.words, low, high),
+        x=batch.x[rows],
+        member=np.where(member >= 0, member - start, -1),
+        y=batch.y[rows],
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        document=batch.document[has] - low,
+        listed=round(batch.listed * batch.y[rows].sum() / max(batch.y.sum(), 1)),
+    )
+    offsets = spans.offsets[low : high + 1] - spans.offsets[low]
+    spans = replace(spans, words=member, size=spans.size[rows], offsets=offsets)
+    absent = round(task.absent * (high - low) / last)
+    return Task(own, spans, task.truth[rows], task.scored[rows], absent)
+
+
+def held_out(task: Task) -> tuple[Task, Answer]:
+    """Fit the first half of the documents and score the second."""
+    first, second = half(task, False), half(task, True)
+    model, q, _, said = fitted(first, True)
+    units = model.phrase_units(q, second.batch)
+    return second, (model.phrases.predict(q.phrases, units), True, said)
 
 
 def rivals(task: Task, x: np.ndarray) -> dict[str, Answer]:
@@ -291,6 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--yake", action="store_true", help="run YAKE too")
     parser.add_argument("--no-tags", action="store_true", help="English without parts of speech")
     parser.add_argument("--no-stems", action="store_true", help="as a language without a stemmer")
+    parser.add_argument("--held-out", action="store_true", help="fit one half, score the other")
     options = parser.parse_args(arguments)
     seeds = [int(seed) for seed in options.seeds.split(",")]
     everything: dict[tuple[str, str], list[dict[str, float]]] = {}
@@ -313,6 +348,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     f"{first.truth.mean():.1%} keyphrases, {first.batch.y.sum()} known; "
                     f"{coverage:.0%} of the gold phrases are candidates\n\n{HEAD}\n"
                 )
+                if options.held_out:
+                    pairs = [held_out(task) for task in tasks]
+                    found = [figures(*pair) for pair in pairs]
+                    everything.setdefault((scheme, "new documents"), []).extend(found)
+                    sys.stdout.write(f"| new documents | {row(found)} | {pairs[0][1][2]} |\n")
+                    continue
                 made = [answers(task, scheme, yake) for task in tasks]
                 for form in made[0]:
                     found = [figures(t, a[form]) for t, a in zip(tasks, made, strict=True)]
