@@ -74,6 +74,11 @@ class Prepared:
     phrase_counts: pa.Table | None = None
     forms: pa.Array | None = None
 
+    @property
+    def unmatched(self) -> int:
+        """Known keywords that may be phrases and are no candidates of their documents."""
+        return 0 if self.marks is None else self.marks.listed - int(self.marks.y.sum())
+
 
 @dataclass(frozen=True)
 class _Document:

@@ -51,6 +51,7 @@ from flows.keywords.report import phrases_alone, together
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
+from flows.keywords.told import Told
 from flows.keywords.work import work_url
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, State, to_bytes
@@ -71,6 +72,10 @@ from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
+NOTHING_TO_LEARN = (
+    "No known keyword is a candidate phrase, so phrases have nothing to learn from: list some as "
+    "the documents write them, or set unit=word."
+)
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,10 @@ class Keywords:
                 _dropped(
                     "known keyword with a word that is no candidate of its document",
                     told.absent_keywords,
+                ),
+                _dropped(
+                    "known keyword that is no candidate phrase of its document",
+                    Told(prepared.unmatched),
                 ),
                 _dropped(
                     f"document cut to its {settings.max_words} most frequent words",
@@ -280,6 +289,8 @@ class Keywords:
             return findings_of(model, q, words, settings, FEATURE_NAMES, WORDS)
         phrases = [one.phrases for one in summaries if one.phrases is not None]
         found = findings_of(model.phrases, q.phrases, phrases, settings, PHRASE_FEATURES, PHRASES)
+        if not q.observed.known:
+            found = replace(found, warnings=(NOTHING_TO_LEARN, *found.warnings))
         if q.words is None:
             return phrases_alone(found)
         of_words = findings_of(model.words, q.words, words, settings, FEATURE_NAMES, WORDS)
@@ -332,7 +343,7 @@ def _tokens(paths: RunPaths, index: int) -> DocumentTokens:
     return read_wide(url, DocumentTokens)
 
 
-def _dropped(reason: str, told: documents_of.Told) -> Dropped:
+def _dropped(reason: str, told: Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
 
 

@@ -54,7 +54,10 @@ class PhraseMarks(State):
 
 @dataclass(frozen=True)
 class Said:
-    """What a document's row says of phrases: each as the numbers of its possible forms."""
+    """What a document's row says of phrases: each as the numbers of its possible forms.
+
+    None for a term that cannot be a candidate: of more than four words, or with a stop word inside.
+    """
 
     known: Sequence[tuple[int, ...]]
     gold: Sequence[tuple[int, ...]] | None
@@ -71,7 +74,7 @@ def said_of(
     """Read a row's keywords, true keywords and scored terms as phrases."""
 
     def read(terms: Iterable[str]) -> list[tuple[int, ...]]:
-        return [keys for keys in (_keys(term, normalise) for term in terms) if keys]
+        return [_keys(term, normalise) for term in terms if any(map(str.isalpha, term))]
 
     pairs = zip(scored or (), scores or (), strict=False)
     return Said(
@@ -116,18 +119,23 @@ def mark(
         place = {key: row for row, key in enumerate(spans.key[low:high].tolist(), low)}
         for keys in one.known:
             y[[place[key] for key in keys if key in place][:1]] = True
-        listed += len({keys[0] for keys in one.known})
+        listed += _distinct(one.known)
         if one.gold is not None:
             gold[low:high] = 0
             for keys in one.gold:
                 gold[[place[key] for key in keys if key in place][:1]] = 1
-            true += len({keys[0] for keys in one.gold})
+            true += _distinct(one.gold)
         for keys, value in one.scores:
             for row in [place[key] for key in keys if key in place][:1]:
                 score[row] = value if math.isnan(score[row]) else max(value, score[row])
     own = score if np.isfinite(score).any() else None
     marks = PhraseMarks(y, gold, listed, true, forms.astype(np.int32), own)
     return marks, count_phrases(spans.key, tokens.fold[spans.document], y)
+
+
+def _distinct(terms: Sequence[tuple[int, ...]]) -> int:
+    """Count terms, those of the same stems once."""
+    return len({keys[0] for keys in terms if keys}) + sum(not keys for keys in terms)
 
 
 def build_partition(

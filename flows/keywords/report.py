@@ -263,7 +263,8 @@ def _gold(
         Section(
             f"Against the true {names.keys}",
             f"Over the new {names.units} of the documents whose true keywords were given; known "
-            "keywords of the input are left out.",
+            "keywords of the input are left out"
+            + (", and so are true ones that are no candidates." if names is PHRASES else "."),
             (),
             (Grid(tuple(columns), [tuple(row)]),),
         )

@@ -184,6 +184,17 @@ def test_a_later_run_goes_on_from_the_earlier_one(source, tmp_path):
     np.testing.assert_allclose(pair.probability, pair.probability_full, atol=2e-3)
 
 
+def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_path):
+    whole = texts(60)
+    # One with a stop word inside, and words that never stand side by side.
+    known = pa.array([["machine of support", "predict price"]] * 60)
+    whole = whole.set_column(whole.column_names.index("keywords"), "keywords", known)
+    pq.write_table(whole, tmp_path / "in.parquet")
+    _, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
+    assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
+    assert any("no candidate phrase" in one.reason and one.count == 120 for one in record.dropped)
+
+
 def test_what_is_said_of_phrases_needs_phrases():
     with pytest.raises(ValidationError, match="unit phrase goes with model corpus"):
         KeywordSettings(model="pooled", unit="phrase")
@@ -209,7 +220,7 @@ def test_terms_are_matched_as_phrases():
     labelled = [s for s, y in zip(told.stem.to_pylist(), prepared.marks.y, strict=True) if y]
     # "client-server" is no word of the text, its parts are; a stop word is in no phrase.
     assert labelled == ["semi-supervis client", "client server model"]
-    assert prepared.marks.listed == 2
+    assert prepared.marks.listed == 4
 
 
 def test_a_capital_of_a_beginning_is_no_name_unless_the_next_word_has_one_too():
