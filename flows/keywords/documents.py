@@ -24,7 +24,7 @@ from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions,
 from flows.keywords.told import MAX_NAMED, Report, Told
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import POS_GROUPS, build_batch
+from vbmodels.keywords.features import POS_GROUPS, build_batch, without_own_labels
 from vbmodels.keywords.options import DAMPING, WINDOW
 
 WORDS = pa.schema(
@@ -63,6 +63,8 @@ class Prepared:
     marks, phrase_counts, forms
         Where phrases are asked for: what the user says of them, the partition's counts of them
         (`phrase_counts.PHRASE_COUNTS`), and the distinct written forms of its words.
+    known, several
+        Known keywords with a candidate word, and those of them with several.
     """
 
     tokens: DocumentTokens
@@ -73,6 +75,8 @@ class Prepared:
     marks: PhraseMarks | None = None
     phrase_counts: pa.Table | None = None
     forms: pa.Array | None = None
+    known: int = 0
+    several: int = 0
 
     @property
     def unmatched(self) -> int:
@@ -95,6 +99,7 @@ class _Document:
     scores: list[float] | None = None  # [n] the user's own, NaN where there is none
     forms: list[str] = field(default_factory=list)  # [t] as they are written
     said: Said | None = None  # of phrases
+    known: tuple[int, int] = (0, 0)  # keywords found, and those of several words
 
 
 _COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
@@ -125,7 +130,8 @@ def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) ->
             columns = (row.get(name) for name in ("keywords", "gold", "scored", "scores"))
             document = replace(document, said=said_of(*columns, normalise))
         kept.append((row["doc_id"], document))
-    prepared = _pack(kept, report)
+    known, several = (sum(one.known[i] for _, one in kept) for i in range(2))
+    prepared = replace(_pack(kept, report), known=known, several=several)
     return _with_phrases(prepared, [document for _, document in kept]) if phrases else prepared
 
 
@@ -161,7 +167,7 @@ def build(
         Counts and number of documents of the whole corpus.
     """
     documents, labels = counts.lookup(vocabulary)
-    return build_batch(
+    batch = build_batch(
         tokens,
         documents,
         labels,
@@ -172,6 +178,7 @@ def build(
         self_loops=self_loops,
         break_at_sentences=break_at_sentences,
     )
+    return without_own_labels(batch) if counts.in_phrases else batch
 
 
 def _rows(documents: pa.Table) -> Iterator[dict[str, Any]]:
@@ -188,7 +195,7 @@ def _read(
     counted = Counter(stem for stem in stems if stem is not None)
     least = options.least(len(stems))
     places = {stem: i for i, stem in enumerate(counted) if counted[stem] >= least}
-    known, absent = _observed(row, normalise, places, counted)
+    known, absent, sizes = _observed(row, normalise, places, counted)
     shortened = Told()
     if len(places) > options.max_words:
         shortened = Told(1, (f"{row['doc_id']} ({len(places)})",))
@@ -201,6 +208,7 @@ def _read(
         complete=complete,
         unlabelled=row.get("keywords") is None and not complete,
         scores=_scores(row, normalise, numbers),
+        known=sizes,
     )
     return document, Report(
         documents=1,
@@ -224,20 +232,27 @@ def _tagged(row: dict[str, Any], options: TextOptions) -> Tagged:
 
 def _observed(
     row: dict[str, Any], normalise: Normaliser, places: dict[str, int], counted: Counter[str | None]
-) -> tuple[set[str], Told]:
-    """Stems of the known keywords' words that are candidates, and the keywords that lack one."""
+) -> tuple[set[str], Told, tuple[int, int]]:
+    """Stems of the known keywords' words that are candidates, the keywords that lack one, sizes.
+
+    The sizes are how many keywords have a candidate word, and how many of them several.
+    """
+    found_any = found_several = 0
     known: set[str] = set()
     absent = []
     for keyword in row.get("keywords") or ():
         found, missing = normalise.keyword(keyword, places)
         known.update(found)
+        found_any += bool(found)
+        found_several += len(found) > 1
         if missing:
             reasons = (
                 f"{word}: {'too rare' if normalise(word) in counted else 'absent'}"
                 for word in missing
             )
             absent.append(f"{row['doc_id']}: {keyword} ({', '.join(reasons)})")
-    return known, Told(len(absent), tuple(absent[:MAX_NAMED]))
+    told = Told(len(absent), tuple(absent[:MAX_NAMED]))
+    return known, told, (found_any, found_several)
 
 
 def _scores(

@@ -21,6 +21,7 @@ class AboutCounts(json_files.Form):
     least_documents: int
     n_pruned: int
     totals: list[list[int]]
+    in_phrases: bool = False
     terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
 
 
@@ -34,6 +35,7 @@ def write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
         least_documents=counts.least_documents,
         n_pruned=counts.n_pruned,
         totals=counts.totals.tolist(),
+        in_phrases=counts.in_phrases,
     )
     json_files.write(storage.join(folder, "about.json"), about)
 
@@ -81,5 +83,6 @@ def _counts_of(
         least_documents=about.least_documents,
         n_pruned=about.n_pruned,
         totals=np.array(about.totals, dtype=np.int64),
+        in_phrases=about.in_phrases,
     )
     return counts, about.n_documents

@@ -12,10 +12,14 @@ from flows.keywords.work import work_url
 
 
 class AboutPart(json_files.Form):
-    """The contents of ``about/part-*.json``: documents with a candidate word, phrases counted."""
+    """The contents of ``about/part-*.json``: documents with a candidate word, phrases counted,
+    known keywords that were found, and those of them that have several words.
+    """
 
     documents: int
     phrases: int
+    known: int = 0
+    several: int = 0
 
 
 def about_url(paths: RunPaths, index: int) -> str:
@@ -34,4 +38,9 @@ def write_phrases(prepared: Prepared, index: int, paths: RunPaths) -> None:
         storage.write_table(work_url(paths, "forms", index), pa.table({"form": prepared.forms}))
         storage.write_table(work_url(paths, "documents", index), names)
     documents = prepared.tokens.n_documents
-    json_files.write(about_url(paths, index), AboutPart(documents=documents, phrases=phrases))
+    json_files.write(
+        about_url(paths, index),
+        AboutPart(
+            documents=documents, phrases=phrases, known=prepared.known, several=prepared.several
+        ),
+    )

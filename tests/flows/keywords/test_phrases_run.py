@@ -18,6 +18,7 @@ from flows.keywords.text import Normaliser, TextOptions
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
 from vbmodels.core.state import same_bits
+from vbmodels.keywords.features import OF_OWN_LABELS
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.spans import find_spans
 
@@ -131,6 +132,24 @@ def test_words_are_those_of_a_run_of_words_alone(done, source, tmp_path):
     assert ours.drop(columns="probability").equals(theirs.drop(columns="probability"))
     np.testing.assert_allclose(ours.probability, theirs.probability, atol=1e-7)
     assert not storage.exists(alone.table("phrases", 0))
+
+
+def coefficients(place):
+    table = storage.read_table(place.file("posterior/parameters.parquet")).to_pylist()
+    return {row["index"]: row["mean"] for row in table if row["name"] == "coefficient"}
+
+
+def test_words_of_known_phrases_are_not_told_by_the_words_beside_them(done, tmp_path):
+    """Words known with their neighbours would be found by them; words known alone may be."""
+    found = coefficients(done[0])
+    assert [found[name] for name in OF_OWN_LABELS] == [0.0] * 3
+    whole = texts(60)
+    single = pa.array([["network", "price", "small"][: i % 4] for i in range(60)])
+    whole = whole.set_column(whole.column_names.index("keywords"), "keywords", single)
+    pq.write_table(whole, tmp_path / "in.parquet")
+    place, _, _ = run(tmp_path / "in.parquet", tmp_path / "out", unit="word", partitions=1)
+    found = coefficients(place)
+    assert all(found[name] != 0.0 for name in OF_OWN_LABELS)
 
 
 def test_phrases_alone_ask_for_documents_by_phrases(done, source, tmp_path):

@@ -14,10 +14,10 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
+from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, POS_GROUPS
 from vbmodels.keywords.phrases.batch import SCORED, scored
 from vbmodels.keywords.phrases.features import NEUTRAL_SHARE, PHRASE_FEATURES, build_phrases
-from vbmodels.keywords.phrases.jackknife import OF_LABELS, word_scores
+from vbmodels.keywords.phrases.jackknife import word_scores
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.phrases.spans import VERB, find_spans
@@ -251,7 +251,7 @@ def test_features_that_hold_labels_are_left_out_of_the_scores():
     model = Keyphrases()
     q = model.init(model.observe(batch), rng)
     dropped = [FEATURE_NAMES[i] for i in np.flatnonzero(np.isinf(q.scorer.scale))]
-    assert dropped == list(OF_LABELS)
+    assert dropped == list(OF_OWN_LABELS)
     assert np.isfinite(q.words.scale).all()
 
 

@@ -20,10 +20,7 @@ from vbmodels.core.state import BoolArray, FloatArray, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit, CorpusStats, inverse
 from vbmodels.keywords.corpus_likelihood import likelihood
-from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS
-
-OF_LABELS = ("affinity", "reach", "observed_neighbours")
-"""Features of a word that hold labels of its own document."""
+from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS, OF_OWN_LABELS
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,11 @@ class FoldSums(Stats):
 
 
 def without_labels(q: CorpusGlobal) -> CorpusGlobal:
-    """Return ``q`` with the features of `OF_LABELS` left out: an infinite scale drops them."""
+    """Return ``q`` with the features of `OF_OWN_LABELS` left out: an infinite scale drops them."""
     scale = q.scale.copy()
-    scale[[i for i, name in enumerate(FEATURE_NAMES[: len(scale)]) if name in OF_LABELS]] = np.inf
+    scale[[i for i, name in enumerate(FEATURE_NAMES[: len(scale)]) if name in OF_OWN_LABELS]] = (
+        np.inf
+    )
     return replace(q, scale=scale)
 
 
