@@ -42,8 +42,9 @@ from flows.keywords.phrase_counts import count_phrases, reduce_phrases
 from flows.keywords.phrases import build_partition
 from flows.keywords.text import Normaliser, TextOptions
 from vbmodels.core.fit import fit
+from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.corpus_selection import Histogram, select_above
-from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.features import FEATURE_NAMES, without_own_labels
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
@@ -277,6 +278,26 @@ def f_of(selected: np.ndarray, true: np.ndarray, hidden: int) -> float:
     return float(2.0 * (selected & true).sum() / max(selected.sum() + hidden, 1))
 
 
+def of_words(corpus: Corpus, task: Task) -> str:
+    """Return lines on the words of known phrases, with and without labels of their document."""
+    truth, lines = corpus.prepared.tokens.y, []
+    for form, batch in (
+        ("words, own labels as features", task.batch.words),
+        ("words", without_own_labels(task.batch.words)),
+    ):
+        model = CorpusProbit(keyword_rate=float(truth.mean()))
+        r = model.probabilities(fit(model, [batch]).q, batch, None)[~batch.y]
+        true = truth[~batch.y]
+        order = np.argsort(-r, kind="stable")
+        expected = np.cumsum(1.0 - r[order]) / np.arange(1, len(r) + 1)
+        cells = [short(float(average_precision_score(true, r)))]
+        for level in LEVELS:
+            size = int(np.sum(expected <= level))
+            cells.append(f"{short(1.0 - true[order[:size]].mean())} ({size})" if size else "")
+        lines.append(f"| {form} | {' | '.join(cells)} |\n")
+    return "| | AP | false at .1 | at .3 | at .5 |\n|---|---|---|---|---|\n" + "".join(lines)
+
+
 HEAD = "| | F doc | F corpus | AP | ECE | false at .1 / .3 / .5 | best F | |\n" + "|---" * 8 + "|"
 
 
@@ -325,6 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--yake", action="store_true", help="run YAKE too")
     parser.add_argument("--no-tags", action="store_true", help="English without parts of speech")
     parser.add_argument("--no-stems", action="store_true", help="as a language without a stemmer")
+    parser.add_argument("--words", action="store_true", help="words of known phrases instead")
     parser.add_argument("--held-out", action="store_true", help="fit one half, score the other")
     options = parser.parse_args(arguments)
     seeds = [int(seed) for seed in options.seeds.split(",")]
@@ -348,6 +370,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     f"{first.truth.mean():.1%} keyphrases, {first.batch.y.sum()} known; "
                     f"{coverage:.0%} of the gold phrases are candidates\n\n{HEAD}\n"
                 )
+                if options.words:
+                    sys.stdout.write(of_words(corpus, first) + "\n")
+                    continue
                 if options.held_out:
                     pairs = [held_out(task) for task in tasks]
                     found = [figures(*pair) for pair in pairs]
@@ -361,7 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     said = " / ".join(a[form][2] for a in made).strip(" /")
                     sys.stdout.write(f"| {form} | {row(found)} | {said} |\n")
                     sys.stdout.flush()
-    for scheme in options.schemes.split(","):
+    for scheme in () if options.words else options.schemes.split(","):
         sys.stdout.write(f"\n## All corpora, {scheme}\n\n{HEAD}\n")
         for (of, form), found in everything.items():
             if of == scheme:

@@ -151,7 +151,7 @@ def without_own_labels(batch: KeywordBatch) -> KeywordBatch:
     They leave out the word's own label, which is enough where words are known one by one. Where
     phrases are known, the other words of its phrase are known with it and stand beside it: the
     features then tell known words from hidden ones. With 30 % of the phrases of 500 abstracts
-    known, .52 of the words selected at .1 were false with them, .12 without.
+    known, .54 of the words selected at .1 were false with them, .17 without.
     """
     x = batch.x.copy()
     for name, neutral in OF_OWN_LABELS.items():
