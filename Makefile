@@ -42,7 +42,7 @@ test-thorough: $(VENV)/.installed
 # Models and samplers as on another processor: verdicts must not hang on the last bits.
 test-processor: $(VENV)/.installed
 	$(BIN)/python -m tests.processor -q -n 2 --dist worksteal tests/vbmodels \
-		tests/contract/test_contract.py -m "not slow" -k "not partitions and not executors"
+		tests/contract/test_contract.py -m "not slow" -k "not partitions and not executors and not calibrated"
 
 # The code blocks of every page, and the site without its executed gallery; warnings are errors.
 test-site: $(VENV)/.installed

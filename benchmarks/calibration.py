@@ -2,8 +2,8 @@
 
     python -m benchmarks.calibration [--runs N] [FORM ...]
 
-Runs item 8 of the contract (tests/contract/calibration.py) for every form that has it, on the
-seeds of `tests/contract/test_calibration.py`, and prints what was expected and what came true,
+Runs item 8 of the contract (`vbmodels.testing.calibration`) for every form that has it, on the
+seeds of `vbmodels.testing.contract`, and prints what was expected and what came true,
 the z-score of the difference, the slope of what came true on the logit of what was expected
 (below 1: over-confident) with its standard error; for samplers the largest z-score over the
 tests of uniform ranks. It refuses nothing: the suite does.
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tests.contract.calibration import Calibration, Readings, Told, collect, figures_of
 from tests.contract.cases import cases
+from vbmodels.testing.calibration import Calibration, Readings, Told, collect, figures_of
 
 HEAD = """\
 | form | runs | what is read | things | expected | realised | z | slope | CPU ms a run |

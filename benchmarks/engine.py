@@ -79,13 +79,21 @@ class Light:
         return Sums(total, float(total.sum()))
 
 
-def stored(folder: Path, work: int, name: str) -> Job:
+def stored(
+    folder: Path, work: int, name: str, partitions: int = PARTITIONS, model: Light | None = None
+) -> Job:
     """Store the partitions and return the job."""
     rng = np.random.default_rng(0)
-    urls = [storage.join(str(folder), name, f"part-{i:03d}.npz") for i in range(PARTITIONS)]
+    urls = [storage.join(str(folder), name, f"part-{i:03d}.npz") for i in range(partitions)]
     for url in urls:
         storage.write_bytes(url, to_bytes(Rows(rng.standard_normal(200))))
-    return Job(Light(work), Rows, tuple(urls), storage.join(str(folder), "runs", name), run_id=name)
+    return Job(
+        model or Light(work),
+        Rows,
+        tuple(urls),
+        storage.join(str(folder), "runs", name),
+        run_id=name,
+    )
 
 
 class Holder:

@@ -14,8 +14,8 @@ import time
 
 from threadpoolctl import threadpool_limits
 
-from tests.contract import checks
 from tests.contract.cases import cases
+from vbmodels.testing import truth
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
             if isinstance(case.sampler, str) or (names and case.name not in names):
                 continue
             began = time.process_time()
-            found = checks.check_sampler(case, case.sampler)
+            found = truth.check_sampler(case, case.sampler)
             figures = [found[f"{which} sd ratio"] for which in ("smallest", "median", "largest")]
             figures.append(found["largest mean difference in sd"])
             said = " | ".join(f"{figure:.2f}" for figure in figures)

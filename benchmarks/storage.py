@@ -40,7 +40,6 @@ from tests.faults import stores
 
 FEATURES = 128
 PER_BAG = 16
-COLUMNS = ("bag_id", "instance_id", "label", "features")
 
 
 def write_objects(folder: Path, objects: int, megabytes: int) -> int:
@@ -73,7 +72,7 @@ def scan(url: str) -> int:
 
 def read_part(part: Part) -> int:
     """Read a partition as ingest does; return its rows."""
-    table = partition.read(part, COLUMNS, INSTANCES_IN.arrow)
+    table = partition.read(part, INSTANCES_IN)
     for s in part.slices:
         storage.refuse_changed(s.url, s.fingerprint)
     return int(table.num_rows)

@@ -23,7 +23,7 @@ import numpy as np
 from distributed.security import Security
 
 from benchmarks.engine import Series, stored
-from flows.engine import dask as cluster
+from flows.engine.dask import connect, connecting
 
 KINDS = ("tls", "tcp")
 
@@ -31,7 +31,7 @@ KINDS = ("tls", "tcp")
 def speaking(kind: str) -> AbstractContextManager[Any]:
     """Start local workers as they are, or with plain TCP."""
     plain = Security(require_encryption=False)
-    return nullcontext() if kind == "tls" else patch.object(cluster, "_security", lambda: plain)
+    return nullcontext() if kind == "tls" else patch.object(connecting, "_security", lambda: plain)
 
 
 def starts(count: int) -> dict[str, list[float]]:
@@ -40,7 +40,7 @@ def starts(count: int) -> dict[str, list[float]]:
     for turn in range(2 * count):
         kind = KINDS[turn % 2]
         began = time.perf_counter()
-        with speaking(kind), cluster.connect(workers=2):
+        with speaking(kind), connect(workers=2):
             seconds[kind].append(time.perf_counter() - began)
     return seconds
 
@@ -51,7 +51,7 @@ def sweeps(folder: Path, count: int, turns: int) -> dict[str, Series]:
     with ExitStack() as stack:
         for kind in KINDS:
             with speaking(kind):
-                made = stack.enter_context(cluster.connect(workers=2))
+                made = stack.enter_context(connect(workers=2))
             pids = list(made.seam.client.run(os.getpid).values())
             groups = {"driver and scheduler": [os.getpid()], "workers": pids}
             series[kind] = Series(made.executor(stored(folder, 0, kind)), groups)

@@ -172,6 +172,19 @@ class CutsTogether(Protocol):
 
 
 @runtime_checkable
+class Forecasts(Protocol):
+    """A family that knows about how long its runs take.
+
+    Attributes
+    ----------
+    seconds_a_row
+        CPU seconds that a row takes in a whole run with default settings, about.
+    """
+
+    seconds_a_row: float
+
+
+@runtime_checkable
 class Adapts(Protocol):
     """A family whose model hangs on what the data were found to be, not on settings alone."""
 

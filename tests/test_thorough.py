@@ -11,9 +11,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def test_the_list_names_tests_that_there_are():
     for test in thorough.listed():
-        path, _, name = test.partition("::")
-        source = (ROOT / path).read_text(encoding="utf-8")
-        assert f"def {name.partition('[')[0]}(" in source, test
+        path, *inside, name = test.partition("[")[0].split("::")
+        # The tests of a contract class are those of its base, which stands elsewhere.
+        where = ROOT / ("vbmodels/testing/contract.py" if inside else path)
+        assert f"def {name}(" in where.read_text(encoding="utf-8"), test
 
 
 def test_the_longest_go_but_never_a_harness():

@@ -8,7 +8,8 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from tests.contract.cases import Case, cases
+from tests.contract.cases import cases
+from vbmodels.testing.case import Case
 
 ITEMS = {
     "best": ("1", "rise"),

@@ -72,6 +72,7 @@ class BagsFamily:
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"
+    seconds_a_row = 1e-4
     suffixes = (*storage.SUFFIXES, *storage.ARRAYS)
     settings = BagSettings
 

@@ -399,6 +399,23 @@ def demo(
 
 
 @app.command()
+def warm(
+    pipelines: Annotated[
+        list[str] | None,
+        typer.Argument(help="Pipelines; all that come with vbflows.", metavar="[PIPELINE]..."),
+    ] = None,
+) -> None:
+    """Compile what the first run on a new machine would wait for."""
+    names = pipelines or ["keywords", "bags", "variants", "features", "experts"]
+    for name in names:
+        known(name)
+    from flows.warm import warmed
+
+    for name, seconds in warmed(names):
+        line(f"{name}: {seconds:.0f} s")
+
+
+@app.command()
 def certs(
     folder: Annotated[
         str, typer.Argument(help="Local folder for the certificates.", metavar="FOLDER")

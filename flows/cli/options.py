@@ -56,8 +56,13 @@ Assign = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Local worker processes; none by default.", metavar="N"),
+    str | None,
+    typer.Option(
+        "--workers",
+        help="Local worker processes; 0: this process alone; auto, the default: as many as make "
+        "the run shortest.",
+        metavar="auto|N",
+    ),
 ]
 Columns = Annotated[
     list[str] | None,

@@ -122,6 +122,7 @@ class RunRecord(json_files.Form):
     rows_kept: int
     dropped: list[Dropped]
     partitions: int
+    workers: int = 0  # that it started; 0 where it computed in one process, or on a cluster
     iterations: int
     converged: bool
     elbo: float | None

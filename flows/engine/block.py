@@ -25,6 +25,7 @@ from flows.data.storage import StorageError
 from flows.engine.cache import Cache
 from flows.faults import ComputeError
 from vbmodels.core.in_process import TreeSum, tree_sum
+from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import State, Stats, aligned, to_bytes
 
 COLD = -1  # stands for "no warm start" where a number is stored
@@ -32,6 +33,10 @@ COLD = -1  # stands for "no warm start" where a number is stored
 
 class PartitionMemoryError(ComputeError):
     """A partition does not fit into a worker's memory; one sentence for the user."""
+
+
+class LogMissing(LookupError):
+    """A local state must be replayed, and the order says of no log of global parameters."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,8 @@ class Order:
     place
         URL of the stored global parameters.
     log
-        URL of the folder with those of earlier sweeps, for replay.
+        URL of the folder with those of earlier sweeps, for replay; None where they are not
+        stored.
     checkpoints
         Numbers of the complete checkpoints, newest first.
     carries
@@ -257,13 +263,15 @@ def apply(order: Order, job: Job, cache: Cache) -> list[Any]:
 
 
 def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -> Any:
-    """Return a partition's local state after a sweep, from the cache or by replay.
+    """Return a partition's local state after a sweep, from the cache, made again or by replay.
 
     Replay goes back along the chain of warm starts to a state that is there (the cache, a
     checkpoint, or a cold start) and runs the local steps from it again.
     """
     if not order.carries:
         return None
+    if isinstance(job.model, Rebuilding):
+        return _rebuilt(order, job, index, number, cache)
     chain: list[Globals] = []
     at: int | None = number
     while True:
@@ -289,6 +297,16 @@ def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -
         for logged in reversed(chain):
             local = _aligned(job.model.local_step(logged.q, batch, local))
     cache.put_local(order.attempt, index, number, local)
+    return local
+
+
+def _rebuilt(order: Order, job: Job, index: int, number: int, cache: Cache) -> Any:
+    """Return a local state that follows from the data, made again if it is not there."""
+    found, local = cache.get_local(order.attempt, index, number)
+    if not found:
+        batch, q = _batch(order, job, index, cache), _point(order, cache)
+        local = _aligned(job.model.local_step(q, batch, None))
+        cache.put_local(order.attempt, index, number, local)
     return local
 
 
@@ -353,7 +371,7 @@ def _point(order: Order, cache: Cache) -> Any:
 
 def _logged(order: Order, cache: Cache, number: int) -> Globals:
     if order.log is None:
-        raise LookupError(f"the global parameters of sweep {number} were not logged")
+        raise LogMissing(f"the global parameters of sweep {number} are not stored")
     return _stored(globals_url(order.log, number), cache)
 
 

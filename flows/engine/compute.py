@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from flows.engine.executor import Executor, InProcess, OnProgress
 from flows.engine.fit import Job
-from flows.settings import ComputeSettings
+from flows.settings import AUTO, ComputeSettings
 
 R = TypeVar("R")
 
@@ -76,13 +76,17 @@ class Here:
 
 @contextmanager
 def computing(settings: ComputeSettings) -> Iterator[Compute]:
-    """Provide what the settings ask for, and release it at the end."""
-    if settings.workers is None and settings.scheduler is None:
+    """Provide what the settings ask for, and release it at the end.
+
+    Workers that nobody has chosen a number of (``auto``) are none.
+    """
+    workers = None if settings.workers == AUTO else settings.workers
+    if workers is None and settings.scheduler is None:
         yield Here()
         return
     from flows.engine import dask as cluster
 
-    with cluster.connect(settings.workers, settings.scheduler, settings.memory_limit) as found:
+    with cluster.connect(workers, settings.scheduler, settings.memory_limit) as found:
         yield found
 
 

@@ -14,21 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flows.data.storage import delete, join, write_bytes
+from flows.data.storage import delete, join
 from flows.engine import block
-from flows.engine.block import (
-    COLD,
-    Globals,
-    Job,
-    Observed,
-    Order,
-    Swept,
-    globals_url,
-    joined,
-    one_thread,
-)
+from flows.engine.block import Job, Observed, Order, Swept, joined, one_thread
 from flows.engine.cache import Cache
-from vbmodels.core.state import to_bytes
+from flows.engine.globals_log import GlobalsLog
+from vbmodels.core.protocol import Rebuilding
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +44,7 @@ class Executor(ABC):
         self.attempt = uuid.uuid4().hex[:12]
         self.checkpoints: tuple[int, ...] = ()
         self._carries = True
-        self._log: str | None = None
-        self._logged: list[int] = []
-        self._maps = 0
+        self._log: GlobalsLog | None = None
 
     @abstractmethod
     def blocks(self) -> list[tuple[int, int]]:
@@ -88,9 +77,10 @@ class Executor(ABC):
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
-        where = self._place(q, number, warm)
+        blocks = self.blocks()
+        where = self._place(q, number, warm, len(blocks))
         order = self._order(block.sweep, number=number, warm=warm, **where)
-        swept: Swept = self.run(order, self.blocks())
+        swept: Swept = self.run(order, blocks)
         self._carries = swept.carries
         return swept.stats
 
@@ -116,14 +106,15 @@ class Executor(ABC):
             Called with the pieces of work that are done and all there are, after each; what it
             raises ends the work.
         """
-        where = self._place(q, None, None)
+        pieces = self.pieces()
+        where = self._place(q, None, None, len(pieces))
         order = self._order(block.apply, number=number, function=function, **where)
-        results: list[Any] = self.run(order, self.pieces(), on_progress)
+        results: list[Any] = self.run(order, pieces, on_progress)
         return results
 
     def checkpoint_locals(self, number: int) -> dict[str, str]:
-        """Write every partition's local state; return the digest of each file."""
-        if not self._carries:
+        """Write the local states that must be kept; return the digest of each file."""
+        if not self._carries or isinstance(self.job.model, Rebuilding):
             return {}
         written: dict[str, str] = self.run(
             self._order(block.keep_locals, number=number), self.blocks()
@@ -144,9 +135,7 @@ class Executor(ABC):
         """Note which checkpoints are complete, newest first, and drop what they replace."""
         self.checkpoints = tuple(numbers)
         if self._log is not None and self.checkpoints:
-            for old in [n for n in self._logged if n <= self.checkpoints[-1]]:
-                delete(globals_url(self._log, old))
-                self._logged.remove(old)
+            self._log.forget(self.checkpoints[-1])
 
     def _order(self, action: Callable[..., Any], **fields: Any) -> Order:
         self.prepare()
@@ -155,25 +144,16 @@ class Executor(ABC):
             start=0,
             stop=0,
             attempt=self.attempt,
-            log=self._log,
+            log=None if self._log is None else self._log.whole,
             checkpoints=self.checkpoints,
             carries=self._carries,
             **fields,
         )
 
-    def _place(self, q: Any, number: int | None, warm: int | None) -> dict[str, Any]:
-        """Say where an order finds the global parameters: in itself, or stored by this."""
-        if self._log is None:
-            return {"q": q}
-        if number is None:
-            self._maps += 1
-            url = join(self._log, f"globals-map-{self._maps:04d}.npz")
-        else:
-            self._logged.append(number)
-            url = globals_url(self._log, number)
-        at, before = (COLD if n is None else n for n in (number, warm))
-        write_bytes(url, to_bytes(Globals(q, at, before)), durable=False)
-        return {"place": url}
+    def _place(self, q: Any, number: int | None, warm: int | None, blocks: int) -> dict[str, Any]:
+        """Say where the orders of so many blocks find the global parameters."""
+        self.prepare()
+        return {"q": q} if self._log is None else self._log.place(q, number, warm, blocks)
 
 
 class InProcess(Executor):

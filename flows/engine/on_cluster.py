@@ -1,10 +1,12 @@
 """A job on a cluster: which block is asked of whom, when again, and when to give up.
 
-The cost of a sweep follows the number of tasks, so a sweep is a few plain tasks,
-one to four blocks of partitions a worker, with explicit keys. The job travels inside the
-first task that a worker gets and stays in its memory; a worker without it says so and is
-asked again. The global parameters are files in the run's store, as arrays with a checksum,
-and a task holds their URL: nothing that is read from storage is unpickled.
+The cost of a sweep follows the number of tasks, so a sweep is a few of them, one to four
+blocks of partitions a worker. A worker that has the job is asked directly (`Task.direct`);
+whatever is late or lost, and all else, is a plain task of the scheduler with an explicit key.
+The job travels inside the first task that a worker gets and stays in its memory; a worker
+without it says so and is asked again. Small global parameters travel inside the order; large
+ones are files in the run's store, as arrays with a checksum, and a task holds their URL
+(`flows.engine.globals_log`): nothing that is read from storage is unpickled.
 Blocks prefer the worker that has their data, but any worker can do any block, and a late
 one is asked for again elsewhere: the first result wins. Tasks are never chained and are
 released after each sweep, so the scheduler's memory stays flat.
@@ -18,12 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flows.data.storage import delete, join
-from flows.engine.block import Job, Order, PartitionMemoryError, joined
+from flows.engine.block import Job, Order, PartitionMemoryError, joined, sweep
 from flows.engine.executor import Executor, OnProgress
+from flows.engine.globals_log import GlobalsLog
 from flows.engine.handshake import ClusterError, refuse_other_environment
 from flows.engine.placement import Placement
 from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Sent, Task
-from flows.engine.worker import Done, JobUnknown, environment
+from flows.engine.worker import Done, JobUnknown, LogNeeded, environment
 
 if TYPE_CHECKING:
     from flows.engine.calls import Cluster
@@ -44,6 +47,7 @@ class _Asked:
     tries: int = 0
     since: float = 0.0
     worker: str | None = None
+    direct: bool = False  # whether the worker was asked past the scheduler
     seen: frozenset[str] = frozenset()  # the workers when it was asked for
     deaths: int = 0  # times that all of those were gone
     late: int = 0
@@ -73,11 +77,11 @@ class OnCluster(Executor):
         self._mailbox: Mailbox = self.seam.mailbox()
 
     def prepare(self) -> None:
-        """Make room for the global parameters where workers find them."""
+        """Begin the log of global parameters, and remove one of an earlier attempt."""
         if self._log is not None:
             return
         delete(join(self.job.store, "work"))
-        self._log = join(self.job.store, "work", self.attempt)
+        self._log = GlobalsLog(join(self.job.store, "work", self.attempt))
 
     def close(self) -> None:
         """Remove what was stored for the workers; the cluster stays."""
@@ -142,10 +146,15 @@ class OnCluster(Executor):
             return
         outcome = sent.outcome()
         if isinstance(outcome, Result):
-            done: Done | JobUnknown = outcome.value
+            done: Done | JobUnknown | LogNeeded = outcome.value
             if isinstance(done, JobUnknown):
                 self._informed.discard(done.worker)
                 self._submit([block], [None])
+                return
+            if isinstance(done, LogNeeded):
+                self._informed.add(done.worker)
+                block.order = replace(block.order, log=self._logged())
+                self._submit([block], [done.worker])
                 return
             results[block.position] = self._accept(block, done)
         elif isinstance(outcome, Deadly):
@@ -157,6 +166,10 @@ class OnCluster(Executor):
         else:
             self.cluster.check()
             self._submit([block], [None])
+
+    def _logged(self) -> str | None:
+        """Return where all logged global parameters stand, stored now if they are not."""
+        return None if self._log is None else self._log.stored()
 
     def _find_deadly(self, block: _Asked, results: dict[int, Any]) -> None:
         """Find out whether workers die of a block, and of which partition of it.
@@ -234,10 +247,21 @@ class OnCluster(Executor):
             block.tries += 1
             block.since, block.worker, block.seen = self.seam.now(), worker, present
             job = None if worker in self._informed else self.job
-            tasks.append(Task(key, (order, job), worker))
+            block.direct = direct = self._may_be_direct(block)
+            tasks.append(Task(key, (order, job), worker, direct))
         sent = self.seam.send(self.seam.work, tasks, self._mailbox, blocks)
         for block, one in zip(blocks, sent, strict=True):
             block.sent.append(one)
+
+    def _may_be_direct(self, block: _Asked) -> bool:
+        """Whether to ask a worker past the scheduler: the first time, in a sweep, if it is known.
+
+        A desk does one thing after the other, so a worker with threads is asked for tasks.
+        """
+        info = self.cluster.workers().get(block.worker or "", {})
+        of_a_sweep = block.order.action is sweep and not self._suspect
+        known = block.worker in self._informed and info.get("nthreads") == 1
+        return of_a_sweep and known and block.tries == 1
 
     def _look_after(self, block: _Asked, results: dict[int, Any], rounds: int) -> None:
         """Ask again for a block that is stranded or late; the first result wins."""
@@ -250,6 +274,9 @@ class OnCluster(Executor):
                 self._find_deadly(block, results)
             else:
                 self._submit([block], [None])
+            return
+        if block.direct and block.worker not in present:
+            self._submit([block], [None])
             return
         waited = self.seam.now() - block.since
         if waited < self.placement.patience(block.order, rounds) * 2**block.late:

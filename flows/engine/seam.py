@@ -31,11 +31,15 @@ class Task:
         What the function is called with.
     worker
         The worker that should do it; any other may. None for no wish.
+    direct
+        Whether this worker may be asked past the scheduler. Nobody then sees to it that the
+        task is done: it is lost with its worker, and by any error.
     """
 
     key: str
     arguments: tuple[Any, ...]
     worker: str | None = None
+    direct: bool = False
 
 
 @dataclass(frozen=True)

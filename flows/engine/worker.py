@@ -21,7 +21,7 @@ import scipy
 
 import vbmodels
 from flows.data import storage
-from flows.engine.block import Job, Order, one_thread
+from flows.engine.block import Job, LogMissing, Order, one_thread
 from flows.engine.cache import Cache, available_memory
 
 R = TypeVar("R")
@@ -49,6 +49,13 @@ class Done:
 @dataclass(frozen=True)
 class JobUnknown:
     """The answer of a worker that was not given the job of an order, or has forgotten it."""
+
+    worker: str
+
+
+@dataclass(frozen=True)
+class LogNeeded:
+    """The answer of a worker that must replay sweeps whose global parameters it was not given."""
 
     worker: str
 
@@ -108,7 +115,7 @@ def work_on(
     worker: str,
     memory: int | None,
     folder: str | None,
-) -> Done | JobUnknown:
+) -> Done | JobUnknown | LogNeeded:
     """Run one block with a worker's cache.
 
     Parameters
@@ -137,6 +144,9 @@ def work_on(
         cache = holdings.cache(memory, folder)
         with one_thread():
             value = order.action(order, known, cache)
+    except LogMissing:
+        return LogNeeded(worker)
+    else:
         lines = [*_local.lines, *((logging.INFO, note) for note in cache.take_notes())]
     finally:
         _local.lines = None

@@ -57,6 +57,7 @@ class Experts:
     """The experts family; see `flows.family.Family`."""
 
     name = "experts"
+    seconds_a_row = 7e-4
     suffixes = storage.SUFFIXES
     settings = ExpertSettings
 

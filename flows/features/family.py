@@ -44,6 +44,7 @@ class FeaturesFamily:
     """The features family; see `flows.family.Family`."""
 
     name = "features"
+    seconds_a_row = 4e-3
     suffixes = storage.SUFFIXES
     settings = FeatureSettings
 

@@ -91,6 +91,7 @@ class Keywords:
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
+    seconds_a_row = 1.5e-3
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 

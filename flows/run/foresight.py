@@ -149,7 +149,8 @@ def look_ahead(
         run = Run(family, source, paths, settings, events)
         run.files, run.checked = files, checked
         events.tell(Stage("ingest"))
-        parts, ingested = incremental.ingest(run)
+        parts = incremental.cut(run)
+        ingested = incremental.ingest(run, parts)
         each = each_of(run.compute, run.on_progress("partition"))
         prepared = run.stage("partition", family.prepare, parts, settings, paths, None, each)
         read = time.perf_counter() - began

@@ -80,6 +80,7 @@ def publish(
         rows_kept=sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped),
         dropped=total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),
         partitions=len(prepared.partitions),
+        workers=run.workers,
         iterations=0 if fitted is None else fitted.iterations,
         converged=fitted is None or fitted.converged,
         elbo=None if fitted is None else float(fitted.trace.elbo[-1]),

@@ -42,6 +42,7 @@ from flows.run.resumed import (
     since_whom,
 )
 from flows.run.running import Run
+from flows.run.workers import settled
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.state import State
@@ -118,6 +119,9 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         storage.check_writable(paths.target, *paths.below, "work")
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))
+        parts = incremental.cut(run)
+        compute = settled(run, compute, incremental.unknown(run, parts))
+        run.workers = compute.workers or 0
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.
         with (
@@ -127,7 +131,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             one_thread(),
         ):
             events.tell(Stage("ingest"))
-            parts, ingested = incremental.ingest(run)
+            ingested = incremental.ingest(run, parts)
             each = each_of(run.compute, run.on_progress("partition"))
             prepared = run.stage(
                 "partition", family.prepare, parts, settings, paths, run.fitted, each

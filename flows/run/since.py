@@ -143,13 +143,24 @@ def plan(
     return parts
 
 
-def ingest(run: Run) -> tuple[list[Part], list[Ingested]]:
-    """Cut the input and ingest the partitions; with since, only those that are new."""
+def cut(run: Run) -> list[Part]:
+    """Cut the input into partitions."""
     if run.since is None:
-        parts = run.family.plan(run.files, run.checked, run.settings)
-        return parts, run.map("ingest", run.family.ingest, parts, run.settings, run.paths)
-    parts = plan(run.family, run.files, run.checked, run.settings)
-    return parts, _take_up_and_ingest(run, run.since, parts)
+        return run.family.plan(run.files, run.checked, run.settings)
+    return plan(run.family, run.files, run.checked, run.settings)
+
+
+def unknown(run: Run, parts: Sequence[Part]) -> list[Part]:
+    """Return the partitions that must be read; with since, those that are new."""
+    known = {} if run.since is None else run.since.known
+    return [part for part in parts if part.fingerprint not in known]
+
+
+def ingest(run: Run, parts: Sequence[Part]) -> list[Ingested]:
+    """Ingest the partitions; with since, only those that are new."""
+    if run.since is None:
+        return run.map("ingest", run.family.ingest, parts, run.settings, run.paths)
+    return _take_up_and_ingest(run, run.since, parts)
 
 
 def _take_up_and_ingest(run: Run, since: Since, parts: Sequence[Part]) -> list[Ingested]:

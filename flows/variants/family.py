@@ -81,6 +81,7 @@ class Variants:
     """The variants family; see `flows.family.Family`."""
 
     name = "variants"
+    seconds_a_row = 3.5e-4
     suffixes: tuple[str, ...] = (".parquet", ".csv")
     settings = VariantSettings
     compares = True  # whether a sheet must have the case and the control

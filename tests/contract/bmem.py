@@ -13,12 +13,12 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit, softmax
 
-from tests.contract.cases import Sampler
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.testing.case import Sampler
 
 PLACES = np.array(
     [[0.0, 0.0, 1.0], [1.0, 0.5, 1.0], [-1.0, 0.5, 1.0], [0.5, -1.0, 1.0], [-0.5, -1.0, 1.0]]

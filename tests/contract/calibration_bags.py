@@ -11,7 +11,6 @@ from scipy.special import ndtr
 
 from flows.bags import models as bag_models
 from flows.bags.settings import BagSettings
-from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
 from vbmodels.bags.batch import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.gp_features import FeatureMap
 from vbmodels.bags.gp_kernel import KernelOptions
@@ -20,6 +19,7 @@ from vbmodels.bags.published.gibbs import GibbsVMMIC
 from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
 
 LABELLED, HELD, WIDTH = 50, 30, 2
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 from vbflows_counts.model import Counts, GroupedCounts
 
-from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, inside
 from vbmodels.core.fit import fit
+from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told, inside
 
 
 def counts(rng: np.random.Generator, model: Any) -> Readings:

@@ -9,7 +9,6 @@ from scipy.special import expit, softmax
 
 from flows.experts.settings import ExpertSettings
 from tests.contract.bmem import PLACES, chances
-from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators import MixtureOfExperts
@@ -19,6 +18,7 @@ from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.options import experts_of
 from vbmodels.experts.published.metropolis import SampledExperts
 from vbmodels.experts.published.walk import WalkPrior
+from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
 
 FITTED, HELD, COLUMNS = 60, 60, 2
 

@@ -7,11 +7,11 @@ from scipy.special import expit, log_expit
 
 from flows.features import models as feature_models
 from flows.features.settings import FeatureSettings
-from tests.contract.calibration import Bounds, Calibration, Readings, Told, ranked
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import feature_batch, signs_of
 from vbmodels.features.gibbs import GibbsIBP
+from vbmodels.testing.calibration import Bounds, Calibration, Readings, Told, ranked
 
 BIAS = 10.0
 LEVELS = np.array([2, 2, 2, 2, 3, 3])

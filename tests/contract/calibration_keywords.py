@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from flows.keywords.settings import KeywordSettings
-from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, ranked
 from vbmodels.core.fit import fit
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
@@ -16,6 +15,7 @@ from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.selection import select_new_by_fdr
 from vbmodels.keywords.simulate import simulate_pooled, take_documents
+from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told, ranked
 
 DOCUMENTS, COMPLETE, WORDS = 120, 30, 15.0
 CORRELATION = 0.3

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from flows.keywords.settings import KeywordSettings
-from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told
 from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus_selection import Histogram, select_above
 from vbmodels.keywords.phrases.model import Keyphrases
+from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told
 
 DOCUMENTS, COMPLETE = 120, 30
 

@@ -10,9 +10,9 @@ from scipy.special import expit, logit
 
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
-from tests.contract.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
+from vbmodels.testing.calibration import SHARE, Bounds, Calibration, Readings, Told, inside, ranked
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import SB_PSEUDO, SB_SD, TAU_CENTRE, TAU_RANGE, V_PRIOR, WIDE
 from vbmodels.variants.calls import called, local_fdr

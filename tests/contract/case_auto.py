@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tests.contract import ends
-from tests.contract.agreement import Agreement
 from tests.contract.case_embedding import batches, tiny
 from tests.contract.case_milgp import unlabelled
-from tests.contract.cases import Best, Case
-from tests.contract.extremes import Extremes
 from vbmodels.bags.auto import AutoModel, predict_auto
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Best, Case
+from vbmodels.testing.extremes import Extremes
 
 OPTIONS = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=6)
 MODEL = AutoModel(EmbeddingModel(), DirectGP(OPTIONS, tolerance=0.1))

@@ -10,9 +10,6 @@ import numpy as np
 from scipy.special import expit
 
 from tests.contract import calibration_experts, ends
-from tests.contract.agreement import Agreement
-from tests.contract.cases import Case, Coordinates, GlobalStep, Recovery
-from tests.contract.extremes import Extremes
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
@@ -21,6 +18,9 @@ from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.progress import Progress
 from vbmodels.experts.simulate import simulate
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery
+from vbmodels.testing.extremes import Extremes
 
 
 def beside() -> AdditiveExperts:

@@ -22,15 +22,6 @@ from tests.contract.case_bmem_marginal import (
     evidence_of_two,
     tiny,
 )
-from tests.contract.cases import (
-    Case,
-    Coordinates,
-    Evidence,
-    GlobalStep,
-    LocalStep,
-    MonteCarlo,
-    Recovery,
-)
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
@@ -40,6 +31,15 @@ from vbmodels.experts.published.normals import Normals
 from vbmodels.experts.published.row_step import Local
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate
+from vbmodels.testing.case import (
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    LocalStep,
+    MonteCarlo,
+    Recovery,
+)
 
 KAPPA, SHAPE, RATE = 3.0, 2.0, 0.5
 

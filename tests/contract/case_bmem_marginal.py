@@ -11,16 +11,16 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from tests.contract import calibration_experts, ends
-from tests.contract.agreement import Agreement
 from tests.contract.bmem import beside_sampler
-from tests.contract.cases import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
-from tests.contract.extremes import Extremes
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.marginal import MarginalExperts, Search
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Case, Coordinates, Evidence, GlobalStep, Recovery, Sampler
+from vbmodels.testing.extremes import Extremes
 
 
 def mixture() -> MarginalExperts:

@@ -9,12 +9,12 @@ import numpy as np
 from tests.contract import calibration_experts, samplers
 from tests.contract.bmem import chances
 from tests.contract.case_bmem_marginal import AT_THE_ENDS, batches, by_prediction, tiny
-from tests.contract.cases import Case, Objective, Recovery
 from vbmodels.core.fit import fit
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.published.metropolis import SampledExperts, Walk
 from vbmodels.experts.published.walk import WalkPrior
 from vbmodels.experts.simulate import simulate
+from vbmodels.testing.case import Case, Objective, Recovery
 
 
 def model() -> SampledExperts:

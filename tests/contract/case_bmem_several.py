@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tests.contract import case_bmem_additive as two
-from tests.contract.cases import Coordinates, Recovery
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, IntArray
@@ -17,6 +16,7 @@ from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.several import ClassRows, OneVersusRest, Several
+from vbmodels.testing.case import Coordinates, Recovery
 
 CLASSES = 3
 

@@ -11,15 +11,15 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from tests.contract import calibration_keywords, ends
-from tests.contract.agreement import Agreement
 from tests.contract.case_pooled import batches, standardised
-from tests.contract.cases import Case, Coordinates, GlobalStep, Recovery, Sampler
-from tests.contract.extremes import Extremes
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
 from vbmodels.keywords.simulate import simulate_pooled, split_documents, typical_coefficients
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery, Sampler
+from vbmodels.testing.extremes import Extremes
 
 RATE, CONSTANT_SD, EXPONENT = 0.3, 2.0, 1.0
 

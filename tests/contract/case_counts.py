@@ -10,8 +10,11 @@ from scipy.special import gammaln, logsumexp
 from vbflows_counts.model import Counts, Global, GroupedCounts, Local
 
 from tests.contract import calibration_counts
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
+from vbmodels.core.expfam import Gamma
+from vbmodels.core.fit import fit
+from vbmodels.core.state import FloatArray
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
     Case,
     Coordinates,
     Evidence,
@@ -21,10 +24,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from tests.contract.extremes import Extremes
-from vbmodels.core.expfam import Gamma
-from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray
+from vbmodels.testing.extremes import Extremes
 
 PRIOR = GroupedCounts()
 BETA = 0.5

@@ -10,16 +10,16 @@ from scipy import stats
 from scipy.special import ndtr
 
 from tests.contract import ends
-from tests.contract.agreement import Agreement
 from tests.contract.case_milgp import unlabelled
-from tests.contract.cases import Best, Case, Evidence, Recovery, Sampler
-from tests.contract.extremes import Extremes
 from vbmodels.bags.batch import Bags, Instances, bags, concatenate, split
 from vbmodels.bags.block_variances import log_prior
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Best, Case, Evidence, Recovery, Sampler
+from vbmodels.testing.extremes import Extremes
 
 
 def drawn(seed: int, n: int) -> tuple[Bags, FloatArray]:

@@ -10,20 +10,6 @@ import numpy as np
 from scipy.special import expit
 
 from tests.contract import calibration_features, ends
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
-    Best,
-    Case,
-    Coordinates,
-    Evidence,
-    GlobalStep,
-    LocalStep,
-    MonteCarlo,
-    Objective,
-    Recovery,
-    Sampler,
-)
-from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import (
     ALPHA,
     BIAS,
@@ -49,6 +35,20 @@ from vbmodels.features.published.text_bound import TextIBP
 from vbmodels.features.restarts import Restarts
 from vbmodels.features.search import SearchIBP, best_fit
 from vbmodels.features.simulate import matched_f1, simulate_images, simulate_table
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
+    Best,
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    LocalStep,
+    MonteCarlo,
+    Objective,
+    Recovery,
+    Sampler,
+)
+from vbmodels.testing.extremes import Extremes
 
 
 def plain() -> PolyaGammaIBP:

@@ -10,15 +10,15 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from tests.contract import calibration_features, ends, samplers
-from tests.contract.agreement import Agreement
-from tests.contract.cases import Case, Objective, Recovery
-from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import ALPHA, BIAS, LEVELS, WEIGHT, tiny
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.gibbs import GibbsGlobal, GibbsIBP, score_rows
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.simulate import simulate_images, simulate_table
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Case, Objective, Recovery
+from vbmodels.testing.extremes import Extremes
 
 K = 2
 

@@ -11,8 +11,6 @@ from scipy import stats
 from scipy.special import expit, log_softmax
 
 from tests.contract import ends
-from tests.contract.cases import Case, Coordinates, GlobalStep, LocalStep, MonteCarlo, Sampler
-from tests.contract.extremes import Extremes
 from tests.contract.ibp_definition import ALPHA, LEVELS, TINY_LEVELS, K, broken, nu_of
 from tests.contract.ibp_sampler import first_of_softmax, quantities
 from tests.contract.ibp_slices import SoftmaxSampler
@@ -20,6 +18,8 @@ from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
 from vbmodels.features.published.text_bound import TextGlobal, TextIBP, TextLocal
 from vbmodels.features.simulate import simulate_table
+from vbmodels.testing.case import Case, Coordinates, GlobalStep, LocalStep, MonteCarlo, Sampler
+from vbmodels.testing.extremes import Extremes
 
 SIGMA2 = 0.8
 

@@ -13,17 +13,6 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from tests.contract import calibration_bags, ends, samplers
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
-    Case,
-    Coordinates,
-    Evidence,
-    GlobalStep,
-    MonteCarlo,
-    Recovery,
-    Sampler,
-)
-from tests.contract.extremes import Extremes
 from vbmodels.bags.batch import Bags, Instances, bags, split
 from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.bags.gp_direct import DirectGP
@@ -35,6 +24,17 @@ from vbmodels.bags.published.gp_gibbs import GibbsGP
 from vbmodels.bags.published.gp_logistic import LogisticGP, LogisticPosterior, predict_logistic
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    MonteCarlo,
+    Recovery,
+    Sampler,
+)
+from vbmodels.testing.extremes import Extremes
 
 OPTIONS = KernelOptions(
     kernel="linear+matern32",

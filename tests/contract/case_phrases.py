@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from tests.contract import calibration_phrases
-from tests.contract.agreement import Agreement
-from tests.contract.cases import Case, Coordinates, GlobalStep, Recovery
-from tests.contract.extremes import Extremes
 from tests.contract.phrases_drawn import RATE, cut, drawn, nothing, tables
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery
+from vbmodels.testing.extremes import Extremes
 
 MEAN_PHRASES = 23.0
 

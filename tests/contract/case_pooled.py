@@ -10,8 +10,14 @@ from scipy import stats
 from scipy.special import logsumexp, roots_jacobi
 
 from tests.contract import calibration_keywords, ends, samplers
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
+from vbmodels.core.fit import fit
+from vbmodels.core.state import FloatArray
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.pooled import PooledGlobal, PooledLocal, PooledVBSS
+from vbmodels.keywords.pooled_gibbs import pooled_gibbs
+from vbmodels.keywords.simulate import simulate_pooled, split_documents, typical_coefficients
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
     Case,
     Coordinates,
     Evidence,
@@ -21,13 +27,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from tests.contract.extremes import Extremes
-from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.pooled import PooledGlobal, PooledLocal, PooledVBSS
-from vbmodels.keywords.pooled_gibbs import pooled_gibbs
-from vbmodels.keywords.simulate import simulate_pooled, split_documents, typical_coefficients
+from vbmodels.testing.extremes import Extremes
 
 RATE = 0.3
 CONSTANT_SD = 2.0

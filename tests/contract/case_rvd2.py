@@ -11,8 +11,10 @@ from scipy import integrate, stats
 from scipy.special import digamma, expit, polygamma
 
 from tests.contract import calibration_variants, ends, samplers
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
+from vbmodels.core.fit import fit
+from vbmodels.core.state import FloatArray
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
     Case,
     Coordinates,
     Evidence,
@@ -22,9 +24,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from tests.contract.extremes import Extremes
-from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray
+from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.published.gibbs import gibbs
 from vbmodels.variants.published.rvd2 import RVD2, Errors, Global, Local
 

@@ -8,8 +8,12 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
+from tests.contract.toy import Global, Groups, Local, Toy
+from vbmodels.core.expfam import Gamma, Normal
+from vbmodels.core.fit import fit
+from vbmodels.core.state import FloatArray
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
     Case,
     Coordinates,
     Evidence,
@@ -19,11 +23,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from tests.contract.extremes import Extremes
-from tests.contract.toy import Global, Groups, Local, Toy
-from vbmodels.core.expfam import Gamma, Normal
-from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray
+from vbmodels.testing.extremes import Extremes
 
 PRIOR = Toy()
 

@@ -11,11 +11,11 @@ from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
 from tests.contract import calibration_variants, ends
-from tests.contract.agreement import Agreement
-from tests.contract.cases import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
-from tests.contract.extremes import Extremes
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
+from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import local_fdr, q_values
 from vbmodels.variants.posterior import rates

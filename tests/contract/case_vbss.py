@@ -20,8 +20,14 @@ import numpy as np
 from scipy import stats
 
 from tests.contract import ends, samplers
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
+from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.published.coordinate import Factors
+from vbmodels.keywords.published.documents import batch_of, fit_documents
+from vbmodels.keywords.published.gibbs import gibbs
+from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
     Case,
     Coordinates,
     Evidence,
@@ -30,13 +36,7 @@ from tests.contract.cases import (
     Recovery,
     Sampler,
 )
-from tests.contract.extremes import Extremes
-from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.published.coordinate import Factors
-from vbmodels.keywords.published.documents import batch_of, fit_documents
-from vbmodels.keywords.published.gibbs import gibbs
-from vbmodels.keywords.published.vbss import VBSS
+from vbmodels.testing.extremes import Extremes
 
 OPTIONS: dict[str, Any] = {
     "tau": 20.0,

@@ -13,19 +13,6 @@ from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
 from tests.contract import calibration_bags, ends, samplers, vmmic
-from tests.contract.agreement import Agreement
-from tests.contract.cases import (
-    Case,
-    Coordinates,
-    Evidence,
-    GlobalStep,
-    LocalStep,
-    MonteCarlo,
-    Objective,
-    Recovery,
-    Sampler,
-)
-from tests.contract.extremes import Extremes, both_forms
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.mode import Sums
@@ -36,6 +23,19 @@ from vbmodels.bags.published.vmmic import MeanField, MeanFieldVMMIC
 from vbmodels.bags.simulate import simulate
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray, same_bits
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import (
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    LocalStep,
+    MonteCarlo,
+    Objective,
+    Recovery,
+    Sampler,
+)
+from vbmodels.testing.extremes import Extremes, both_forms
 
 
 def mean_field() -> MeanFieldVMMIC:

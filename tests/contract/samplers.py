@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tests.contract import vmmic
-from tests.contract.draws import CHAINS, Chains, Draws, course, visits
 from vbmodels.bags.batch import split
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_simulate import simulate_gp
@@ -31,6 +30,7 @@ from vbmodels.keywords.published.bss_gibbs import bss
 from vbmodels.keywords.published.gibbs import gibbs
 from vbmodels.keywords.published.vbss import VBSS
 from vbmodels.keywords.simulate import simulate_pooled, typical_coefficients
+from vbmodels.testing.draws import CHAINS, Chains, Draws, course, visits
 from vbmodels.variants.published import gibbs as rvd2
 from vbmodels.variants.published.difference_gibbs import Sampler, sample_rates
 from vbmodels.variants.published.rvd2 import RVD2, Errors

@@ -6,11 +6,14 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tests.contract import checks, toy
+from tests.contract import toy
 from tests.contract.case_toy import CASE
-from tests.contract.cases import Case, asked
 from vbmodels.core.cavi import cavi
 from vbmodels.core.squarem import squarem
+from vbmodels.testing import bits, rising, running, stationary, truth
+from vbmodels.testing.case import Case
+from vbmodels.testing.contract import asked
+from vbmodels.testing.identity import ContractBroken
 
 CAUGHT = {
     toy.MissingGlobalDivergence: {"definition", "global step"},
@@ -30,19 +33,19 @@ CAUGHT = {
 def caught(case: Case) -> set[str]:
     """Return the items that a case fails; those that need long sampling are left out."""
     items = {
-        "rise": lambda: [checks.check_rise(case, cavi, seed) for seed in case.seeds],
-        "partition": lambda: checks.check_partitions(case, cavi),
-        "executors": lambda: checks.check_executors(case, cavi),
-        "resume": lambda: checks.check_resume(case, cavi),
-        "global step": lambda: checks.check_global_step(case, case.global_step, 0),
-        "local step": lambda: checks.check_local_step(case, case.local_step, 0),
-        "definition": lambda: checks.check_definition(case, case.monte_carlo, 0),
+        "rise": lambda: [rising.check_rise(case, cavi, seed) for seed in case.seeds],
+        "partition": lambda: bits.check_partitions(case, cavi),
+        "executors": lambda: bits.check_executors(case, cavi),
+        "resume": lambda: bits.check_resume(case, cavi),
+        "global step": lambda: stationary.check_global_step(case, case.global_step, 0),
+        "local step": lambda: stationary.check_local_step(case, case.local_step, 0),
+        "definition": lambda: truth.check_definition(case, case.monte_carlo, 0),
     }
     failed = set()
     for name, check in items.items():
         try:
             check()
-        except AssertionError:
+        except ContractBroken:
             failed.add(name)
     return failed
 
@@ -58,21 +61,21 @@ def test_planted_bug_is_caught(bug):
 
 @pytest.mark.parametrize("bug", [toy.MissingGlobalDivergence, toy.UnnormalisedConstant])
 def test_bound_off_the_evidence_is_caught(bug):
-    with pytest.raises(AssertionError, match="evidence"):
-        checks.check_evidence(replace(CASE, model=bug), CASE.evidence, seed=0)
+    with pytest.raises(ContractBroken, match="evidence"):
+        truth.check_evidence(replace(CASE, model=bug), CASE.evidence, seed=0)
 
 
 @pytest.mark.parametrize("bug", [toy.MisscaledPrior, toy.WrongShape, toy.FrozenLocal])
 def test_posterior_off_the_sampler_is_caught(bug):
     item = replace(CASE.sampler, mean_tolerance=0.1, sd_ratio=(0.7, 1.05))
-    with pytest.raises(AssertionError):
-        checks.check_sampler(replace(CASE, model=bug), item)
+    with pytest.raises(ContractBroken):
+        truth.check_sampler(replace(CASE, model=bug), item)
 
 
 def test_wrong_recovery_is_caught():
     item = replace(CASE.recovery, error=lambda seed: 5.0 if seed == 3 else 1.0)
-    with pytest.raises(AssertionError, match="errors by seed"):
-        checks.check_recovery(CASE, item)
+    with pytest.raises(ContractBroken, match="errors by seed"):
+        truth.check_recovery(CASE, item)
 
 
 def test_bound_that_stands_still_proves_nothing():
@@ -80,10 +83,10 @@ def test_bound_that_stands_still_proves_nothing():
         def global_step(self, q, stats):
             return q
 
-    with pytest.raises(AssertionError):
-        checks.check_rise(replace(CASE, model=Still), cavi, seed=0)
-    with pytest.raises(AssertionError):
-        checks.check_global_step(replace(CASE, model=Still), CASE.global_step, seed=0)
+    with pytest.raises(ContractBroken):
+        rising.check_rise(replace(CASE, model=Still), cavi, seed=0)
+    with pytest.raises(ContractBroken):
+        stationary.check_global_step(replace(CASE, model=Still), CASE.global_step, seed=0)
 
 
 def test_reason_in_place_of_an_item_skips_with_it():
@@ -118,12 +121,12 @@ class Own(toy.Toy):
 
 
 def test_resume_around_refused_trials():
-    checks.check_resume(replace(CASE, model=Picky), squarem)
+    bits.check_resume(replace(CASE, model=Picky), squarem)
 
 
 def test_a_model_with_its_own_loop_is_asked_under_it():
     case = replace(CASE, model=Own)
-    assert list(checks.loops(case)) == ["own"]
+    assert list(running.loops(case)) == ["own"]
     assert caught(case) == set()
 
 
@@ -135,6 +138,6 @@ class OwnHidden(toy.HiddenState):
 
 
 def test_a_loop_of_ones_own_excuses_nothing():
-    loop = checks.plain_loop(replace(CASE, model=OwnHidden))
-    with pytest.raises(AssertionError, match="resumed at step"):
-        checks.check_resume(replace(CASE, model=OwnHidden), loop)
+    loop = running.plain_loop(replace(CASE, model=OwnHidden))
+    with pytest.raises(ContractBroken, match="resumed at step"):
+        bits.check_resume(replace(CASE, model=OwnHidden), loop)

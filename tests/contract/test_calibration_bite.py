@@ -9,17 +9,19 @@ import pytest
 from scipy.special import expit, logit
 from vbflows_counts.model import GroupedCounts, Local
 
-from tests.contract import calibration, calibration_variants
-from tests.contract.calibration import Calibration, Ranks, Told
+from tests.contract import calibration_variants
 from tests.contract.calibration_counts import counts_of
 from tests.contract.calibration_keywords import ITEMS as KEYWORDS
 from vbmodels.core.expfam import Gamma
+from vbmodels.testing import calibration
+from vbmodels.testing.calibration import Calibration, Ranks, Told
+from vbmodels.testing.identity import ContractBroken
 from vbmodels.variants.published import gibbs as rvd2_gibbs
 
 
 def fails(item: Calibration, what: str, runs: int) -> None:
     found = calibration.collect(item, runs, seed=1)
-    with pytest.raises(AssertionError, match=what):
+    with pytest.raises(ContractBroken, match=what):
         calibration.check(item, found, power=False)
 
 
@@ -121,5 +123,5 @@ def test_ties_are_broken_at_random():
 
 def test_too_few_runs_have_no_power():
     item = counts_of(GroupedCounts())
-    with pytest.raises(AssertionError, match="no power"):
+    with pytest.raises(ContractBroken, match="no power"):
         calibration.check(item, calibration.collect(item, 5), power=True)

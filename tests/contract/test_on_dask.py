@@ -8,10 +8,11 @@ from flows.data import storage
 from flows.engine.block import Job
 from flows.engine.dask import connect
 from flows.engine.fit import run_fit
-from tests.contract import checks
-from tests.contract.cases import rows
+from tests.contract.cases import cases
 from vbmodels.core.fit import loop_of
 from vbmodels.core.state import same_bits, to_bytes
+from vbmodels.testing import running
+from vbmodels.testing.contract import is_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -22,12 +23,18 @@ def cluster():
         yield connected
 
 
-@pytest.mark.parametrize("case", rows("partition"))
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, id=c.name, marks=[pytest.mark.slow] if is_slow(c, "partition") else [])
+        for c in cases()
+    ],
+)
 def test_2_workers_give_the_bits_of_one_process(case, cluster, tmp_path):
     batches = case.batches(0, 7)
     model = case.model()
     sweeps = case.sweeps_on_workers or case.resume_sweeps
-    here = checks.run(case, loop_of(model), batches, 0, sweeps)
+    here = running.run(case, loop_of(model), batches, 0, sweeps)
     urls = [storage.join(str(tmp_path), f"part-{i}.npz") for i in range(len(batches))]
     for url, batch in zip(urls, batches, strict=True):
         storage.write_bytes(url, to_bytes(batch))

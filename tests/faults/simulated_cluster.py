@@ -105,6 +105,7 @@ class World:
         self.time = 0.0
         self.jumped = 0.0
         self.events = self.looks = 0
+        self.direct = 0  # tasks that a desk was asked for
         self.faults: Counter[str] = Counter()
         self.stage = "calls"
         self.heard = 0.0  # when the driver last heard or said something
@@ -158,8 +159,9 @@ class World:
             if task.key in self.entries:
                 raise Violation(f"the key {task.key} was used before")
             entry = Entry(task, function, tickets[-1])
+            arrive = self._ask_desk if task.direct else self._arrive
             if not self._happens("message lost"):
-                self.after(self.delay(), lambda entry=entry: self._arrive(entry))
+                self.after(self.delay(), lambda entry=entry, arrive=arrive: arrive(entry))
         return tickets
 
     def status(self) -> str:
@@ -274,6 +276,42 @@ class World:
             return done
         source = {"vbflows": "another"} if worker.other_source else {}
         return replace(done, seconds=seconds, environment={**done.environment, **source})
+
+    def _ask_desk(self, entry: Entry) -> None:
+        """Ask a worker past the scheduler: what goes wrong is told as lost, or not at all."""
+        self.direct += 1
+        found = [w for w in self.present() if w.address == entry.task.worker]
+        if self.state != "up" or not found:
+            self._tell_lost(entry)
+            return
+        seconds = self.random.uniform(0.5, 1.5) * self.pace * found[0].slowness
+        if self._happens("task slow"):
+            seconds += self.random.choice([20.0, 700.0])
+        self.after(seconds, lambda: self._end_at_desk(found[0], entry, seconds))
+
+    def _end_at_desk(self, worker: Worker, entry: Entry, seconds: float) -> None:
+        if worker.hangs_until > self.time:
+            again = worker.hangs_until - self.time
+            self.after(again, lambda: self._end_at_desk(worker, entry, seconds))
+            return
+        if worker.alive and self._kills(entry):
+            self.die(worker)
+        if not worker.alive or self.state != "up":
+            self._tell_lost(entry)
+            return
+        try:
+            entry.outcome = Result(self._do(worker, entry, seconds))
+        except Exception:
+            self._tell_lost(entry)
+            return
+        entry.worker, entry.state, entry.ticket.entry = worker, "memory", entry
+        self._tell(entry)
+
+    def _tell_lost(self, entry: Entry) -> None:
+        """Dask's call of an actor ends with an error when the worker goes, or it never ends."""
+        self.faults["direct call lost"] += 1
+        if self.random.random() < 0.5:
+            self._tell(entry)
 
     def _kills(self, entry: Entry) -> bool:
         if self.deadly is None or entry.function is not self.work:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,10 +13,15 @@ from flows.cli import main
 from flows.data import storage
 from flows.data.storage import StorageError
 from flows.engine.certs import make_certificates
+from flows.engine.dask import connect
+from flows.engine.executor import InProcess
+from flows.engine.fit import run_fit
 from flows.faults import RunError
 from flows.settings import ComputeSettings, S3Access
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
+from tests.flows.engine.jobs import toy_job
+from vbmodels.core.state import same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -96,6 +102,26 @@ def test_workers_read_and_write_s3(direct, local):
     compute = ComputeSettings(workers=2)
     outcome = pipelines.run("features", upload("features", source), "s3://out/w", compute)
     assert pipelines.published(outcome) == expected
+
+
+def test_a_sweep_asks_the_store_nothing(behind, tmp_path):
+    """Global parameters travel inside the orders; the log stands in the driver."""
+    proxy = behind(lambda number, line: None)
+    job = toy_job("s3://in/toy", checkpoint_every=100, max_iter=20, tol=0.0)
+    alone = replace(job, store=str(tmp_path / "alone"))
+    expected = run_fit(alone, InProcess(alone))
+    asked = []
+
+    def count(progress):
+        asked.append([line for line in list(proxy.seen) if "lock" not in line])
+
+    with connect(workers=2) as cluster:
+        executor = cluster.executor(job)
+        assert same_bits(run_fit(job, executor, on_step=count).q, expected.q)
+        executor.close()
+    assert len(asked) == 20
+    assert asked[-1][len(asked[0]) :] == []
+    assert any("GET" in line and "partitions" in line for line in asked[0])
 
 
 def every(number, fault):

@@ -227,7 +227,7 @@ def test_a_cluster_behind_tls(certificates, tmp_path, monkeypatch):
         with dask.config.set(foreign), pytest.raises(ClusterError):
             connect(scheduler=made.address).__enter__()
         # Handshakes can be slow on a busy machine; what is asked here is not how fast they are.
-        monkeypatch.setattr("flows.engine.dask.CONNECT", 40.0)
+        monkeypatch.setattr("flows.engine.dask.connecting.CONNECT", 40.0)
         with dask.config.set(tls), connect(scheduler=made.address) as cluster:
             assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
     finally:

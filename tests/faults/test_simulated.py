@@ -10,6 +10,7 @@ import pytest
 from flows.engine import block, calls, on_cluster, placement
 from flows.engine.on_cluster import OnCluster
 from flows.engine.seam import Lost
+from tests.faults import simulated_cluster
 from tests.faults.simulated import scene
 from tests.faults.simulated_cluster import Box, Violation, World
 
@@ -32,6 +33,7 @@ def test_the_same_bits_or_a_sentence(made):
     assert sum(one.sentence is not None for one in found) > 3
     faults = sum((one.faults for one in found), start=type(found[0].faults)())
     assert len(faults) >= 12, faults
+    assert faults["direct call lost"] > 10, faults
 
 
 def test_a_seed_repeats_itself(made):
@@ -129,3 +131,33 @@ def test_it_finds_local_states_that_are_not_replayed(made, monkeypatch):
 def test_it_finds_a_job_that_a_new_worker_is_not_given(made, monkeypatch):
     monkeypatch.setattr(on_cluster, "JobUnknown", ())
     caught(made, "JobUnknown|Error")
+
+
+def test_it_finds_a_direct_call_that_is_waited_for_when_its_worker_is_gone(made, monkeypatch):
+    """Dask never says that a call of a worker that is gone is lost."""
+    monkeypatch.setattr(World, "_tell_lost", lambda *_: None)
+    monkeypatch.setattr(placement.Placement, "patience", lambda *_: math.inf)
+    monkeypatch.setitem(simulated_cluster.QUIET, "fit", 60.0)
+
+    class OneDies(World):
+        def _plan(self):
+            super()._plan()
+            self.rates, self.pace, self.budget = dict.fromkeys(self.rates, 0.0), 0.3, 0
+            self.deadly, self.replaced = None, 1.0
+            self.coming = [one for one in self.coming if one[2] == self.join]
+            self.join()
+
+        def _ask_desk(self, entry):
+            super()._ask_desk(entry)
+            if self.direct == 2:
+                self.die(next(w for w in self.present() if w.address == entry.task.worker))
+
+    ended(made, range(20), OneDies)
+    unknown = property(lambda block: False, lambda block, direct: None)
+    monkeypatch.setattr(on_cluster._Asked, "direct", unknown)
+    caught(made, "heard and said nothing", range(20), OneDies)
+
+
+def test_it_finds_a_worker_that_is_not_given_the_log(made, monkeypatch):
+    monkeypatch.setattr(on_cluster, "LogNeeded", ())
+    caught(made, "LogNeeded|Error")

@@ -16,8 +16,7 @@ from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths
 from flows.data.storage import fingerprint_of
 from flows.engine import calls
-from flows.engine import dask as cluster
-from flows.engine.dask import ClusterError, connect
+from flows.engine.dask import ClusterError, connect, connecting, seam
 from flows.engine.fit import run_fit
 from flows.engine.seam import Lost, Raised, Result
 from flows.family import Ingested
@@ -57,7 +56,7 @@ def test_every_stage_gives_up_where_no_worker_comes(stage, deployment, tmp_path,
 
 @pytest.mark.parametrize("stage", ["call", "fit"])
 def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path, urls, monkeypatch):
-    monkeypatch.setattr(cluster, "SILENCE", 2.0)
+    monkeypatch.setattr(seam, "SILENCE", 2.0)
     with connect(scheduler=deployment.address) as found:
         deployment.scheduler.send(signal.SIGSTOP)
         task = job(urls, tmp_path, "run")
@@ -73,7 +72,7 @@ def test_a_scheduler_that_is_stopped_counts_as_gone(stage, deployment, tmp_path,
 def test_a_local_worker_that_takes_long_to_come_back_is_replaced(monkeypatch):
     """Dask closes the nanny whose worker takes longer, and starts no other."""
     setting = "distributed.deploy.lost-worker-timeout"
-    monkeypatch.setitem(cluster.LOCAL, setting, "10ms")
+    monkeypatch.setitem(connecting.LOCAL, setting, "10ms")
     with dask.config.set({setting: "10ms"}), connect(workers=1) as found:
         first = found.call(os.getpid)
         for _ in range(2):
@@ -158,8 +157,8 @@ class Broken:
 @pytest.mark.parametrize("breaks", [CommClosedError("closed"), OSError("reset"), TimeoutError()])
 def test_a_connection_that_breaks_is_not_the_tasks_error(breaks):
     """The scheduler's death while a result was fetched was "this should not have happened"."""
-    assert cluster._Sent(Broken("finished", breaks, 7)).outcome() == Result(7)
-    assert cluster._Sent(Broken("finished", *[breaks] * len(cluster.FETCH))).outcome() == Lost()
-    assert cluster._Sent(Broken("error", breaks)).outcome() == Raised(breaks)
+    assert seam._Sent(Broken("finished", breaks, 7)).outcome() == Result(7)
+    assert seam._Sent(Broken("finished", *[breaks] * len(seam.FETCH))).outcome() == Lost()
+    assert seam._Sent(Broken("error", breaks)).outcome() == Raised(breaks)
     other = ValueError("the task's own")
-    assert cluster._Sent(Broken("error", other)).outcome() == Raised(other)
+    assert seam._Sent(Broken("error", other)).outcome() == Raised(other)

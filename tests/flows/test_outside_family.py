@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.outside.installed import ROOT, installed
 
 
 @pytest.fixture(scope="module")
 def vbflows(tmp_path_factory):
     """Install the example beside vbflows; return what runs the command with it."""
-    folder = tmp_path_factory.mktemp("outside")
-    shutil.copytree(ROOT / "examples" / "vbflows_counts", folder / "source")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", folder / "site", folder / "source"], check=True)
-    path = os.pathsep.join([str(folder / "site"), str(ROOT)])
-    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-
-    def run(*words):
-        command = [sys.executable, "-m", "flows.entry", *map(str, words)]
-        return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True)
-
-    return run
+    return installed("vbflows_counts", tmp_path_factory.mktemp("outside")).vbflows
 
 
 def published(target):

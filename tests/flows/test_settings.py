@@ -66,12 +66,24 @@ def test_every_setting_is_described():
         (2, "tcp://host:8786", "both workers and a scheduler"),
         (None, "nonsense", "'nonsense' is no address; write one such as tcp://host:8786"),
         (None, "tcp://host", "write one such as"),
-        (0, None, "column workers: expected input should be greater than or equal to 1, found 0"),
+        (-1, None, "--workers: expected auto or a number, found '-1'"),
+        ("2.5", None, "--workers: expected auto or a number, found"),
+        ("all", None, "--workers: expected auto or a number, found"),
+        ("2", "tcp://host:8786", "both workers and a scheduler"),
     ],
 )
 def test_where_to_compute_must_make_sense(workers, scheduler, sentence):
     with pytest.raises(InputError, match=sentence):
         compute_settings(workers, scheduler)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [(None, "auto"), ("auto", "auto"), ("0", None), (0, None), ("3", 3), (3, 3)]
+)
+def test_workers_are_a_number_or_left_to_the_run(given, meant):
+    assert compute_settings(given, None).workers == meant
+    if given is None:
+        assert compute_settings(None, "tcp://host:8786").workers is None
 
 
 @pytest.mark.parametrize("scheduler", ["tcp://host:8786", "tls://10.0.0.1:1", "tcp://[::1]:8786"])

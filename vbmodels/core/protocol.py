@@ -115,6 +115,22 @@ class CatchesUp(Continuable, Protocol):
 
 
 @runtime_checkable
+class Rebuilding(Protocol):
+    """A model whose local states follow from the data and from what a fit never moves.
+
+    `Model.local_step` with None gives their bits at any of the fit's points, so they are made
+    again where they are lost, and no checkpoint holds them.
+
+    Attributes
+    ----------
+    rebuilds_locals
+        True.
+    """
+
+    rebuilds_locals: bool
+
+
+@runtime_checkable
 class Driven(Protocol):
     """A model with a loop of its own: one with phases, or with draws."""
 

@@ -191,9 +191,12 @@ def judged_move(
         for lane, got, judged in zip(lanes, stats.lanes, q.judged, strict=True)
     )
     base, best = lanes[0], 1 + int(np.argmax([lane.value for lane in lanes[1:]]))
-    winner, history = lanes[best], q.history
+    winner, history, least = lanes[best], q.history, LEAST_GAIN[q.stage]
     history = replace(history, tried=history.tried + int(q.judged[1:].sum()))
-    if not winner.value > base.value + LEAST_GAIN[q.stage]:
+    # A fit with new bits loses some nats of the yardstick while its bound still rises, so the
+    # next new bits must wait until those of before have paid.
+    unpaid = q.stage == RELABEL and not base.value > q.reached + least
+    if unpaid or not winner.value > base.value + least:
         q = replace(q, history=history, failed=np.concatenate([q.failed, q.keys]), keys=NO_KEYS)
         return _refused(q, lanes, best, stats, fit)
     history = replace(
@@ -203,6 +206,8 @@ def judged_move(
         gains=np.append(history.gains, winner.value - base.value),
     )
     q = replace(q, history=history, failed=NO_KEYS, keys=NO_KEYS, changed=True)
+    if q.stage == RELABEL:
+        q = replace(q, reached=base.value)
     taken = replace(winner, edit=plain_edit(best, np.arange(len(winner.labels))))
     got = stats.lanes[best]
     assert got is not None

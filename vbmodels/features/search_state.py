@@ -154,6 +154,8 @@ class SearchGlobal(State):
         Rounds begun, and whether this one changed anything.
     flipped
         Labels that were turned into complements; each is once.
+    reached
+        Yardstick of the fit when it was last given new bits.
     history
         Accepted moves.
     sweep
@@ -185,6 +187,7 @@ class SearchGlobal(State):
     round: int
     changed: bool
     flipped: IntArray
+    reached: float
     history: History
     sweep: int
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from distributed import Client, LocalCluster
 
 from flows.engine import worker
 from flows.engine.compute import each_of
-from flows.engine.dask import ClusterError, connect
+from flows.engine.dask import ClusterError, connect, over
+from flows.engine.dask.desks import Desks
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
 from tests.contract.toy import Toy
@@ -73,6 +75,79 @@ def test_a_worker_that_lost_the_job_is_given_it_again(cluster, tmp_path):
 
     assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
     assert len(told) == 1
+    executor.close()
+
+
+def submitted(cluster, monkeypatch):
+    """Keep the names of the tasks that go through the scheduler."""
+    keys, submit = [], cluster.seam._submit
+
+    def keep(function, tasks, mailbox, tags):
+        keys.extend(task.key.split("-")[1] for task in tasks)
+        return submit(function, tasks, mailbox, tags)
+
+    monkeypatch.setattr(cluster.seam, "_submit", keep)
+    return keys
+
+
+def test_workers_that_have_the_job_are_asked_directly(cluster, tmp_path, monkeypatch):
+    job = toy_job(tmp_path, partitions=8, checkpoint_every=100)
+    expected, _ = in_process(job)
+    keys = submitted(cluster, monkeypatch)
+    result = run_fit(job, cluster.executor(job))
+    assert same_bits(result.q, expected.q)
+    assert result.iterations > 5
+    assert keys.count("sweep") <= 2
+    assert "observe" in keys
+
+
+def remove(dask_worker):
+    dask_worker.handlers.pop("vbflows_work")
+
+
+def spoil(dask_worker):
+    async def fails(order, job):
+        raise RuntimeError("out of order")
+
+    dask_worker.handlers["vbflows_work"] = fails
+
+
+@pytest.mark.parametrize("fault", [remove, spoil])
+def test_tasks_do_what_a_desk_does_not(cluster, tmp_path, monkeypatch, fault):
+    job = toy_job(tmp_path, partitions=8, checkpoint_every=100)
+    expected, _ = in_process(job)
+    keys = submitted(cluster, monkeypatch)
+
+    def meddle(progress):
+        if progress.iteration == 3:
+            cluster.seam.client.run(fault)
+
+    result = run_fit(job, cluster.executor(job), on_step=meddle)
+    assert same_bits(result.q, expected.q)
+    assert keys.count("sweep") >= 2 * (result.iterations - 4)
+    cluster.seam._desks = Desks(cluster.seam.client)
+
+
+def forget_local_states():
+    from flows.engine import worker
+
+    worker.held._cache = None
+
+
+def test_a_worker_that_lost_its_local_states_asks_for_the_log(cluster, tmp_path):
+    job = toy_job(tmp_path, checkpoint_every=5)
+    expected, _ = in_process(job)
+    executor = cluster.executor(job)
+    stored = []
+
+    def forget(progress):
+        if progress.iteration in (3, 8, 9):
+            cluster.seam.client.run(forget_local_states)
+        stored.append(sorted(path.name for path in Path(job.store).glob("work/*/*")))
+
+    assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
+    assert stored[3] == []
+    assert stored[4] == [f"globals-{i:08d}.npz" for i in range(5)]
     executor.close()
 
 
@@ -272,3 +347,14 @@ def test_a_worker_keeps_the_memory_of_temporary_arrays():
         check=False,
     )
     assert told.returncode == 0, told.stderr
+
+
+def test_workers_in_this_process_are_asked_directly(tmp_path, monkeypatch):
+    job = toy_job(tmp_path, partitions=4, checkpoint_every=100)
+    expected, _ = in_process(job)
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1}
+    with LocalCluster(**options, dashboard_address=None) as local, Client(local) as client:
+        cluster = over(client, "the cluster of a notebook")
+        keys = submitted(cluster, monkeypatch)
+        assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
+    assert keys.count("sweep") <= 2

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from flows.data import storage
-from flows.engine import block
-from flows.engine.block import Job, Order
+from flows.engine import block, globals_log
+from flows.engine.block import Job, LogMissing, Order
 from flows.engine.cache import Cache
 from flows.engine.executor import InProcess
 from flows.engine.fit import FitError, run_fit
+from flows.engine.globals_log import GlobalsLog
 from tests.contract import vmmic
 from tests.contract.toy import Groups, Local, Toy
 from tests.flows.engine.jobs import Killed, Overshooting, kill_at, rates, toy_job
@@ -243,9 +244,16 @@ class Logged(InProcess):
 
     def __init__(self, job, forget=()):
         super().__init__(job)
-        self._log = storage.join(job.store, "work", "log")
+        self._log = GlobalsLog(storage.join(job.store, "work", "log"))
         self.forget = forget
-        self.notes = []
+        self.asked = 0
+
+    def run(self, order, blocks, on_progress=None):
+        try:
+            return super().run(order, blocks, on_progress)
+        except LogMissing:
+            self.asked += 1
+            return super().run(replace(order, log=self._log.stored()), blocks, on_progress)
 
     def __call__(self, q, *, number, warm):
         if number in self.forget:
@@ -286,7 +294,8 @@ def test_rejected_extrapolations_are_resumed_and_replayed(tmp_path, stop):
     assert result.trace.iteration.tolist() == expected.trace.iteration.tolist()
 
 
-def test_logged_globals_do_not_pile_up(tmp_path):
+def test_stored_globals_do_not_pile_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(globals_log, "INSIDE", -1)
     job = toy_job(tmp_path, checkpoint_every=2)
     executor = Logged(job)
     run_fit(job, executor)
@@ -294,6 +303,21 @@ def test_logged_globals_do_not_pile_up(tmp_path):
     assert 0 < len(logs) <= 5
     executor.close()
     assert not (tmp_path / "runs" / "run" / "work").exists()
+
+
+@pytest.mark.parametrize("held", [10**9, -1])
+def test_small_globals_are_stored_only_for_a_worker_that_asks(tmp_path, monkeypatch, held):
+    monkeypatch.setattr(globals_log, "HELD", held)
+    job = toy_job(tmp_path, checkpoint_every=100)
+    expected = uninterrupted(job)
+    quiet, asking = Logged(job), Logged(job, forget=[7])
+    assert same_bits(run_fit(job, quiet).q, expected.q)
+    folder = tmp_path / "runs" / "run" / "work" / "log"
+    assert folder.exists() == (held < 0)
+    assert quiet.asked == 0
+    assert same_bits(run_fit(job, asking).q, expected.q)
+    assert asking.asked == 1
+    assert {"globals-00000000.npz", "globals-00000006.npz"} <= {p.name for p in folder.iterdir()}
 
 
 def test_a_damaged_local_state_is_replayed_from_the_checkpoint_before(tmp_path, caplog):
@@ -311,6 +335,39 @@ def test_a_damaged_local_state_is_replayed_from_the_checkpoint_before(tmp_path, 
     result = run_fit(job, Damaging(job, forget=[8]))
     assert same_bits(result.q, expected.q)
     assert "going back to the checkpoint before" in caplog.text
+
+
+class Squares(Toy):
+    """A toy whose local states hold something of the data alone, in the place of its own."""
+
+    rebuilds_locals = True
+
+    def local_step(self, q, batch, local):
+        return super().local_step(
+            self.init(self.observe(batch), np.random.default_rng(0)), batch, None
+        )
+
+
+def test_what_follows_from_the_data_is_in_no_checkpoint(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    job = toy_job(tmp_path, model=Squares(), max_iter=12, tol=0.0)
+    expected = uninterrupted(job)
+    executor = Logged(job, forget=range(2, 12, 3))
+    result = run_fit(job, executor)
+    assert same_bits(result.q, expected.q)
+    assert executor.asked == 0
+    assert "replayed" not in caplog.text
+    folders = sorted((tmp_path / "runs/run/checkpoints").iterdir())
+    assert folders
+    for folder in folders:
+        assert {p.name for p in folder.iterdir()} == {"cursor.npz", "manifest.json", "trace.npz"}
+    local = executor.map(rates, result.q, result.number)
+    with pytest.raises(Killed):
+        run_fit(job, InProcess(job), on_step=kill_at(4))
+    again = Logged(job)
+    assert same_bits(run_fit(job, again, resume=True).q, expected.q)
+    for (_, a), (_, b) in zip(local, again.map(rates, result.q, result.number), strict=True):
+        assert np.array_equal(a, b)
 
 
 def scale(factor, model, q, batch, local, index):

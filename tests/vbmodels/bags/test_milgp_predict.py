@@ -11,8 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import ndtr
 
-from tests.contract import checks
-from tests.contract.cases import Case
 from vbmodels.bags import gp_predict
 from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.gp_direct import DirectGP
@@ -22,6 +20,8 @@ from vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.published.gp_gibbs import Chains, GibbsGP, draw_latent, predict_from_draws
 from vbmodels.bags.published.gp_logistic import LogisticGP, predict_logistic
 from vbmodels.core.fit import fit
+from vbmodels.testing import bits, running
+from vbmodels.testing.case import Case
 
 ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)
 
@@ -194,9 +194,9 @@ def test_chains_resume_and_travel_with_the_same_bits():
             "draws have no bound to climb; the rows of the fits are compared with them",
         ),
     )
-    loop = checks.plain_loop(case)
-    checks.check_executors(case, loop)
-    checks.check_resume(case, loop)
+    loop = running.plain_loop(case)
+    bits.check_executors(case, loop)
+    bits.check_resume(case, loop)
 
 
 def test_draws_predict_about_what_the_gaussian_does():

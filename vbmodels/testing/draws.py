@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
-import pytest
-from numpy.testing import assert_allclose, assert_array_equal
 
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.protocol import Step
 from vbmodels.core.state import FloatArray
+from vbmodels.testing.identity import Figures, Identity
 
-Figures = dict[str, float]
+WRITTEN = Identity(11, "every draw that a sampler keeps is written, and published as it is")
 CHAINS, WARMUP, DRAWS, THIN = 2, 3, 5, 2
+MOST_STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +72,9 @@ def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
         steps.append((step, reduce.local_states(step.cursor.number)))
         if step.converged:
             return steps
-        assert len(steps) < 1000, "the chains did not end"
-    raise AssertionError("the loop ended before its chains")
+        if len(steps) == MOST_STEPS:
+            raise RuntimeError(f"the chains did not end within {MOST_STEPS} steps")
+    raise RuntimeError("the loop ended before its chains")
 
 
 def visits(steps: Sequence[tuple[Step, Any]], of: Callable[[Any], FloatArray]) -> FloatArray:
@@ -91,8 +93,7 @@ def no_leftovers() -> Iterator[None]:
             array.fill(np.nan)
         return array
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np, "empty", marked)
+    with mock.patch.object(np, "empty", marked):
         yield
 
 
@@ -103,31 +104,52 @@ def check_draws(item: Draws) -> Figures:
         found = item.run(WARMUP, DRAWS, thin)
         whole = found.kept.keys() - found.visited.keys()
         longer = item.run(WARMUP, DRAWS * thin + 2, 1) if whole else found
-    assert found.kept or found.summaries, "nothing was kept: the test would prove nothing"
+    WRITTEN.holds(
+        bool(found.kept or found.summaries),
+        item.name,
+        "nothing was kept: the test would prove nothing",
+    )
     for name, array in found.kept.items():
         where = f"{item.name}, {name}"
-        assert array.shape[:2] == (CHAINS, DRAWS), (
-            f"{where}: expected {CHAINS} chains of {DRAWS} draws, got {array.shape[:2]}"
+        WRITTEN.holds(
+            array.shape[:2] == (CHAINS, DRAWS),
+            where,
+            f"expected {CHAINS} chains of {DRAWS} draws, got {array.shape[:2]}",
         )
-        assert np.isfinite(array).all(), f"{where}: a place was not written"
+        WRITTEN.holds(bool(np.isfinite(array).all()), where, "a place was not written")
         flat = array.reshape(CHAINS, DRAWS, -1)
-        assert (flat != 0.0).any(axis=2).all(), f"{where}: a draw is all zeros"
+        WRITTEN.holds(bool((flat != 0.0).any(axis=2).all()), where, "a draw is all zeros")
         if not item.stays:
             alike = (flat[:, 1:] == flat[:, :-1]).all(axis=2)
-            assert not alike.any(), f"{where}: a draw is a copy of the one before"
+            WRITTEN.holds(not alike.any(), where, "a draw is a copy of the one before")
         if name in found.visited:
             seen = found.visited[name]
-            assert seen.shape[1] == 1 + WARMUP + DRAWS * thin, f"{where}: {seen.shape[1]} visits"
-            expected = seen[:, WARMUP + thin :: thin]
-            assert_array_equal(array, expected, err_msg=f"{where}: not the draws that were made")
+            visits = 1 + WARMUP + DRAWS * thin
+            WRITTEN.holds(
+                seen.shape[1] == visits,
+                where,
+                f"expected {visits} visits, the start's with them, got {seen.shape[1]}",
+            )
+            _same(where, "not the draws that were made", array, seen[:, WARMUP + thin :: thin])
             if not item.stays:
                 copies = (array == seen[:, :1]).reshape(CHAINS, DRAWS, -1).all(axis=2)
-                assert not copies.any(), f"{where}: a draw is a copy of the start"
+                WRITTEN.holds(not copies.any(), where, "a draw is a copy of the start")
         else:
             # The same chain, kept whole: the last of every stretch is what thinning keeps.
             expected = longer.kept[name][:, thin - 1 : DRAWS * thin : thin]
-            assert_array_equal(array, expected, err_msg=f"{where}: not the last of each stretch")
+            _same(where, "not the last of each stretch", array, expected)
     for name, (published, made) in found.summaries.items():
-        message = f"{item.name}: {name} is not that of the draws"
-        assert_allclose(published, made, rtol=1e-9, atol=1e-12, err_msg=message)
+        close = np.allclose(published, made, rtol=1e-9, atol=1e-12)
+        gap = "" if close else f", by {np.max(np.abs(np.subtract(published, made))):.3g}"
+        WRITTEN.holds(close, item.name, f"{name} is not that of the draws{gap}")
     return {f"{item.name}: arrays": len(found.kept), "summaries": len(found.summaries)}
+
+
+def _same(where: str, told: str, array: FloatArray, expected: FloatArray) -> None:
+    if array.shape != expected.shape or np.array_equal(array, expected):
+        shapes = f"{told}: {array.shape} of them, expected {expected.shape}"
+        WRITTEN.holds(array.shape == expected.shape, where, shapes)
+        return
+    chain, draw = np.argwhere((array != expected).reshape(CHAINS, DRAWS, -1).any(axis=2))[0]
+    gap = float(np.max(np.abs(array - expected)))
+    WRITTEN.breaks(f"{where}, chain {chain}, draw {draw}", f"{told}, by up to {gap:.3g}")

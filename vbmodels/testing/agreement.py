@@ -11,11 +11,12 @@ import numpy as np
 
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import FloatArray
+from vbmodels.testing.identity import Figures, Identity
 
 if TYPE_CHECKING:
-    from tests.contract.cases import Case
+    from vbmodels.testing.case import Case
 
-Figures = dict[str, float]
+SCORES = Identity(10, "a score of the training rows gives what the fit published of them")
 MOST_REPEATS = 500
 
 
@@ -88,9 +89,10 @@ def check_agreement(case: Case, item: Agreement) -> Figures:
     cold: list[FloatArray] = []
     away: list[FloatArray] = []
     values = []
-    for batch, state in zip(batches, states, strict=True):
+    for i, (batch, state) in enumerate(zip(batches, states, strict=True)):
         told = item.published(model, done.q, batch, state)
-        assert np.isfinite(told).all(), "what is published is not finite"
+        finite = bool(np.isfinite(told).all())
+        SCORES.holds(finite, f"partition {i}", "what is published is not finite")
         values.append(told.ravel())
         new = item.hidden(batch)
         if item.cold and (item.scored is None or state is not None):
@@ -102,10 +104,18 @@ def check_agreement(case: Case, item: Agreement) -> Figures:
             cold.append(_differences(again, told))
         if item.scored is not None:
             score = item.scored(model, done.q, new)
-            assert score.shape == told.shape
+            SCORES.holds(
+                score.shape == told.shape,
+                f"partition {i}",
+                f"a score has the shape {score.shape}, what is published {told.shape}",
+            )
             away.append(_differences(score, told))
     spread = float(np.ptp(np.concatenate(values)))
-    assert spread > 10.0 * item.atol, "all rows are told the same: the test would prove nothing"
+    SCORES.holds(
+        spread > 10.0 * item.atol,
+        f"batches(0, {parts}), {done.iterations} sweeps",
+        "all rows are told the same: the test would prove nothing",
+    )
     return {
         "from cold": _within(cold, item.atol, item.astray, "from cold, what is published"),
         "by a score": _within(away, allowed, item.astray, "a score of the training rows"),
@@ -115,7 +125,8 @@ def check_agreement(case: Case, item: Agreement) -> Figures:
 
 def _differences(one: FloatArray, other: FloatArray) -> FloatArray:
     """Return the largest difference of each row."""
-    return np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0)
+    largest: FloatArray = np.abs(one - other).reshape(len(one), -1).max(axis=1, initial=0.0)
+    return largest
 
 
 def _within(parts: Sequence[FloatArray], allowed: float, astray: float, what: str) -> float:
@@ -123,5 +134,9 @@ def _within(parts: Sequence[FloatArray], allowed: float, astray: float, what: st
         return 0.0
     found = np.concatenate(parts)
     off = float(np.mean(found > allowed))
-    assert off <= astray, f"{what} differs by {found.max():.3g}, {off:.1%} of rows by too much"
+    SCORES.holds(
+        off <= astray,
+        f"row {int(found.argmax())} and others, {off:.1%} of all",
+        f"{what} differs by {found.max():.3g}, allowed {allowed:.3g}",
+    )
     return float(found[found <= allowed].max(initial=0.0))

@@ -31,7 +31,9 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.testing.identity import Figures, Identity
 
+CALIBRATED = Identity(8, "probabilities, intervals and ranks hold as often as they say")
 ERRORS = 3.5
 """One figure of an exact form in 2,000 fails by chance."""
 BINS = 10
@@ -140,23 +142,30 @@ def figures_of(item: Calibration, found: list[Readings]) -> list[Figure]:
     return told
 
 
-def check(item: Calibration, found: list[Readings], power: bool) -> dict[str, float]:
+def check(item: Calibration, found: list[Readings], power: bool) -> Figures:
     """Fail where a figure lies outside its range; with ``power`` also where the errors are wide.
 
     Raises
     ------
-    AssertionError
+    ContractBroken
         With the figure, its error and its range.
     """
     figures = figures_of(item, found)
     for f in figures:
-        assert f.excess <= f.most, (
-            f"{item.form}, {f.reading}, {f.name}: {f.value:.4g} +- {f.error:.2g}, expected "
-            f"{f.low:.4g} to {f.high:.4g} ({f.excess:.1f} standard errors outside)"
+        where = f"{item.form}, {f.reading}, {f.name}, over {len(found)} runs"
+        CALIBRATED.holds(
+            f.excess <= f.most,
+            where,
+            f"{f.value:.4g} +- {f.error:.2g}, expected {f.low:.4g} to {f.high:.4g} "
+            f"({f.excess:.1f} standard errors outside)",
         )
         if power and f.name == "in the large":
             most = item.bounds[f.reading].largest_se
-            assert f.error <= most, f"no power: {f.reading} has the standard error {f.error:.3g}"
+            CALIBRATED.holds(
+                f.error <= most,
+                where,
+                f"no power: the standard error is {f.error:.3g}, allowed {most:.3g}",
+            )
     return {f"{f.reading}: {f.name}": f.value for f in figures}
 
 
@@ -176,9 +185,9 @@ def told_figures(name: str, parts: list[Told], bounds: Bounds) -> list[Figure]:
         slope = slope_of(expected, realised, run)
         figures.append(Figure(name, "slope", *slope, *bounds.slope, most))
     if bounds.bins is not None:
-        for low, *gap in binned(expected, realised, run):
+        for low, gap, error in binned(expected, realised, run):
             at = f"bin from {low:.1f}"
-            figures.append(Figure(name, at, *gap, -bounds.bins, bounds.bins, most))
+            figures.append(Figure(name, at, gap, error, -bounds.bins, bounds.bins, most))
     return figures
 
 
@@ -259,7 +268,8 @@ def ranked(truth: FloatArray, draws: FloatArray, rng: np.random.Generator) -> Ra
 
 def inside(low: FloatArray, high: FloatArray, truth: FloatArray, level: float = 0.95) -> Told:
     """Return the coverage of intervals as a reading."""
-    return Told(np.full(truth.shape, level), (low <= truth) & (truth <= high))
+    came_true = (low <= truth) & (truth <= high)
+    return Told(np.full(truth.shape, level), came_true.astype(np.float64))
 
 
 SHARE: dict[str, Any] = {"slope": None, "bins": None}

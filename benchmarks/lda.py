@@ -1,0 +1,164 @@
+"""Topics of documents beside scikit-learn: CPU and time to the same held-out perplexity.
+
+    python -m benchmarks.lda [--topics 20] [--documents 10000] [--seeds 2]
+
+The example package `vbflows_lda` and `LatentDirichletAllocation`, batch and online, with the same
+priors, on the texts of the shared data and on simulated documents. A tenth of the documents is
+held out; of each, half of the words fold it in and the other half is predicted (document
+completion), by the same function for all. Values are log densities a word: perplexity is
+exp(-value). What is not installed is left out with a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy import sparse
+from sklearn.decomposition import LatentDirichletAllocation
+from threadpoolctl import threadpool_limits
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "examples" / "vbflows_lda"))
+
+from vbflows_lda import kernels  # noqa: E402
+from vbflows_lda.model import Documents, Topics  # noqa: E402
+from vbflows_lda.simulate import simulate  # noqa: E402
+from vbflows_lda.vocabulary import WORD, chosen  # noqa: E402
+
+from benchmarks import beside  # noqa: E402
+from vbmodels.core.cavi import cavi  # noqa: E402
+from vbmodels.core.state import FloatArray  # noqa: E402
+
+ALPHA, ETA = 0.1, 0.05
+ROUNDS = (4, 8, 16, 24)
+TEXTS = ("hulth", "110pt", "kdd", "semeval2017")
+"""Files with English texts."""
+
+
+def texts(folder: Path) -> sparse.csr_matrix:
+    """Return counts [D, V] of the words of real documents."""
+    from vbflows_lda.settings import TopicSettings
+
+    found = [
+        Counter(WORD.findall(text.lower()))
+        for name in TEXTS
+        for text in pq.read_table(folder / f"{name}.parquet", columns=["text"])["text"].to_pylist()
+    ]
+    settings = TopicSettings(least_documents=5, largest_share=0.2)
+    words = chosen([Counter(word for one in found for word in one)], len(found), settings)
+    place = {word: i for i, word in enumerate(words)}
+    rows, columns, counts = [], [], []
+    for d, one in enumerate(found):
+        for word, n in one.items():
+            if word in place:
+                rows.append(d)
+                columns.append(place[word])
+                counts.append(n)
+    return sparse.csr_matrix((counts, (rows, columns)), (len(found), len(words)), dtype=float)
+
+
+def partition(counts: sparse.csr_matrix) -> Documents:
+    """Return counts as a partition."""
+    counts = counts.tocsr()
+    counts.sort_indices()
+    return Documents(
+        counts.indices.astype(np.int64), counts.data, counts.indptr.astype(np.int64),
+        counts.shape[1],
+    )  # fmt: skip
+
+
+def completion(held: sparse.csr_matrix, rng: np.random.Generator) -> Callable[[FloatArray], float]:
+    """Return what tells the log density a word of unseen halves, from topics [K, V]."""
+    first = held.copy()
+    first.data = rng.binomial(held.data.astype(int), 0.5).astype(float)
+    rest = held - first
+    seen, unseen = partition(first), partition(rest)
+
+    def value(beta: FloatArray) -> float:
+        weights = np.ascontiguousarray((beta / beta.sum(1, keepdims=True)).T)
+        cold = np.full((held.shape[0], weights.shape[1]), ALPHA + 1.0)
+        gamma = kernels.settle(
+            cold[:0], cold, weights, seen.word, seen.count, seen.offsets, ALPHA, 200, 1e-5
+        )
+        share = gamma / gamma.sum(1, keepdims=True)
+        _, total = kernels.collect(share, weights, unseen.word, unseen.count, unseen.offsets)
+        return float(total / unseen.count.sum())
+
+    return value
+
+
+def rival(counts: sparse.csr_matrix, topics: int, seed: int, method: str) -> Callable:
+    """Return what fits scikit-learn's model for some passes."""
+
+    def fits(passes: int) -> LatentDirichletAllocation:
+        model = LatentDirichletAllocation(
+            topics, doc_topic_prior=ALPHA, topic_word_prior=ETA, learning_method=method,
+            max_iter=passes, random_state=seed, batch_size=256, learning_offset=10.0,
+        )  # fmt: skip
+        return model.fit(counts)
+
+    return fits
+
+
+def head_to_head(counts: sparse.csr_matrix, topics: int, seeds: int) -> str:
+    """Return the table for one corpus."""
+    rng = np.random.default_rng(0)
+    order = rng.permutation(counts.shape[0])
+    cut = counts.shape[0] // 10
+    value = completion(counts[order[:cut]], rng)
+    train = counts[order[cut:]]
+    batches = [partition(train[part]) for part in np.array_split(np.arange(train.shape[0]), 8)]
+    model = Topics(topics, ALPHA, ETA)
+    beside.ours(model, batches[:1], lambda q: value(q.lam), seed=0, sweeps=1)  # compiles
+
+    def of_ours(seed: int, loop: object = None) -> beside.Curve:
+        return beside.ours(
+            model, batches, lambda q: value(q.lam), seed=seed, sweeps=max(ROUNDS), loop=loop
+        )
+
+    def of_rival(seed: int, method: str) -> beside.Curve:
+        fits = rival(train, topics, seed, method)
+        return beside.anew(fits, ROUNDS, lambda fitted: value(fitted.components_))
+
+    curves = {
+        "vbflows_lda, squarem": [of_ours(seed) for seed in range(seeds)],
+        "vbflows_lda, cavi": [of_ours(seed, cavi) for seed in range(seeds)],
+        "scikit-learn, batch": [of_rival(seed, "batch") for seed in range(seeds)],
+        "scikit-learn, online": [of_rival(seed, "online") for seed in range(seeds)],
+    }
+    return beside.compared(curves, within=0.005, unit="nats a held-out word")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--topics", type=int, default=20)
+    parser.add_argument("--documents", type=int, default=10_000, help="simulated; 0: none")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "keywords")
+    given = parser.parse_args(arguments)
+    for name in beside.absent("gensim", "bnpy", "pyspark"):
+        print(f"{name} is not installed and is left out")
+    with threadpool_limits(1):
+        if given.data.is_dir():
+            counts = texts(given.data)
+            print(f"\n{counts.shape[0]:,} texts, {counts.shape[1]:,} words, {given.topics} topics")
+            print(head_to_head(counts, given.topics, given.seeds), flush=True)
+        if given.documents:
+            rng = np.random.default_rng(1)
+            drawn, _, _ = simulate(
+                rng, given.documents, 2000, given.topics, 80, alpha=0.1, eta=0.02
+            )
+            print(f"\n{given.documents:,} simulated documents, 2,000 words, {given.topics} topics")
+            counts = sparse.csr_matrix(drawn)
+            print(head_to_head(counts, given.topics, given.seeds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""What a row costs in every stage of every pipeline, beside the passes that cannot be avoided.
+
+    python -m benchmarks.scale [--families keywords bags ...] [--factor 4] [--page FILE]
+
+Each pipeline draws data from its own model and runs with its default settings in this process, at
+two sizes: microseconds of CPU a row and stage, and bytes read and written for each byte of input.
+Kernels are compiled by a small run before.
+The floors: reading the input once with Parquet's reader, and one sweep of the fit.
+
+Workers: a model with next to no arithmetic that sleeps for a while a partition, on 1 to 32 workers
+of one process each with as many partitions (weak scaling): what a sweep takes beyond its sleep, and
+the CPU of the driver, scheduler and workers together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow.parquet as pq
+from distributed import Client, LocalCluster
+
+from benchmarks.engine import Light, Local, Point, Rows, Series, stored
+from flows.catalogue import pipeline_named
+from flows.engine.dask import over
+from flows.run.events import Event, Listener, Stage, Sweep
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
+
+ROWS = {"keywords": 500, "bags": 200, "variants": 2000, "features": 500, "experts": 2000}
+WARM = {"keywords": 40, "bags": 40, "variants": 100, "features": 80, "experts": 200}
+GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "control"}}
+STAGES = ("check", "ingest", "partition", "fit", "score", "publish")
+WORKERS = (1, 2, 8, 32)
+SLEEP = 0.2  # seconds a sweep and worker
+
+
+@dataclass
+class Clock(Listener):
+    """CPU seconds and bytes of every stage."""
+
+    cpu: dict[str, float] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    sweeps: int = 0
+
+    def __post_init__(self) -> None:
+        self._stage, self._at = "", _now()
+
+    def hear(self, event: Event) -> None:
+        """Close the account of a stage where the next one begins."""
+        if isinstance(event, Sweep):
+            self.sweeps = event.iteration + 1
+        if isinstance(event, Stage):
+            self.end()
+            self._stage = event.name
+
+    def end(self) -> None:
+        """Add what was used since the last look to the present stage."""
+        now = _now()
+        if self._stage:
+            for total, a, b in zip((self.cpu, self.read, self.written), self._at, now, strict=True):
+                total[self._stage] = total.get(self._stage, 0) + b - a
+        self._at = now
+
+
+def _now() -> tuple[float, int, int]:
+    counters = dict(
+        line.split(": ") for line in Path("/proc/self/io").read_text().strip().splitlines()
+    )
+    return time.process_time(), int(counters["rchar"]), int(counters["wchar"])
+
+
+def run_once(name: str, folder: Path, rows: int) -> dict[str, Any]:
+    """Draw data, run the pipeline, and return its figures."""
+    family = pipeline_named(name)
+    [source, *_] = family.simulate(str(folder / "in"), rows, 1)
+    size = Path(source).stat().st_size
+    began = time.process_time()
+    cells = pq.read_table(source).nbytes
+    floor = time.process_time() - began
+    clock = Clock()
+    outcome = launch(
+        name, source, str(folder / "out"), family.settings(**GIVEN.get(name, {})),
+        ComputeSettings(), None, False, None, clock,
+    )  # fmt: skip
+    clock.end()
+    return {
+        "rows": outcome["rows_read"],
+        "input_bytes": size,
+        "decoded_bytes": cells,
+        "read_cpu": floor,
+        "sweeps": clock.sweeps,
+        "cpu": clock.cpu,
+        "read": {stage: n / size for stage, n in clock.read.items()},
+        "written": {stage: n / size for stage, n in clock.written.items()},
+    }
+
+
+def costs(name: str, factor: int) -> dict[str, Any]:
+    """Return what a pipeline costs at two sizes."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run_once(name, Path(folder) / "warm", WARM[name])
+        for label, rows in (("small", ROWS[name]), ("large", factor * ROWS[name])):
+            found[label] = run_once(name, Path(folder) / label, rows)
+    return found
+
+
+@dataclass(frozen=True)
+class Sleeping(Light):
+    """The light model of the engine's benchmark, with a rest."""
+
+    seconds: float = 0.0
+
+    def local_step(self, q: Point, batch: Rows, local: Local | None) -> Local:
+        """Sleep, then do next to nothing."""
+        time.sleep(self.seconds)
+        return super().local_step(q, batch, local)
+
+
+def weak(workers: int, sweeps: int, partitions: int = 4) -> dict[str, float]:
+    """Return the milliseconds of a sweep beyond its sleep, and the CPU that it takes."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None,
+            memory_limit=0,
+        ) as local,
+        Client(local) as client,
+    ):  # fmt: skip
+        model = Sleeping(seconds=SLEEP / partitions)
+        job = stored(Path(folder), 0, "weak", partitions * workers, model)
+        executor = over(client, "the benchmark's cluster").executor(job)
+        series = Series(executor, {"all": [psutil.Process().pid]})
+        series.run(3, record=False)
+        series.run(sweeps)
+        executor.close()
+    wall = 1e3 * (np.array(series.wall) - SLEEP)
+    return {
+        "over_ms": round(float(np.median(wall)), 1),
+        "cpu_ms": round(1e3 * series.used["all"] / sweeps, 1),
+    }
+
+
+def tables(found: dict[str, Any], scaling: dict[int, dict[str, float]]) -> str:
+    """Return the figures as tables of a page."""
+    lines = [
+        "| pipeline | rows | " + " | ".join(STAGES) + " | whole | sweeps | one sweep | read once |",
+        "|---|---|" + "---|" * (len(STAGES) + 4),
+    ]
+    for name, sizes in found.items():
+        for one in sizes.values():
+            per_row = {stage: 1e6 * one["cpu"].get(stage, 0.0) / one["rows"] for stage in STAGES}
+            sweep = per_row["fit"] / max(one["sweeps"], 1)
+            whole = sum(per_row.values())
+            cells = [*per_row.values(), whole]
+            lines.append(
+                f"| {name} | {one['rows']:,} | "
+                + " | ".join(f"{cell:,.0f}" for cell in cells)
+                + f" | {one['sweeps']} | {sweep:,.1f} "
+                + f"| {1e6 * one['read_cpu'] / one['rows']:,.1f} |"
+            )
+    lines += [
+        "",
+        "| pipeline | rows | input, bytes a row | " + " | ".join(STAGES) + " |",
+        "|---|---|---|" + "---|" * len(STAGES),
+    ]
+    for name, sizes in found.items():
+        for one in sizes.values():
+            pairs = [
+                f"{one['read'].get(s, 0):.2f} / {one['written'].get(s, 0):.2f}" for s in STAGES
+            ]
+            row = one["input_bytes"] / one["rows"]
+            lines.append(f"| {name} | {one['rows']:,} | {row:,.0f} | " + " | ".join(pairs) + " |")
+    if scaling:
+        lines += [
+            "",
+            "| workers | a sweep beyond its sleep, ms | CPU of a sweep, ms | of that a worker |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {n} | {one['over_ms']} | {one['cpu_ms']} | {one['cpu_ms'] / n:.1f} |"
+            for n, one in scaling.items()
+        ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--families", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--factor", type=int, default=4)
+    parser.add_argument("--sweeps", type=int, default=20, help="of the weak scaling; 0 for none")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(arguments)
+    found = {name: costs(name, given.factor) for name in given.families}
+    scaling = {n: weak(n, given.sweeps) for n in WORKERS} if given.sweeps else {}
+    print(json.dumps({"costs": found, "weak": scaling}) if given.json else tables(found, scaling))
+
+
+if __name__ == "__main__":
+    # By its own name, so that workers import the classes above instead of copies of them.
+    from benchmarks.scale import main as named_main
+
+    named_main()

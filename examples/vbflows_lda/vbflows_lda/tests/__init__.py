@@ -1,0 +1,1 @@
+"""What the topics are held to: pytest --pyargs vbflows_lda."""

@@ -1,0 +1,1 @@
+"""Logistic: how do numbers tell of a yes or no, and how sure is each of them?"""

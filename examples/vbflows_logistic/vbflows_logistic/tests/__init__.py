@@ -1,0 +1,1 @@
+"""What the regression is held to: pytest --pyargs vbflows_logistic."""

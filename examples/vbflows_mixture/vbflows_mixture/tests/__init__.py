@@ -1,0 +1,1 @@
+"""What the mixture is held to: pytest --pyargs vbflows_mixture."""

@@ -1,0 +1,80 @@
+"""How many workers a run starts by itself, where that is left to it.
+
+Workers take `START` seconds to come up, in which this process would have done as much. So n of
+them are worth it where the run's forecast C, in CPU seconds, has C - C / n > START. The forecast is
+coarse (rows times what a row of that family takes with default settings): a wrong choice costs some
+seconds where the run is short, and cores where it is longer than it looks.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+
+from flows.data.partition import Part
+from flows.engine.cache import available_memory
+from flows.family import Family, Forecasts
+from flows.run.events import Line
+from flows.run.running import Run
+from flows.settings import AUTO, ComputeSettings
+
+START = 6.0
+"""Seconds until local workers compute: their processes, imports and the handshake."""
+
+MEMORY = 2**30
+"""Bytes of the machine's memory for each worker."""
+
+
+def settled(run: Run, compute: ComputeSettings, parts: Sequence[Part]) -> ComputeSettings:
+    """Return compute settings with a number of workers, or none, in the place of ``auto``.
+
+    Parameters
+    ----------
+    parts
+        The partitions that are to be read.
+    """
+    if compute.workers != AUTO:
+        return compute
+    seconds = forecast(run.family, parts)
+    count = number(seconds, len(parts))
+    if count > 1:
+        run.events.tell(
+            Line(
+                f"about {seconds:,.0f} s of CPU: {count} local workers are started; --workers 0 "
+                "keeps to this process"
+            )
+        )
+    return compute.model_copy(update={"workers": count if count > 1 else None})
+
+
+def forecast(family: Family, parts: Sequence[Part]) -> float:
+    """Return about how many CPU seconds a run takes; 0 where its family does not know."""
+    if not isinstance(family, Forecasts):
+        return 0.0
+    return family.seconds_a_row * sum(part.rows for part in parts)
+
+
+def number(seconds: float, parts: int, cores: int | None = None, memory: int | None = None) -> int:
+    """Return how many workers make a run shortest; 1 stands for this process.
+
+    Parameters
+    ----------
+    seconds
+        CPU seconds of the run.
+    parts
+        Its partitions.
+    cores, memory
+        What there is; by default of this process.
+
+    Examples
+    --------
+    >>> number(5.0, 100, 16, 2**36), number(60.0, 100, 16, 2**36), number(60.0, 3, 16, 2**36)
+    (1, 16, 3)
+    """
+    if multiprocessing.current_process().daemon:
+        return 1  # Python lets such a process start no others
+    cores = len(os.sched_getaffinity(0)) if cores is None else cores
+    memory = available_memory() if memory is None else memory
+    most = max(1, min(cores, parts, memory // MEMORY))
+    return most if seconds - seconds / most > START else 1

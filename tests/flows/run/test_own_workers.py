@@ -1,0 +1,64 @@
+"""How many workers a run starts where that is left to it."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+
+import pytest
+
+from flows.catalogue import PIPELINES, pipeline_named
+from flows.data.runs import open_run
+from flows.family import Forecasts
+from flows.run import workers
+from flows.settings import AUTO, ComputeSettings
+from tests.faults import pipelines
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "parts", "cores", "gib", "expected"),
+    [
+        (0.0, 100, 64, 256, 1),
+        (6.5, 100, 64, 256, 64),
+        (11.9, 100, 2, 256, 1),
+        (12.1, 100, 2, 256, 2),
+        (1e6, 100, 1, 256, 1),
+        (1e6, 1, 64, 256, 1),
+        (1e6, 5, 64, 256, 5),
+        (1e6, 100, 64, 8, 8),
+        (1e6, 100, 64, 0, 1),
+    ],
+)
+def test_workers_are_started_where_they_gain_time(seconds, parts, cores, gib, expected):
+    assert workers.number(seconds, parts, cores, gib * 2**30) == expected
+
+
+def test_a_daemon_starts_none(monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_config", {"daemon": True})
+    assert workers.number(1e6, 100, 64, 2**40) == 1
+
+
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_every_family_forecasts(name):
+    family = pipeline_named(name)
+    assert isinstance(family, Forecasts)
+    assert 1e-6 < family.seconds_a_row < 1.0
+
+
+def test_a_run_that_is_left_to_itself(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    source = pipelines.simulate("experts", str(tmp_path / "in"))
+    auto = ComputeSettings(workers=AUTO)
+    short = pipelines.run("experts", source, str(tmp_path / "short"), auto)
+    _, record = open_run(short["target"])
+    assert record.workers == 0
+    assert "local workers are started" not in caplog.text
+    monkeypatch.setattr(workers, "START", 1e-9)
+    long = pipelines.run("experts", source, str(tmp_path / "long"), auto)
+    _, record = open_run(long["target"])
+    if workers.number(1.0, 3) > 1:
+        assert record.workers > 1
+        assert f"{record.workers} local workers are started; --workers 0 keeps" in caplog.text
+    assert pipelines.published(long) == pipelines.published(short)

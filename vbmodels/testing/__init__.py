@@ -1,0 +1,71 @@
+"""The contract of a model as a suite of tests for anyone's model.
+
+A row says what the suite asks for, in terms of the generative model; a class of two lines asks it:
+
+    from vbmodels.testing import Case, ModelContract
+
+    class TestMyModel(ModelContract):
+        case = Case(name="my model", model=MyModel, ...)
+
+A failure is a `ContractBroken`: which identity broke, where, and by how much. pytest is needed for
+`ModelContract` alone, which is therefore loaded when it is asked for; ArviZ for samplers alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.calibration import Bounds, Calibration, Ranks, Readings, Told, inside, ranked
+from vbmodels.testing.case import (
+    Best,
+    Case,
+    Coordinates,
+    Evidence,
+    GlobalStep,
+    LocalStep,
+    MonteCarlo,
+    Objective,
+    Recovery,
+    Sampler,
+)
+from vbmodels.testing.draws import Chains, Draws
+from vbmodels.testing.extremes import Extremes
+from vbmodels.testing.identity import ContractBroken
+
+if TYPE_CHECKING:
+    from vbmodels.testing.contract import ModelContract
+
+__all__ = [
+    "Agreement",
+    "Best",
+    "Bounds",
+    "Calibration",
+    "Case",
+    "Chains",
+    "ContractBroken",
+    "Coordinates",
+    "Draws",
+    "Evidence",
+    "Extremes",
+    "GlobalStep",
+    "LocalStep",
+    "ModelContract",
+    "MonteCarlo",
+    "Objective",
+    "Ranks",
+    "Readings",
+    "Recovery",
+    "Sampler",
+    "Told",
+    "inside",
+    "ranked",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ModelContract":
+        from vbmodels.testing.contract import ModelContract
+
+        return ModelContract
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

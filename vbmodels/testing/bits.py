@@ -1,0 +1,146 @@
+"""Items 2 and 3: what partitions, executors and a resume may change, which is next to nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.cavi import start
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Cursor, Loop
+from vbmodels.core.state import from_bytes, leaves, same_bits, to_bytes
+from vbmodels.testing.case import Case
+from vbmodels.testing.identity import Figures, Identity
+from vbmodels.testing.running import freeze, run, steps, thaw
+
+PARTS = (1, 2, 7, 16)
+PARTITIONS = Identity(2, "partitions change only rounding")
+EXECUTORS = Identity(2, "every executor gives the same bits")
+RESUME = Identity(3, "a fit that is resumed gives the same bits")
+
+
+def apart(one: Any, other: Any) -> str:
+    """Name the leaf at which two states differ most, with both values; sizes first."""
+    worst, told = -1.0, "the states are of different classes or shapes"
+    for (name, left), (_, right) in zip(leaves(one), leaves(other), strict=False):
+        if left is None or right is None:
+            if left is not right:
+                return f"{name} is {left!r} in one and {right!r} in the other"
+            continue
+        a, b = np.asarray(left), np.asarray(right)
+        if a.shape != b.shape:
+            return f"{name} has the shape {a.shape} in one and {b.shape} in the other"
+        if a.size == 0 or np.array_equal(a, b):
+            continue
+        if a.dtype.kind not in "fiub":
+            return f"{name} is another"
+        gap = np.where(a == b, 0.0, np.abs(a.astype(float) - b.astype(float)))
+        at = np.unravel_index(int(np.nanargmax(np.nan_to_num(gap, nan=np.inf))), gap.shape)
+        if not gap[at] <= worst:
+            worst = float(gap[at])
+            place = f"[{', '.join(map(str, at))}]" if at else ""
+            told = f"{name}{place} is {a[at]!s} in one and {b[at]!s} in the other, {worst:.3g} away"
+    return told
+
+
+def check_partitions(case: Case, loop: Loop) -> Figures:
+    """The posterior is the same, within rounding, for every number of partitions."""
+    ends = {p: run(case, loop, case.batches(0, p), 0, case.sweeps)[-1] for p in PARTS}
+    worst = 0.0
+    for parts in PARTS[1:]:
+        where = f"between batches(0, 1) and batches(0, {parts}), after {case.sweeps} steps"
+        pairs = zip(leaves(ends[1].q), leaves(ends[parts].q), strict=True)
+        for (name, one), (_, many) in pairs:
+            if one is None:
+                continue
+            a, b = np.asarray(one), np.asarray(many)
+            differs = f"{name} differs between 1 and {parts} partitions"
+            if a.dtype.kind != "f" or a.shape != b.shape:
+                PARTITIONS.holds(np.array_equal(a, b), where, differs)
+                continue
+            scale = float(np.max(np.abs(a), initial=0.0))
+            # Infinity, a feature that is not clipped say, equals itself; so does a missing one.
+            other = (a != b) & ~(np.isnan(a) & np.isnan(b))
+            gap = float(np.max(np.abs(a[other] - b[other]), initial=0.0))
+            PARTITIONS.holds(
+                gap <= case.partition_rtol * scale,
+                where,
+                f"{differs} by {gap:.3g}, allowed {case.partition_rtol * scale:.3g}",
+            )
+            if scale:
+                worst = max(worst, gap / scale)
+        gap = abs(ends[parts].elbo - ends[1].elbo)
+        PARTITIONS.holds(
+            gap <= case.partition_rtol * abs(ends[1].elbo),
+            where,
+            f"the bound is {ends[1].elbo!r} of 1 and {ends[parts].elbo!r} of {parts} partitions",
+        )
+    return {"largest relative difference": worst}
+
+
+class Shipped(InProcess):
+    """An executor whose every message is written to bytes and read back on its way."""
+
+    def __init__(self, case: Case, batches: Sequence[Any]) -> None:
+        super().__init__(case.model(), [thaw(freeze(b)) for b in batches])
+        self.case = case
+
+    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
+        """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
+        # A new model each time: what a model keeps on itself does not reach other workers.
+        self.model = self.case.model()
+        stats = super().__call__(thaw(freeze(q)), number=number, warm=warm)
+        self._locals = {k: [thaw(freeze(x)) for x in v] for k, v in self._locals.items()}
+        return thaw(freeze(stats))
+
+
+def check_executors(case: Case, loop: Loop) -> Figures:
+    """Threads, and states that travel as bytes, give the same bits."""
+    batches = case.batches(0, 7)
+    where = f"batches(0, 7), {case.resume_sweeps} steps"
+    plain = run(case, loop, batches, 0, case.resume_sweeps)[-1].cursor
+    threaded = run(case, loop, batches, 0, case.resume_sweeps, threads=3)[-1].cursor
+    if not same_bits(plain, threaded):
+        EXECUTORS.breaks(f"{where}, on three threads", apart(plain, threaded))
+    model, reduce = case.model(), Shipped(case, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    loop_steps = loop(model, reduce, start(model, q, reduce))
+    shipped = list(itertools.islice(loop_steps, case.resume_sweeps))[-1].cursor
+    if not same_bits(plain, shipped):
+        EXECUTORS.breaks(
+            f"{where}, states that travel as bytes and a new model for each sweep",
+            apart(plain, shipped),
+        )
+    return {}
+
+
+def check_resume(case: Case, loop: Loop) -> Figures:
+    """A run that goes on from the bytes of any of its steps gives the same bits."""
+    batches = case.batches(0, 3)
+    saved: list[tuple[bytes, list[bytes | None]]] = []
+    left: list[tuple[bytes, float]] = []
+    for step, reduce in itertools.islice(steps(case, loop, batches, 0), case.resume_sweeps):
+        states = [freeze(x) for x in reduce.local_states(step.cursor.number)]
+        saved.append((to_bytes(step.cursor), states))
+        left.append((to_bytes(step.q), step.elbo))
+    for i, (cursor_bytes, local_bytes) in enumerate(saved):
+        model = case.model()
+        again = InProcess(model, [thaw(freeze(b)) for b in batches])
+        cursor = from_bytes(cursor_bytes, Cursor)
+        again.restore(cursor.number, [thaw(x) for x in local_bytes])
+        rest = itertools.islice(loop(model, again, cursor), len(saved) - i)
+        for j, step in enumerate(rest, start=i):
+            where = f"batches(0, 3), resumed at step {i}, other bits at step {j}"
+            expected = thaw(saved[j][0])
+            if not same_bits(step.cursor, expected):
+                RESUME.breaks(where, apart(expected, step.cursor))
+            if (to_bytes(step.q), step.elbo) != left[j]:
+                RESUME.breaks(f"{where} (what it leaves)", apart(thaw(left[j][0]), step.q))
+            for k, state in enumerate(again.local_states(step.cursor.number)):
+                if freeze(state) != saved[j][1][k]:
+                    place = f"{where} (the local state of partition {k})"
+                    RESUME.breaks(place, apart(thaw(saved[j][1][k]), state))
+    return {}

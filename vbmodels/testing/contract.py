@@ -1,0 +1,272 @@
+"""The contract as a class of tests: the one file that needs pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError(
+        "the contract's tests need pytest: install vbflows[testing]", name="pytest"
+    ) from error
+
+from vbmodels.core.protocol import Loop
+from vbmodels.testing import (
+    agreement,
+    bits,
+    calibration,
+    draws,
+    extremes,
+    rising,
+    running,
+    stationary,
+    truth,
+)
+from vbmodels.testing.calibration import Calibration
+from vbmodels.testing.case import Case, Item
+from vbmodels.testing.identity import ContractBroken, Figures
+
+RUNS = 1000
+"""Runs of item 8 in its slow form."""
+
+THOUSAND = "test_8_a_thousand_runs_are_calibrated"
+ITEMS: dict[str, Item] = {
+    "test_1_bound_never_falls": "rise",
+    "test_1_a_fit_leaves_the_best_that_it_visited": "rise",
+    "test_2_partitions_change_only_rounding": "partition",
+    "test_2_executors_give_the_same_bits": "partition",
+    "test_3_resume_from_every_step_gives_the_same_bits": "resume",
+    "test_4_global_step_is_stationary": "stationary",
+    "test_4_local_step_is_stationary": "stationary",
+    "test_5_bound_is_its_definition": "definition",
+    "test_6_bound_below_exact_evidence": "truth",
+    "test_6_agrees_with_its_sampler": "sampler",
+    "test_7_recovers_the_truth": "recovery",
+    "test_8_a_few_runs_are_calibrated": "calibration",
+    THOUSAND: "calibration",
+    "test_9_extremes_leave_finite_numbers": "extremes",
+    "test_9_compiled_loops_are_the_plain_form": "extremes",
+    "test_9_partitions_without_rows_change_no_bit": "extremes",
+    "test_10_a_score_of_the_training_rows_is_the_fits": "agreement",
+    "test_11_every_kept_draw_is_written": "draws",
+}
+"""Under which name a row marks a test as slow."""
+
+UNKNOWN = "it takes long: register the mark slow in the settings of pytest to have it asked"
+
+
+def asked(item: Any) -> Any:
+    """Return an item's hook, or skip with the reason that stands in its place."""
+    if isinstance(item, str):
+        pytest.skip(item)
+    return item
+
+
+def ask(
+    request: pytest.FixtureRequest, check: Callable[..., Figures], *given: Any, **options: Any
+) -> None:
+    """Run a check and record its figures; a broken identity is told without its traceback."""
+    said = None
+    try:
+        figures = check(*given, **options)
+    except ContractBroken as broken:
+        said = str(broken)
+    if said is not None:
+        pytest.fail(said, pytrace=False)
+    for name, value in figures.items():
+        request.node.user_properties.append((name, float(value)))  # plain: for other processes
+
+
+class ModelContract:
+    """Every item of the contract as a test; derive from it in a file of tests.
+
+        class TestMyModel(ModelContract):
+            case = Case(name="my model", ...)
+
+    It needs no fixture but pytest's own. What a check measured goes into the properties of a JUnit
+    file.
+
+    Attributes
+    ----------
+    case
+        The model's row.
+    cases
+        The rows, where one class asks several models; by default ``case`` alone.
+    """
+
+    case: ClassVar[Case]
+    cases: ClassVar[Sequence[Case]] = ()
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Ask every row, under every loop that its model can run where loops matter."""
+        if not self.cases and not hasattr(self, "case"):
+            where = type(self).__name__
+            raise ValueError(f"{where}: expected `case = Case(...)` in its body, found none")
+        rows = self.cases or (self.case,)
+        item = ITEMS.get(metafunc.function.__name__)
+        if item is None:  # a test that a derived class adds
+            if "case" in metafunc.fixturenames:
+                metafunc.parametrize("case", rows, ids=[row.name for row in rows])
+            return
+        if "loop" in metafunc.fixturenames:
+            metafunc.parametrize(
+                ("case", "loop"),
+                [
+                    pytest.param(
+                        row, loop, id=f"{row.name}-{name}", marks=_marks(metafunc, row, item)
+                    )
+                    for row in rows
+                    for name, loop in running.loops(row).items()
+                ],
+            )
+        elif "form" in metafunc.fixturenames:
+            metafunc.parametrize(
+                "form",
+                [
+                    pytest.param(form, id=name, marks=_marks(metafunc, row, item))
+                    for row in rows
+                    for name, form in _forms(row)
+                ],
+            )
+        else:
+            metafunc.parametrize(
+                "case",
+                [pytest.param(row, id=row.name, marks=_marks(metafunc, row, item)) for row in rows],
+            )
+
+    def test_1_bound_never_falls(
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 1, under every loop, on every seed of the row."""
+        for seed in case.seeds:
+            ask(request, rising.check_rise, case, loop, seed)
+
+    def test_1_a_fit_leaves_the_best_that_it_visited(
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 1, at the end of a fit."""
+        ask(request, rising.check_best, case, loop, asked(case.best))
+
+    def test_2_partitions_change_only_rounding(
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 2, over numbers of partitions."""
+        if case.undivided is not None:
+            pytest.skip(case.undivided)
+        ask(request, bits.check_partitions, case, loop)
+
+    def test_2_executors_give_the_same_bits(
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 2, over threads and transport."""
+        ask(request, bits.check_executors, case, loop)
+
+    def test_3_resume_from_every_step_gives_the_same_bits(
+        self, case: Case, loop: Loop, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 3."""
+        ask(request, bits.check_resume, case, loop)
+
+    def test_4_global_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 4, global parameters."""
+        ask(request, stationary.check_global_step, case, asked(case.global_step), seed=0)
+
+    def test_4_local_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 4, a partition's parameters."""
+        ask(request, stationary.check_local_step, case, asked(case.local_step), seed=0)
+
+    def test_5_bound_is_its_definition(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 5."""
+        ask(request, truth.check_definition, case, asked(case.monte_carlo), seed=0)
+
+    def test_6_bound_below_exact_evidence(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 6, a tiny case."""
+        item = asked(case.evidence)
+        for seed in item.seeds:
+            ask(request, truth.check_evidence, case, item, seed)
+
+    def test_6_agrees_with_its_sampler(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 6, a small one."""
+        ask(request, truth.check_sampler, case, asked(case.sampler))
+
+    def test_7_recovers_the_truth(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 7."""
+        ask(request, truth.check_recovery, case, asked(case.recovery))
+
+    def test_8_a_few_runs_are_calibrated(
+        self, form: Calibration | str, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 8, as many runs as the row says."""
+        item = asked(form)
+        found = calibration.collect(item, item.few, seed=1)
+        ask(request, calibration.check, item, found, power=False)
+
+    def test_8_a_thousand_runs_are_calibrated(
+        self, form: Calibration | str, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 8, with power."""
+        item = asked(form)
+        found = calibration.collect(item, RUNS)
+        ask(request, calibration.check, item, found, power=True)
+
+    @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
+    def test_9_extremes_leave_finite_numbers(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 9, tables at their ends."""
+        ask(request, extremes.check_finite, case, asked(case.extremes))
+
+    @pytest.mark.filterwarnings("ignore::UserWarning")
+    def test_9_compiled_loops_are_the_plain_form(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 9, compiled beside plain."""
+        item = asked(case.extremes)
+        if item.kernels is None:
+            asked(item.plain)
+        ask(request, extremes.check_compiled, case, item)
+
+    @pytest.mark.filterwarnings("ignore::UserWarning")
+    def test_9_partitions_without_rows_change_no_bit(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 9, partitions without rows."""
+        empty = asked(asked(case.extremes).empty)
+        ask(request, extremes.check_empty, case, empty)
+
+    def test_10_a_score_of_the_training_rows_is_the_fits(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 10."""
+        ask(request, agreement.check_agreement, case, asked(case.agreement))
+
+    def test_11_every_kept_draw_is_written(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 11."""
+        for item in asked(case.draws):
+            ask(request, draws.check_draws, item)
+
+
+def is_slow(row: Case, item: Item) -> bool:
+    """Say whether a row calls the tests of an item slow."""
+    return bool(({item, "truth"} if item == "sampler" else {item}) & row.slow)
+
+
+def _marks(metafunc: pytest.Metafunc, row: Case, item: Item) -> list[pytest.MarkDecorator]:
+    """Return the mark ``slow`` where it is due; skip where pytest has not been told of it."""
+    if metafunc.function.__name__ != THOUSAND and not is_slow(row, item):
+        return []
+    known = {line.partition(":")[0].strip() for line in metafunc.config.getini("markers")}
+    return [pytest.mark.slow] if "slow" in known else [pytest.mark.skip(reason=UNKNOWN)]
+
+
+def _forms(row: Case) -> Iterator[tuple[str, Calibration | str]]:
+    """Yield every form that is calibrated, or the reason why there is none, with its id."""
+    if isinstance(row.calibration, str):
+        yield row.name, row.calibration
+    else:
+        for form in row.calibration:
+            yield f"{row.name}-{form.form}", form

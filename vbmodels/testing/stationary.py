@@ -1,0 +1,155 @@
+"""Item 4: both steps leave the bound at its maximum, by finite differences."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.fit import fit
+from vbmodels.core.state import FloatArray, leaves
+from vbmodels.testing.case import Case, Coordinates, GlobalStep, LocalStep
+from vbmodels.testing.identity import Figures, Identity
+from vbmodels.testing.running import bound, plain_loop, steps
+
+GLOBAL = Identity(4, "global_step leaves the bound stationary")
+LOCAL = Identity(4, "local_step leaves the bound stationary")
+
+
+def directions(size: int, count: int = 40) -> FloatArray:
+    """Return unit vectors [D, size]: coordinates, all or a random choice, then ten mixed ones."""
+    rng = np.random.default_rng(0)
+    chosen = rng.permutation(size)[:count]
+    mixed = rng.standard_normal((10, size))
+    return np.concatenate([np.eye(size)[chosen], mixed / np.linalg.norm(mixed, axis=1)[:, None]])
+
+
+def distances(
+    value: Callable[[FloatArray], float], at: FloatArray, step: float, along: FloatArray
+) -> FloatArray:
+    """Estimate how far ``at`` is from the maximum of ``value`` along several directions.
+
+    The first and second derivative come from differences of fourth and second order; what
+    rounding alone can make of them is taken off. Infinite where the curvature is upwards.
+
+    Parameters
+    ----------
+    value
+        The bound at coordinates [n].
+    at
+        Coordinates, [n].
+    step
+        The finite difference.
+    along
+        Unit vectors, [D, n].
+
+    Returns
+    -------
+    FloatArray
+        Distances, [D].
+    """
+    centre = value(at)
+    noise = 64.0 * np.finfo(float).eps * max(1.0, abs(centre))
+    result = []
+    for d in along:
+        near = [value(at + s * step * d) for s in (-1.0, 1.0)]
+        far = [value(at + 2.0 * s * step * d) for s in (-1.0, 1.0)]
+        slope = (8.0 * (near[1] - near[0]) - (far[1] - far[0])) / (12.0 * step)
+        curvature = (near[0] - 2.0 * centre + near[1]) / step**2
+        slope = max(0.0, abs(slope) - noise / step)
+        upwards = curvature > noise / step**2
+        if slope == 0.0 and not upwards:
+            result.append(0.0)
+        else:
+            result.append(np.inf if upwards else slope / max(-curvature, noise / step**2))
+    return np.array(result)
+
+
+def _place(state: Any, move: Coordinates, direction: FloatArray) -> str:
+    """Name the leaf that a coordinate moves most, or say that the direction mixes several."""
+    if np.count_nonzero(direction) > 1:
+        return "along a mix of all coordinates"
+    which, at = int(np.argmax(np.abs(direction))), move.to_vector(state)
+    moved = [move.from_vector(state, at + s * move.step * direction) for s in (-1.0, 1.0)]
+    best, name = -1.0, "no leaf"
+    for (leaf, low), (_, high) in zip(leaves(moved[0]), leaves(moved[1]), strict=True):
+        gap = 0.0 if low is None else np.abs(np.asarray(high, float) - np.asarray(low, float))
+        if np.size(gap) and float(np.max(gap)) > best:
+            best = float(np.max(gap))
+            place = np.unravel_index(int(np.argmax(gap)), np.shape(gap))
+            name = f"{leaf}[{', '.join(map(str, place))}]" if place else leaf
+    return f"along coordinate {which}, which moves {name}"
+
+
+def _stationary(
+    identity: Identity, where: str, value: Callable[[Any], float], state: Any, move: Coordinates,
+    tolerance: float,
+) -> float:  # fmt: skip
+    at = move.to_vector(state)
+    along = directions(at.size)
+    found = distances(lambda v: value(move.from_vector(state, v)), at, move.step, along)
+    worst = int(found.argmax())
+    if not found[worst] <= tolerance:
+        # A coordinate names its leaf; only where none is off is the mix of several told.
+        coordinates = found[: len(along) - 10]
+        if coordinates.size and coordinates.max() > tolerance:
+            worst = int(coordinates.argmax())
+        said = (
+            "the bound curves upwards there: this is no maximum"
+            if np.isinf(found[worst])
+            else f"the maximum is {found[worst]:.3g} away, allowed {tolerance:.3g}"
+        )
+        identity.breaks(f"{where}, {_place(state, move, along[worst])}", said)
+    return float(found.max())
+
+
+def check_global_step(case: Case, item: GlobalStep, seed: int) -> Figures:
+    """The bound is stationary in the global parameters where ``item.at`` says so."""
+    batches = case.tiny(seed)
+    model, move = case.model(), item.coordinates
+
+    def left(q: Any, states: Sequence[Any], where: str) -> float:
+        def value(q: Any) -> float:
+            return bound(model, q, batches, states)
+
+        return _stationary(GLOBAL, f"tiny({seed}), {where}", value, q, move, item.tolerance)
+
+    if item.at == "fixed_point":
+        done = fit(model, batches, seed=seed, tol=item.fit_tol, max_iter=item.max_iter)
+        states = done.reduce.local_states(done.iterations - 1)
+        return {"distance": left(done.q, states, "the end of a fit")}
+    worst = moved = 0.0
+    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
+        states = reduce.local_states(step.cursor.number)
+        q = model.global_step(step.q, step.cursor.stats)
+        worst = max(worst, left(q, states, f"after sweep {step.iteration}"))
+        before = move.to_vector(step.q) - move.to_vector(q)
+        moved = max(moved, float(np.max(np.abs(before))))
+    GLOBAL.holds(
+        moved > 10.0 * item.tolerance,
+        f"tiny({seed}), three sweeps",
+        f"the global step moved by {moved} only: the test would prove nothing",
+    )
+    return {"distance": worst, "moved": moved}
+
+
+def check_local_step(case: Case, item: LocalStep, seed: int) -> Figures:
+    """The bound is stationary in a partition's local parameters after its local step."""
+    model, move = case.model(), item.coordinates
+    batches = case.tiny(seed)
+    worst = 0.0
+    # Warm states from earlier parameters: what a step keeps of them by mistake shows here.
+    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 3):
+        batch, local = batches[0], reduce.local_states(step.cursor.number)[0]
+        q = model.global_step(step.q, step.cursor.stats)
+        for _ in range(item.repeats):
+            local = model.local_step(q, batch, local)
+
+        def value(local: Any, q: Any = q) -> float:
+            return bound(model, q, batches[:1], [local])
+
+        where = f"partition 0 of tiny({seed}), warm after sweep {step.iteration}"
+        worst = max(worst, _stationary(LOCAL, where, value, local, move, item.tolerance))
+    return {"distance": worst}

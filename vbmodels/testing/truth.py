@@ -1,0 +1,131 @@
+"""Items 5 to 7: the bound is what its definition says, and the posterior lies beside the truth."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vbmodels.core.fit import fit
+from vbmodels.testing.case import Case, Evidence, MonteCarlo, Recovery, Sampler
+from vbmodels.testing.identity import Figures, Identity
+from vbmodels.testing.running import bound, plain_loop, steps
+
+DEFINITION = Identity(5, "the bound is its definition E_q[log p - log q]")
+EVIDENCE = Identity(6, "the bound lies below the exact evidence, and near it")
+SAMPLER = Identity(6, "the posterior is that of a sampler")
+RECOVERY = Identity(7, "the truth behind simulated data is recovered")
+
+
+def check_definition(case: Case, item: MonteCarlo, seed: int) -> Figures:
+    """The bound is E_q[log p - log q] by draws, within 4 standard errors."""
+    batches = case.tiny(seed)
+    model, rng = case.model(), np.random.default_rng(seed)
+    figures: Figures = {}
+    points: list[tuple[str, Any, Sequence[Any]]] = []
+    for step, reduce in itertools.islice(steps(case, plain_loop(case), batches, seed), 4):
+        states = reduce.local_states(step.cursor.number)
+        if step.iteration in (0, 3):
+            points.append((f"sweep {step.iteration}", step.q, states))
+        if item.mixed and step.iteration == 0:
+            moved = model.global_step(step.q, step.cursor.stats)
+            points.append(("after the global step", moved, states))
+    for name, q, held in points:
+        where = f"tiny({seed}), {name}"
+        draws = item.sample(q, batches, held, rng, item.size)
+        weights = item.log_joint(draws, batches) - item.log_q(draws, q, batches, held)
+        DEFINITION.holds(
+            weights.shape == (item.size,),
+            where,
+            f"log_joint and log_q have the shape {weights.shape}; expected one number a draw, "
+            f"({item.size},)",
+        )
+        mean, se = float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(item.size))
+        DEFINITION.holds(
+            se <= item.largest_se,
+            where,
+            f"no power: the standard error is {se:.3g}, allowed {item.largest_se:.3g}; raise size",
+        )
+        value = bound(model, q, batches, held)
+        figures |= {f"{name}: bound - definition": value - mean, f"{name}: se": se}
+        slack = 4.0 * se + 1e-9 * max(1.0, abs(mean))
+        off = f"the bound is {value:.6g}, its definition {mean:.6g} +- {se:.2g}"
+        DEFINITION.holds(value <= mean + slack, where, f"{off}: {value - mean:.3g} too high")
+        if item.relation == "equal":
+            DEFINITION.holds(value >= mean - slack, where, f"{off}: {mean - value:.3g} too low")
+    return figures
+
+
+def check_evidence(case: Case, item: Evidence, seed: int) -> Figures:
+    """The converged bound lies below the exact evidence, and not far below."""
+    batches = case.tiny(seed)
+    exact = item.log_evidence(batches)
+    reached = fit(case.model(), batches, seed=seed, tol=1e-10, max_iter=5000).trace[-1]
+    gap, where = exact - reached, f"tiny({seed}), the end of a fit"
+    EVIDENCE.holds(
+        gap <= item.largest_gap,
+        where,
+        f"the bound {reached:.6g} lies {gap:.3g} below the evidence {exact:.6g}, "
+        f"allowed {item.largest_gap:.3g}",
+    )
+    lowest = -1e-8 * max(1.0, abs(exact)) if item.strict else -item.largest_gap
+    EVIDENCE.holds(
+        gap >= lowest,
+        where,
+        f"the bound {reached:.6g} lies {-gap:.3g} above the evidence {exact:.6g}",
+    )
+    return {"evidence": exact, "gap": gap}
+
+
+def check_sampler(case: Case, item: Sampler) -> Figures:
+    """Posterior means agree with the model's own sampler; the ratio of sds is recorded."""
+    from vbmodels.core.diagnostics import diagnose  # ArviZ takes seconds to load: here alone
+
+    batches = case.batches(item.seed, 1)
+    where = f"batches({item.seed}, 1)"
+    seen = diagnose(item.draws(batches, np.random.default_rng(item.seed)))
+    SAMPLER.holds(
+        bool(seen.r_hat.max() <= item.largest_r_hat),
+        f"{where}, quantity {int(seen.r_hat.argmax())}",
+        f"the sampler has not mixed: R-hat {seen.r_hat.max():.4g}, "
+        f"allowed {item.largest_r_hat:.4g}",
+    )
+    done = fit(case.model(), batches, seed=item.seed, tol=1e-10, max_iter=5000)
+    states = done.reduce.local_states(done.iterations - 1)
+    mean, sd = item.moments(done.q, states)
+    off = (np.abs(mean - seen.mean) - 4.0 * seen.mcse) / seen.sd
+    worst = int(off.argmax())
+    SAMPLER.holds(
+        bool(off[worst] <= item.mean_tolerance),
+        f"{where}, quantity {worst}",
+        f"mean {mean[worst]:.6g} under q, {seen.mean[worst]:.6g} by the sampler: {off[worst]:.3g} "
+        f"sd beyond 4 errors, allowed {item.mean_tolerance:.3g}",
+    )
+    ratio = sd / seen.sd
+    low, high = item.sd_ratio
+    for at in (int(ratio.argmin()), int(ratio.argmax())):
+        SAMPLER.holds(
+            bool(low <= ratio[at] <= high),
+            f"{where}, quantity {at}",
+            f"sd under q is {ratio[at]:.3g} of the sampler's, allowed {low:.3g} to {high:.3g}",
+        )
+    return {
+        "largest mean difference in sd": float((np.abs(mean - seen.mean) / seen.sd).max()),
+        "smallest sd ratio": float(ratio.min()),
+        "median sd ratio": float(np.median(ratio)),
+        "largest sd ratio": float(ratio.max()),
+    }
+
+
+def check_recovery(case: Case, item: Recovery) -> Figures:
+    """The truth behind simulated data is recovered on every seed."""
+    errors = {seed: item.error(seed) for seed in item.seeds}
+    worst = max(errors, key=errors.__getitem__)
+    RECOVERY.holds(
+        errors[worst] <= item.tolerance,
+        f"seed {worst}",
+        f"errors by seed: {errors}, allowed {item.tolerance}",
+    )
+    return {"largest error": errors[worst]}
