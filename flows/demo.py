@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -17,27 +19,27 @@ from flows.run.events import Listener
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
 
-KEYWORD_RATE, RATE_SD = 0.1, 0.4  # a guess for package descriptions, stated to the user
-FDR = 0.3
+KEYPHRASES, KEYPHRASES_SD = 8.0, 0.4  # a guess for a package, stated to the user
+PER_DOCUMENT = 8
 SHOWN = 12
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo shows: a table of keywords, and lines below it."""
+    """What the demo shows: a table of keyphrases, and lines below it."""
 
     table: Table
     lines: tuple[str, ...]
 
 
 BEGINS = (
-    "Finding keywords in what the Python packages installed here say of themselves, given those "
-    "that some authors list."
+    "Finding keyphrases in what the Python packages installed here say of themselves, given "
+    "those that some authors list."
 )
 
 
 def run_demo(target: str, listener: Listener | None = None) -> Demo:
-    """Fit keywords of the installed packages; return what to show of them.
+    """Fit keyphrases of the installed packages; return what to show of them.
 
     No record is made: its page would end with the run.
     """
@@ -47,15 +49,17 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
     documents = installed_packages()
     storage.write_table(source, documents)
     settings = KeywordSettings(
-        keyword_rate=KEYWORD_RATE, keyword_rate_sd=RATE_SD, fdr=FDR, rows_per_partition=50
+        unit="phrase",
+        keyphrases=KEYPHRASES,
+        keyphrases_sd=KEYPHRASES_SD,
+        per_document=PER_DOCUMENT,
+        rows_per_partition=50,
     )
     compute = ComputeSettings()
     outcome = launch("keywords", source, target, settings, compute, None, False, None, listener)
     place, record = open_run(target)
     parts = range(record.partitions)
-    rows = [
-        row for i in parts for row in storage.read_table(place.table("keywords", i)).to_pylist()
-    ]
+    rows = [row for i in parts for row in storage.read_table(place.table("phrases", i)).to_pylist()]
     known = sum(bool(keywords) for keywords in documents["keywords"].to_pylist())
     return Demo(
         _table(rows),
@@ -63,11 +67,23 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
             "",
             f"{documents.num_rows} packages, {known} with keywords by their authors. "
             f"{outcome['lines'][0]}",
+            _rate(record.results),
             f"Done in {time.perf_counter() - began:.0f} s. In: {source}",
-            f"Out: {place.table('keywords')}",
+            f"Out: {place.table('phrases')}",
             f"Report: {outcome['report']}",
             "Next: vbflows keywords --help, for documents of your own.",
         ),
+    )
+
+
+def _rate(results: dict[str, Any]) -> str:
+    """Say which share of the phrases was taken to be keyphrases, and who tells it."""
+    rate, sd = results["phrase_keyword_rate"], results["phrase_keyword_rate_log_sd"]
+    names = {"given": f"a guess of {KEYPHRASES:g} a package", "labels": "what the known ones show"}
+    sources = (names.get(name, name) for name in results["phrase_keyword_rate_sources"])
+    return (
+        f"{rate:.1%} of the candidate phrases were taken to be keyphrases, give or take a factor "
+        f"of {math.exp(sd):.1f}, by {' and '.join(sources)}."
     )
 
 
@@ -77,7 +93,7 @@ def _table(rows: Sequence[dict[str, object]]) -> Table:
     for row in rows:
         documents.setdefault(str(row["doc_id"]), []).append(row)
     table = Table(box=None, pad_edge=False)
-    for heading in ("document", "known keywords", "keywords found (probability)"):
+    for heading in ("document", "known phrases", "phrases found (probability)"):
         table.add_column(heading, overflow="fold", ratio=None if heading == "document" else 1)
     for doc_id in sorted(documents, key=lambda d: (-_interest(documents[d]), d))[:SHOWN]:
         words = sorted(documents[doc_id], key=lambda row: -float(str(row["probability"])))

@@ -25,6 +25,7 @@ from tests.faults import journeys, pipelines
 
 FORMS: dict[str, list[dict[str, object]]] = {
     "keywords": [
+        {"unit": "phrase"},
         {"model": "pooled"},
         {"model": "full"},
         {"model": "mean_field"},

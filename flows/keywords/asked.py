@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -43,6 +43,7 @@ def choose(
     nodes: Nodes,
     most: int,
     paths: RunPaths,
+    documents: Callable[[int, RunPaths], list[tuple[str, int, int]]] | None = None,
 ) -> list[Asked]:
     """Choose the documents over all partitions, write their table and return its rows.
 
@@ -54,13 +55,17 @@ def choose(
         What is open of the rate.
     most
         Documents to name.
+    documents
+        What returns name, units and known ones of every document of a partition; by default
+        those of words.
     """
+    named = documents or _documents
     chosen, settled = ask_for(parts, nodes.weights, nodes.log_sd, nodes.dispersion, most)
     rows = []
     read: dict[int, list[tuple[str, int, int]]] = {}
     for number, ((p, d), share) in enumerate(zip(chosen, settled, strict=True), 1):
         if p not in read:
-            read[p] = _documents(indices[p], paths)
+            read[p] = named(indices[p], paths)
         name, words, known = read[p][d]
         expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
         rows.append(Asked(number, name, words, known, expected, share))
@@ -71,7 +76,11 @@ def choose(
 
 def _documents(index: int, paths: RunPaths) -> list[tuple[str, int, int]]:
     """Return name, words and known words of every document of a partition."""
-    table = storage.read_table(work_url(paths, "words", index))
+    return documents_of(storage.read_table(work_url(paths, "words", index)))
+
+
+def documents_of(table: pa.Table) -> list[tuple[str, int, int]]:
+    """Return name, rows and known rows of every document of a table with one row a unit."""
     names, known = table["doc_id"].to_pylist(), np.array(table["observed"].to_pylist(), bool)
     cuts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
     starts = [0, *cuts, len(names)] if names else []

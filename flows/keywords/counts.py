@@ -55,12 +55,16 @@ class CorpusCounts:
     totals
         [2, N_FOLDS] sums of ``documents`` and ``labels`` over all terms, those left out
         included.
+    in_phrases
+        Whether words are known as phrases are, several at once; see
+        `vbmodels.keywords.features.without_own_labels`.
     """
 
     terms: pa.Table
     least_documents: int
     n_pruned: int
     totals: IntArray
+    in_phrases: bool = False
 
     @property
     def rates(self) -> FloatArray:

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,14 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from flows.keywords.counts import CorpusCounts, count_terms, fold_of
+from flows.keywords.phrases import PhraseMarks, Said, mark, said_of
 from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions, pos_code, tokenise
+from flows.keywords.told import MAX_NAMED, Report, Told
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import POS_GROUPS, build_batch
+from vbmodels.keywords.features import POS_GROUPS, build_batch, without_own_labels
 from vbmodels.keywords.options import DAMPING, WINDOW
-
-MAX_NAMED = 100
-"""Documents that a report names for each reason; all are counted."""
 
 WORDS = pa.schema(
     [
@@ -46,50 +45,6 @@ _PHRASE_LETTER = {
 
 
 @dataclass(frozen=True)
-class Told:
-    """How many there were, and the first of them by name."""
-
-    count: int = 0
-    names: tuple[str, ...] = ()
-
-    def __add__(self, other: Told) -> Told:
-        return Told(self.count + other.count, (self.names + other.names)[:MAX_NAMED])
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was read and what could not be used; reports of partitions add.
-
-    Parameters
-    ----------
-    documents, tokens, words, observed
-        Documents read, their tokens, their candidate words, and the observed among these.
-    without_words
-        Documents without any candidate word: no row of the result is theirs.
-    absent_keywords
-        Known keywords of which a word does not occur among the document's candidates, as
-        "doc_id: keyword (missing word: absent or too rare)". An absent word does not occur
-        as a noun, adjective or verb; a rare one occurs fewer than ``min_count`` times. The
-        keyword's other words count as observed.
-    shortened
-        Documents cut to ``max_words`` candidates, as "doc_id (candidates before)".
-    """
-
-    documents: int = 0
-    tokens: int = 0
-    words: int = 0
-    observed: int = 0
-    without_words: Told = field(default_factory=Told)
-    absent_keywords: Told = field(default_factory=Told)
-    shortened: Told = field(default_factory=Told)
-
-    def __add__(self, other: Report) -> Report:
-        return Report(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        )
-
-
-@dataclass(frozen=True)
 class Prepared:
     """A partition before the corpus is known.
 
@@ -105,6 +60,11 @@ class Prepared:
         Its corpus counts; see `counts.COUNTS`.
     report
         What could not be used.
+    marks, phrase_counts, forms
+        Where phrases are asked for: what the user says of them, the partition's counts of them
+        (`phrase_counts.PHRASE_COUNTS`), and the distinct written forms of its words.
+    known, several
+        Known keywords with a candidate word, and those of them with several.
     """
 
     tokens: DocumentTokens
@@ -112,6 +72,16 @@ class Prepared:
     words: pa.Table
     counts: pa.Table
     report: Report
+    marks: PhraseMarks | None = None
+    phrase_counts: pa.Table | None = None
+    forms: pa.Array | None = None
+    known: int = 0
+    several: int = 0
+
+    @property
+    def unmatched(self) -> int:
+        """Known keywords that may be phrases and are no candidates of their documents."""
+        return 0 if self.marks is None else self.marks.listed - int(self.marks.y.sum())
 
 
 @dataclass(frozen=True)
@@ -127,12 +97,15 @@ class _Document:
     complete: bool = False
     unlabelled: bool = False
     scores: list[float] | None = None  # [n] the user's own, NaN where there is none
+    forms: list[str] = field(default_factory=list)  # [t] as they are written
+    said: Said | None = None  # of phrases
+    known: tuple[int, int] = (0, 0)  # keywords found, and those of several words
 
 
 _COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
 
 
-def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
+def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) -> Prepared:
     """Read a partition of documents that `check.check_documents` found no fault in.
 
     Parameters
@@ -142,6 +115,8 @@ def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
         known), ``keywords``, ``complete``. Where a row has tokens its text is not read.
     options
         How text becomes words.
+    phrases
+        Whether phrases are asked for beside words.
     """
     normalise = Normaliser(options)
     report = Report()
@@ -149,9 +124,26 @@ def prepare(documents: pa.Table, options: TextOptions) -> Prepared:
     for row in _rows(documents):
         document, told = _read(row, normalise, options)
         report += told
-        if document.stems:
-            kept.append((row["doc_id"], document))
-    return _pack(kept, report)
+        if not document.stems:
+            continue
+        if phrases:
+            columns = (row.get(name) for name in ("keywords", "gold", "scored", "scores"))
+            document = replace(document, said=said_of(*columns, normalise))
+        kept.append((row["doc_id"], document))
+    known, several = (sum(one.known[i] for _, one in kept) for i in range(2))
+    prepared = replace(_pack(kept, report), known=known, several=several)
+    return _with_phrases(prepared, [document for _, document in kept]) if phrases else prepared
+
+
+def _with_phrases(prepared: Prepared, documents: list[_Document]) -> Prepared:
+    """Add what a partition's phrases need."""
+    numbers: dict[str, int] = {}
+    codes = [numbers.setdefault(f, len(numbers)) for one in documents for f in one.forms]
+    said = [document.said for document in documents if document.said is not None]
+    stems = prepared.vocabulary.to_pylist()
+    marks, counts = mark(prepared.tokens, stems, said, np.array(codes, np.int64))
+    forms = pa.array(list(numbers), pa.string())
+    return replace(prepared, marks=marks, phrase_counts=counts, forms=forms)
 
 
 def build(
@@ -175,7 +167,7 @@ def build(
         Counts and number of documents of the whole corpus.
     """
     documents, labels = counts.lookup(vocabulary)
-    return build_batch(
+    batch = build_batch(
         tokens,
         documents,
         labels,
@@ -186,6 +178,7 @@ def build(
         self_loops=self_loops,
         break_at_sentences=break_at_sentences,
     )
+    return without_own_labels(batch) if counts.in_phrases else batch
 
 
 def _rows(documents: pa.Table) -> Iterator[dict[str, Any]]:
@@ -198,14 +191,11 @@ def _read(
     row: dict[str, Any], normalise: Normaliser, options: TextOptions
 ) -> tuple[_Document, Report]:
     tagged = _tagged(row, options)
-    stems = [
-        None if code == OTHER else normalise(token)
-        for token, code in zip(tagged.tokens, tagged.pos, strict=True)
-    ]
+    stems = normalise.stems(tagged.tokens, tagged.pos)
     counted = Counter(stem for stem in stems if stem is not None)
     least = options.least(len(stems))
     places = {stem: i for i, stem in enumerate(counted) if counted[stem] >= least}
-    known, absent = _observed(row, normalise, places, counted)
+    known, absent, sizes = _observed(row, normalise, places, counted)
     shortened = Told()
     if len(places) > options.max_words:
         shortened = Told(1, (f"{row['doc_id']} ({len(places)})",))
@@ -218,6 +208,7 @@ def _read(
         complete=complete,
         unlabelled=row.get("keywords") is None and not complete,
         scores=_scores(row, normalise, numbers),
+        known=sizes,
     )
     return document, Report(
         documents=1,
@@ -241,20 +232,27 @@ def _tagged(row: dict[str, Any], options: TextOptions) -> Tagged:
 
 def _observed(
     row: dict[str, Any], normalise: Normaliser, places: dict[str, int], counted: Counter[str | None]
-) -> tuple[set[str], Told]:
-    """Stems of the known keywords' words that are candidates, and the keywords that lack one."""
+) -> tuple[set[str], Told, tuple[int, int]]:
+    """Stems of the known keywords' words that are candidates, the keywords that lack one, sizes.
+
+    The sizes are how many keywords have a candidate word, and how many of them several.
+    """
+    found_any = found_several = 0
     known: set[str] = set()
     absent = []
     for keyword in row.get("keywords") or ():
         found, missing = normalise.keyword(keyword, places)
         known.update(found)
+        found_any += bool(found)
+        found_several += len(found) > 1
         if missing:
             reasons = (
                 f"{word}: {'too rare' if normalise(word) in counted else 'absent'}"
                 for word in missing
             )
             absent.append(f"{row['doc_id']}: {keyword} ({', '.join(reasons)})")
-    return known, Told(len(absent), tuple(absent[:MAX_NAMED]))
+    told = Told(len(absent), tuple(absent[:MAX_NAMED]))
+    return known, told, (found_any, found_several)
 
 
 def _scores(
@@ -289,30 +287,42 @@ def _occurrences(
     sentence = tagged.sentence
     phrase = _phrases(tagged)
     title = sentence[0] if sentence else None
-    words, occurrences = [], []
-    forms: list[Counter[str]] = [Counter() for _ in numbers]
+    words, occurrences, written = [], [], []
+    forms: dict[tuple[int, str], int] = {}
+    before = None
     for place, stem in enumerate(stems):
         word = numbers.get(stem) if stem is not None else None
-        if word is None:
-            continue
-        token = tagged.tokens[place]
-        upper = len(token) > 1 and token.isupper()
-        begins = place == 0 or (sentence is not None and sentence[place] != sentence[place - 1])
-        capital = not begins and token[0].isupper()
-        words.append(word)
-        forms[word][token if upper or capital else token.lower()] += 1
         where = UNKNOWN if sentence is None else sentence[place]
-        in_title = sentence is not None and where == title
-        code = tagged.pos[place]
-        occurrences.append((place, where, in_title, code, phrase[place], capital, upper))
+        if word is not None:
+            token = tagged.tokens[place]
+            upper = len(token) > 1 and token.isupper()
+            capital = place > 0 and where == before and token[0].isupper()
+            words.append(word)
+            written.append(token)
+            form = word, token if upper or capital else token.lower()
+            forms[form] = forms.get(form, 0) + 1
+            in_title = sentence is not None and where == title
+            code = tagged.pos[place]
+            occurrences.append((place, where, in_title, code, phrase[place], capital, upper))
+        before = where
     return _Document(
         stems=list(numbers),
-        surfaces=[form.most_common(1)[0][0] for form in forms],
+        surfaces=_most_frequent_forms(forms, len(numbers)),
         observed=[stem in known for stem in numbers],
         n_tokens=len(stems),
         words=words,
         occurrences=occurrences,
+        forms=written,
     )
+
+
+def _most_frequent_forms(forms: dict[tuple[int, str], int], size: int) -> list[str]:
+    """Return the most frequent form of each word; of equals the earlier."""
+    best, found = [0] * size, [""] * size
+    for (word, form), times in forms.items():
+        if times > best[word]:
+            best[word], found[word] = times, form
+    return found
 
 
 def _phrases(tagged: Tagged) -> list[int]:

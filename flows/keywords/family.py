@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,26 +16,45 @@ from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
-from flows.data.states import read_state
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
 from flows.keywords.asked import Nodes
 from flows.keywords.check import check_documents
-from flows.keywords.counts import CorpusCounts, reduce_counts
+from flows.keywords.counts import reduce_counts
+from flows.keywords.findings import findings_of, parameters_of
 from flows.keywords.gold import gold_labels
-from flows.keywords.models import document_model, sample
-from flows.keywords.publish import SCORES, Scored, Scores, keep_scores, publish
-from flows.keywords.rate_report import rate_results, rate_section
-from flows.keywords.report import KeywordSummary, report
+from flows.keywords.kept_counts import (
+    read_counts,
+    read_phrase_counts,
+    write_counts,
+    write_phrase_counts,
+)
+from flows.keywords.kept_parts import AboutPart, about_url, write_phrases
+from flows.keywords.models import document_model, phrase_model, sample
+from flows.keywords.names import PHRASES, WORDS
+from flows.keywords.narrow import read_wide, write_narrow
+from flows.keywords.phrase_counts import reduce_phrases
+from flows.keywords.phrases import PhraseMarks, build_partition
+from flows.keywords.publish import (
+    SCORES,
+    Published,
+    Scored,
+    Scores,
+    keep_scores,
+    phrases_asked,
+    publish,
+)
+from flows.keywords.publish_phrases import keep_phrase_scores, publish_phrases
+from flows.keywords.report import phrases_alone, together
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
+from flows.keywords.told import Told
 from flows.keywords.work import work_url
-from flows.report.page import Section
 from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray, to_bytes
+from vbmodels.core.state import FloatArray, State, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.chosen import model_of
 from vbmodels.keywords.corpus import (
@@ -48,19 +66,18 @@ from vbmodels.keywords.corpus import (
 )
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
-from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, coefficient_table, reliability
+from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
+from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
-
-
-class AboutCounts(json_files.Form):
-    """The contents of ``corpus/about.json``; see `flows.keywords.counts.CorpusCounts`."""
-
-    n_documents: int
-    least_documents: int
-    n_pruned: int
-    totals: list[list[int]]
-    terms_sha256: str | None = None  # of terms.parquet; None in runs of earlier versions
+MOST_IN_PHRASES = 0.1
+"""Share of known keywords with several words up to which words count as known one by one."""
+NOTHING_TO_LEARN = (
+    "No known keyword is a candidate phrase, so phrases have nothing to learn from: list some as "
+    "the documents write them, or set unit=word."
+)
 
 
 @dataclass(frozen=True)
@@ -124,23 +141,29 @@ class Keywords:
         """Turn a partition's documents into candidate words and their counts."""
         documents = partition.read(part, DOCUMENTS.of(settings))
         options = _text_options(settings)
-        prepared = documents_of.prepare(documents, options)
+        prepared = documents_of.prepare(documents, options, settings.with_phrases)
         gold = gold_labels(documents, prepared.words, options)
         words = prepared.words.append_column("gold", gold)
         vocabulary = pa.table({"stem": prepared.vocabulary})
-        storage.write_bytes(work_url(paths, "tokens", part.index, "npz"), to_bytes(prepared.tokens))
+        write_narrow(work_url(paths, "tokens", part.index, "npz"), prepared.tokens)
         storage.write_table(work_url(paths, "words", part.index), words)
         storage.write_table(work_url(paths, "vocabulary", part.index), vocabulary)
         storage.write_table(work_url(paths, "counts", part.index), prepared.counts)
+        write_phrases(prepared, part.index, paths)
         told = prepared.report
+        kept = told.documents - told.without_words.count
         return Ingested(
             rows_read=told.documents,
-            rows_kept=told.documents - told.without_words.count,
+            rows_kept=kept,
             dropped=(
                 _dropped("document without a candidate word", told.without_words),
                 _dropped(
                     "known keyword with a word that is no candidate of its document",
                     told.absent_keywords,
+                ),
+                _dropped(
+                    "known keyword that is no candidate phrase of its document",
+                    Told(prepared.unmatched),
                 ),
                 _dropped(
                     f"document cut to its {settings.max_words} most frequent words",
@@ -164,25 +187,37 @@ class Keywords:
             counts = reduce_counts(
                 [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
-            n_documents = sum(_tokens(paths, part.index).offsets.size - 1 for part in parts)
-            _write_counts(_corpus(paths, None), counts, n_documents)
+            about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
+            several, known = sum(one.several for one in about), sum(one.known for one in about)
+            counts = replace(counts, in_phrases=several > MOST_IN_PHRASES * known)
+            write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
+            if settings.with_phrases:
+                tables = [work_url(paths, "phrase_counts", part.index) for part in parts]
+                read = [partial(storage.read_table, url) for url in tables]
+                found = reduce_phrases(read, sum(one.phrases for one in about))
+                write_phrase_counts(_corpus(paths, None), found)
         corpus = _corpus(paths, fitted)
         urls = each(_build, [part.index for part in parts], settings, paths, corpus)
-        warning = _read_counts(corpus)[0].warning
+        warning = read_counts(corpus)[0].warning
         warnings = (warning,) if warning else ()
-        return Prepared(tuple(urls), KeywordBatch, warnings, of_parts=True)
+        batch = PhraseBatch if settings.with_phrases else KeywordBatch
+        return Prepared(tuple(urls), batch, warnings, of_parts=True)
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the corpus model, the per-document model, or nothing for plain scores."""
         if settings.model in SCORES or settings.sampled:
             return None
+        if settings.with_phrases:
+            return phrase_model(settings)
         return model_of(settings) if settings.model in CORPUS_WIDE else document_model(settings)
 
     def score(
         self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
         settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
-        """Score every candidate word; its selection is decided by `conclude`."""
+        """Score every candidate; its selection is decided by `conclude`."""
+        if isinstance(model, Keyphrases):
+            return self._score_both(model, q, batch, index, settings, paths, fitted is None)
         about = {"offsets": batch.offsets, "complete": batch.complete}
         if settings.sampled:
             r, r_hat = sample(settings, batch, index)
@@ -195,63 +230,81 @@ class Keywords:
             scores = Scores(r, **about)
         return keep_scores(scores, batch, index, settings, paths)
 
+    def _score_both(
+        self, model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch, index: int,
+        settings: KeywordSettings, paths: RunPaths, fitted: bool,
+    ) -> Scored:  # fmt: skip
+        """Score the phrases of a partition, and its words where they are published."""
+        scored = Scored(index, None)
+        if q.words is not None:
+            scored = self.score(
+                model.words, q.words, batch.words, None, index, settings=settings, paths=paths,
+                fitted=None if fitted else paths,
+            )  # fmt: skip
+        histogram = keep_phrase_scores(model, q, batch, index, fitted, settings, paths)
+        return replace(scored, phrases=histogram)
+
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: KeywordSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[list[KeywordSummary], Any]:  # fmt: skip
+    ) -> tuple[list[Published], Any]:  # fmt: skip
         """Decide the selection over all partitions and write the tables."""
-        nodes = None
-        if isinstance(model, CorpusProbit):
-            nodes = Nodes(q.weights, q.sources.combined()[1], q.law.complete_dispersion)
-        return publish(summaries, nodes, settings, paths, each), q
+        if not isinstance(model, Keyphrases):
+            nodes = _nodes(q) if isinstance(model, CorpusProbit) else None
+            return [Published(one) for one in publish(summaries, nodes, settings, paths, each)], q
+        indices = [one.index for one in summaries]
+        histograms = [one.phrases for one in summaries if one.phrases is not None]
+        tables = publish_phrases(indices, histograms, settings, paths, each)
+        nodes = None if q.phrases is None else _nodes(q.phrases)
+        phrases = phrases_asked(tables, indices, nodes, settings, paths)
+        if q.words is None:
+            return [Published(None, one) for one in phrases], q
+        words = publish(summaries, _nodes(q.words), settings, paths, each)
+        return [Published(*pair) for pair in zip(words, phrases, strict=True)], q
 
     def keep(
         self, q: Any, settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the corpus counts: new documents take their features from them."""
-        counts, n_documents = _read_counts(_corpus(paths, fitted))
-        _write_counts(storage.join(paths.root, "posterior", "corpus"), counts, n_documents)
+        counts, n_documents = read_counts(_corpus(paths, fitted))
+        target = storage.join(paths.root, "posterior", "corpus")
+        write_counts(target, counts, n_documents)
+        if settings.with_phrases:
+            write_phrase_counts(target, read_phrase_counts(_corpus(paths, fitted)))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the parameters of a corpus's model; the others have no global ones."""
+        if isinstance(model, Keyphrases):
+            found = [] if q.words is None else parameters_of(model.words, q.words, FEATURE_NAMES)
+            if q.phrases is not None:
+                own = parameters_of(model.phrases, q.phrases, PHRASE_FEATURES)
+                found += [replace(p, name=f"phrase_{p.name}") for p in own]
+            return found
         if not isinstance(model, CorpusProbit | PooledVBSS):
             return []
-        rows = coefficient_table(q, FEATURE_NAMES[: len(q.location)], model)
-        found = [Parameter("coefficient", *row) for row in rows]
-        if isinstance(model, CorpusProbit):
-            log_sd = q.sources.combined()[1]
-            found += [
-                Parameter("keyword_rate", None, q.rate, q.rate * log_sd),
-                Parameter("length_exponent", None, q.exponent, model.exponent_sd(q)),
-            ]
-        return found
+        return parameters_of(model, q, FEATURE_NAMES)
 
     def report(
-        self, model: Any, q: Any, summaries: Sequence[KeywordSummary],
+        self, model: Any, q: Any, summaries: Sequence[Published],
         ingested: Sequence[Ingested], settings: KeywordSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        warnings: tuple[str, ...] = ()
-        results: dict[str, Any] = {}
-        coefficients: list[tuple[str, float, float]] = []
-        sections: list[Section] = []
-        if isinstance(model, CorpusProbit | PooledVBSS):
-            if isinstance(model, CorpusProbit):
-                reasons = doubts(q)
-                results.update(rate_results(q, model))
-                sections.append(rate_section(q, model))
-            else:
-                reasons = reliability(q, settings.keyword_rate is not None).reasons
-                results["keyword_rate"] = q.rate if np.isfinite(q.rate) else None
-            warnings = tuple(
-                f"The false discovery rate is not reliable: {reason}." for reason in reasons
-            )
-            rows = coefficient_table(q, FEATURE_NAMES[: len(q.location)], model)
-            coefficients = [row for row in rows if row[0] != "intercept"]
-        return report(summaries, coefficients, settings, results, warnings, sections)
+        words = [one.words for one in summaries if one.words is not None]
+        if not isinstance(model, Keyphrases):
+            return findings_of(model, q, words, settings, FEATURE_NAMES, WORDS)
+        phrases = [one.phrases for one in summaries if one.phrases is not None]
+        found = findings_of(model.phrases, q.phrases, phrases, settings, PHRASE_FEATURES, PHRASES)
+        if not q.observed.known:
+            found = replace(found, warnings=(NOTHING_TO_LEARN, *found.warnings))
+        if q.words is None:
+            return phrases_alone(found)
+        of_words = findings_of(model.words, q.words, words, settings, FEATURE_NAMES, WORDS)
+        return together(of_words, found)
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""
+        if isinstance(q, PhraseGlobal):
+            q = q.scorer if q.words is None else q.words
         reasons: tuple[str, ...] = ()
         if isinstance(q, CorpusGlobal):
             reasons = doubts(q)
@@ -266,6 +319,10 @@ class Keywords:
         from flows.keywords.simulate import write_documents
 
         return write_documents(target, rows, seed)
+
+
+def _nodes(q: CorpusGlobal) -> Nodes:
+    return Nodes(q.weights, q.sources.combined()[1], q.law.complete_dispersion)
 
 
 def _text_options(settings: KeywordSettings) -> TextOptions:
@@ -288,18 +345,19 @@ def _corpus(paths: RunPaths, fitted: RunPaths | None) -> str:
 
 def _tokens(paths: RunPaths, index: int) -> DocumentTokens:
     url = work_url(paths, "tokens", index, "npz")
-    return read_state(url, DocumentTokens)
+    return read_wide(url, DocumentTokens)
 
 
-def _dropped(reason: str, told: documents_of.Told) -> Dropped:
+def _dropped(reason: str, told: Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
 
 
 def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) -> str:
-    counts, n_documents = _read_counts(corpus)
+    counts, n_documents = read_counts(corpus)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
-    batch = documents_of.build(
-        _tokens(paths, index),
+    tokens = _tokens(paths, index)
+    batch: State = documents_of.build(
+        tokens,
         vocabulary,
         counts,
         n_documents,
@@ -307,52 +365,15 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) 
         damping=settings.damping,
         self_loops=settings.self_loops,
     )
+    if settings.with_phrases:
+        marks = read_wide(work_url(paths, "marks", index, "npz"), PhraseMarks)
+        phrase_counts = read_phrase_counts(corpus)
+        batch = build_partition(
+            tokens, vocabulary, batch, marks, counts, phrase_counts, n_documents
+        )
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
-
-
-def _write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
-    terms = storage.table_bytes(counts.terms)
-    storage.write_bytes(storage.join(folder, "terms.parquet"), terms)
-    about = AboutCounts(
-        terms_sha256=_digest(terms),
-        n_documents=n_documents,
-        least_documents=counts.least_documents,
-        n_pruned=counts.n_pruned,
-        totals=counts.totals.tolist(),
-    )
-    json_files.write(storage.join(folder, "about.json"), about)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _read_counts(folder: str) -> tuple[CorpusCounts, int]:
-    urls = storage.join(folder, "about.json"), storage.join(folder, "terms.parquet")
-    # Kept by version: a long-lived process may meet the same run again with other documents.
-    return _counts_of(*urls, *(storage.fingerprint_of(url) for url in urls))
-
-
-@lru_cache(maxsize=1)
-def _counts_of(
-    about_url: str, terms_url: str, about_version: str, terms_version: str
-) -> tuple[CorpusCounts, int]:
-    about = json_files.read(about_url, AboutCounts)
-    if about.terms_sha256 is not None and about.terms_sha256 != _digest(
-        storage.read_bytes(terms_url)
-    ):
-        raise storage.DamagedError(
-            f"{terms_url} is damaged: it is not what {about_url} says", terms_url
-        )
-    counts = CorpusCounts(
-        terms=storage.read_table(terms_url),
-        least_documents=about.least_documents,
-        n_pruned=about.n_pruned,
-        totals=np.array(about.totals, dtype=np.int64),
-    )
-    return counts, about.n_documents
 
 
 def _as_fitted(batch: KeywordBatch, q: Any) -> KeywordBatch:

@@ -11,6 +11,8 @@ from flows.keywords.settings import KeywordSettings
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.chosen import model_of
+from vbmodels.keywords.corpus import CorpusProbit
+from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.published.bss import BSS
@@ -30,6 +32,16 @@ def document_model(settings: KeywordSettings) -> VBSS:
         var_a=settings.var_a,
         var_b=settings.var_b,
         max_words=settings.max_words,
+    )
+
+
+def phrase_model(settings: KeywordSettings) -> Keyphrases:
+    """Return the models of words and phrases."""
+    return Keyphrases(
+        words=cast(CorpusProbit, model_of(settings)),
+        with_words=settings.with_words,
+        per_document=settings.keyphrases,
+        per_document_sd=settings.keyphrases_sd,
     )
 
 

@@ -14,7 +14,7 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.keywords.asked import Nodes, choose
+from flows.keywords.asked import Nodes, choose, documents_of
 from flows.keywords.report import KeywordSummary, summarise
 from flows.keywords.schema import KEYWORDS
 from flows.keywords.settings import KeywordSettings
@@ -62,6 +62,15 @@ class Scored:
 
     index: int
     histogram: Histogram | None
+    phrases: Histogram | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What one partition adds to the report: of words and of phrases, where they are published."""
+
+    words: KeywordSummary | None
+    phrases: KeywordSummary | None = None
 
 
 def keep_scores(
@@ -109,6 +118,26 @@ def publish(
         asked = choose(indices, parts, nodes, settings.ask, paths)
         summaries[0] = replace(summaries[0], asked=tuple(asked))
     return summaries
+
+
+def phrases_asked(
+    written: Sequence[Written],
+    indices: Sequence[int],
+    nodes: Nodes | None,
+    settings: KeywordSettings,
+    paths: RunPaths,
+) -> list[KeywordSummary]:
+    """Return the summaries of phrases; where they are all there is, the table ask/ is theirs."""
+    summaries = [one.summary for one in written]
+    parts = [one.open for one in written if one.open is not None]
+    if nodes is not None and parts:
+        asked = choose(indices, parts, nodes, settings.ask, paths, _phrase_documents)
+        summaries[0] = replace(summaries[0], asked=tuple(asked))
+    return summaries
+
+
+def _phrase_documents(index: int, paths: RunPaths) -> list[tuple[str, int, int]]:
+    return documents_of(storage.read_table(paths.table("phrases", index)))
 
 
 def _write(index: int, least: int | None, settings: KeywordSettings, paths: RunPaths) -> Written:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.keywords.names import WORDS, Names
 from flows.report.page import Grid, Section
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
 from vbmodels.keywords.rate import SOURCES
@@ -22,7 +23,7 @@ def rate_results(q: CorpusGlobal, model: CorpusProbit) -> dict[str, Any]:
     }
 
 
-def rate_section(q: CorpusGlobal, model: CorpusProbit) -> Section:
+def rate_section(q: CorpusGlobal, model: CorpusProbit, names: Names = WORDS) -> Section:
     """Name every source of the rate with its factor and sd, and say what they give together."""
     mean, sd = q.sources.combined()
     rows: list[tuple[Any, ...]] = []
@@ -31,15 +32,16 @@ def rate_section(q: CorpusGlobal, model: CorpusProbit) -> Section:
         rows.append((SOURCES[i], float(np.exp(log_rate)), float(np.exp(log_rate - mean)), own))
     rows.append(("together", float(np.exp(mean)), 1.0, sd))
     text = (
-        "The share of the candidate words that are keywords, by whatever tells it: each source "
-        "with its factor to all of them together and the standard deviation of the logarithm. "
+        f"The share of the candidate {names.units} that are {names.keys}, by whatever tells it: "
+        "each source with its factor to all of them together and the standard deviation of the "
+        "logarithm. "
         + (
             "It was given as a fact. "
             if q.sources.exact
             else "Probabilities are averaged over what is left open. "
         )
-        + f"A document of n words has a number of keywords that grows as n to the power "
-        f"{q.exponent:.2f} (sd {model.exponent_sd(q):.2g})."
+        + f"A document of n {names.units} has a number of {names.keys} that grows as n to the "
+        f"power {q.exponent:.2f} (sd {model.exponent_sd(q):.2g})."
     )
     columns = ("source", "rate", "factor", "sd of log")
-    return Section("How many words are keywords", text, (), (Grid(columns, rows),))
+    return Section(f"How many {names.units} are {names.keys}", text, (), (Grid(columns, rows),))

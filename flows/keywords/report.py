@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from sklearn.metrics import precision_recall_fscore_support
 
+from flows.keywords.names import PHRASES, WORDS, Names
 from flows.keywords.settings import KeywordSettings
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
@@ -138,8 +139,9 @@ def report(
     results: dict[str, Any],
     warnings: tuple[str, ...],
     more: Sequence[Section] = (),
+    names: Names = WORDS,
 ) -> Findings:
-    """Say what was found in all partitions."""
+    """Say what was found of one unit in all partitions."""
     documents = sum(s.documents for s in summaries)
     found = sum(s.selected - s.observed for s in summaries)
     words = sum(s.words for s in summaries)
@@ -148,27 +150,31 @@ def report(
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -min(len(e.known), 6) * (1 + min(len(e.found), 6)))
     examples = examples[:MOST_DOCUMENTS]
-    headline = f"{found:,} new keywords in {documents:,} documents"
+    headline = f"{found:,} new {names.keys} in {documents:,} documents"
     expected = None
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)
         if found:
             expected = results["expected_false_share"] = results["expected_false"] / found
             headline += f", of which the model expects {expected:.1%} to be false"
-        if settings.fdr_scope == "all" and found:
+        if settings.fdr_scope == "all" and found and names is WORDS:
             headline += f" (fdr {settings.fdr:g} is over known and new ones together)"
-    sections = [_documents(examples, scores) if found else _likely(examples, settings, scores)]
-    sections += _gold(summaries, results, expected)
+    shown = (
+        _documents(examples, scores, names) if found else _likely(examples, settings, scores, names)
+    )
+    sections = [shown, *_gold(summaries, results, expected, names)]
     if found:
-        sections.append(_frequent(terms))
+        sections.append(_frequent(terms, names))
     if not scores:
-        sections.append(_histogram(summaries))
+        sections.append(_histogram(summaries, names))
     sections += more
     if asked := [one for s in summaries for one in s.asked]:
         sections.append(_asked(asked))
     if coefficients:
-        sections.append(_coefficients(coefficients))
-    results.update(documents=documents, words=words, selected=sum(s.selected for s in summaries),
+        sections.append(_coefficients(coefficients, names))
+    results["candidates" if names is PHRASES else "words"] = words
+    results["documents"] = documents
+    results.update(selected=sum(s.selected for s in summaries),
                    observed=sum(s.observed for s in summaries), found=found)  # fmt: skip
     r_hats = [s.r_hat for s in summaries if s.r_hat is not None]
     if r_hats:
@@ -186,38 +192,61 @@ def report(
     return Findings(headline, sections, results, warnings, top)
 
 
+def together(words: Findings, phrases: Findings) -> Findings:
+    """Say first what was found of phrases, for people, then of words, for programs and papers."""
+    return Findings(
+        f"{phrases.headline}; {words.headline}",
+        [*phrases.sections, *words.sections],
+        {**words.results, **phrases_alone(phrases).results},
+        tuple(dict.fromkeys((*phrases.warnings, *words.warnings))),
+        phrases.top,
+    )
+
+
+def phrases_alone(phrases: Findings) -> Findings:
+    """Say what was found of phrases where words are not asked for."""
+    results = {f"phrase_{k}": v for k, v in phrases.results.items()}
+    return replace(phrases, results=results)
+
+
 def _listed(words: Sequence[tuple[str, float]], scores: bool) -> str:
     return ", ".join(f"{term} {'' if scores else f'{p:.2f}'}".strip() for term, p in words)
 
 
-def _documents(examples: Sequence[Example], scores: bool) -> Section:
+def _documents(examples: Sequence[Example], scores: bool, names: Names) -> Section:
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.found, scores)) for e in examples]
     text = (
-        "Documents with many known and found keywords. All documents stand in the table keywords/."
-        if scores
-        else "Documents with many known and found keywords; behind each word found stands its "
-        "probability. All documents stand in the table keywords/."
+        f"Documents with many known and found {names.keys}"
+        + ("" if scores else f"; behind each {names.unit} found stands its probability")
+        + f". All documents stand in the table {names.table}/."
     )
-    return Section("Keywords by document", text, (), (Grid(("document", "known", "found"), rows),))
+    grid = Grid(("document", "known", "found"), rows)
+    return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
 
 
-def _likely(examples: Sequence[Example], settings: KeywordSettings, scores: bool) -> Section:
+def _likely(
+    examples: Sequence[Example], settings: KeywordSettings, scores: bool, names: Names
+) -> Section:
     """Show what comes next where nothing was found, so that a person can judge the level."""
     rows = [(e.doc_id, ", ".join(e.known), _listed(e.likely, scores)) for e in examples]
+    how = getattr(settings, names.select)
     text = (
-        f"No unknown word was selected (fdr={settings.fdr:g}, select={settings.select}). These "
-        "are the most probable ones of documents with many known keywords, with their "
-        "probabilities: where they look right, the rate of keywords is higher than was taken, or "
-        "the level is strict. All words stand in the table keywords/."
+        f"No unknown {names.unit} was selected (fdr={settings.fdr:g}, {names.select}={how}). These "
+        f"are the most probable ones of documents with many known {names.keys}, with their "
+        f"probabilities: where they look right, the rate of {names.keys} is higher than was "
+        f"taken, or the level is strict. All {names.units} stand in the table {names.table}/."
     )
     grid = Grid(("document", "known", "most probable"), rows)
-    return Section("Keywords by document", text, (), (grid,))
+    return Section(f"{names.keys.capitalize()} by document", text, (), (grid,))
 
 
 def _gold(
-    summaries: Sequence[KeywordSummary], results: dict[str, Any], expected: float | None
+    summaries: Sequence[KeywordSummary],
+    results: dict[str, Any],
+    expected: float | None,
+    names: Names,
 ) -> list[Section]:
-    """Precision, recall and F of the new words where the input came with true keywords."""
+    """Precision, recall and F of the new units where the input came with true keywords."""
     confusion = sum((s.confusion for s in summaries), np.zeros(4, np.int64))
     if not confusion.sum():
         return []
@@ -232,30 +261,32 @@ def _gold(
         columns.append("expected false share")
     return [
         Section(
-            "Against the true keywords",
-            "Over the new words of the documents whose true keywords were given; known keywords "
-            "of the input are left out.",
+            f"Against the true {names.keys}",
+            f"Over the new {names.units} of the documents whose true keywords were given; known "
+            "keywords of the input are left out"
+            + (", and so are true ones that are no candidates." if names is PHRASES else "."),
             (),
             (Grid(tuple(columns), [tuple(row)]),),
         )
     ]
 
 
-def _frequent(terms: Counter[str]) -> Section:
+def _frequent(terms: Counter[str], names: Names) -> Section:
     most = terms.most_common(25)
-    plot = plots.bars([t for t, _ in most], [n for _, n in most], "documents", "Frequent keywords")
+    labels, counts = [t for t, _ in most], [n for _, n in most]
+    plot = plots.bars(labels, counts, "documents", f"Frequent {names.keys}")
     return Section(
-        "Most frequent new keywords",
+        f"Most frequent new {names.keys}",
         "In how many documents each was found.",
         (plot,) if most else (),
     )
 
 
-def _histogram(summaries: Sequence[KeywordSummary]) -> Section:
+def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
-    plot = plots.histogram(centres, "probability", "words", "Probabilities", BINS, counts)
-    return Section("Probabilities of the words that were not known", "", (plot,))
+    plot = plots.histogram(centres, "probability", names.units, "Probabilities", BINS, counts)
+    return Section(f"Probabilities of the {names.units} that were not known", "", (plot,))
 
 
 def _asked(asked: Sequence[Asked]) -> Section:
@@ -270,7 +301,7 @@ def _asked(asked: Sequence[Asked]) -> Section:
     )
 
 
-def _coefficients(coefficients: Sequence[tuple[str, float, float]]) -> Section:
+def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names) -> Section:
     used = [row for row in coefficients if row[1] != 0.0]
     ordered = sorted(used, key=lambda row: -abs(row[1]))
     labels, mean, sd = zip(*ordered, strict=True) if ordered else ((), (), ())
@@ -279,7 +310,7 @@ def _coefficients(coefficients: Sequence[tuple[str, float, float]]) -> Section:
         "feature)", "Coefficients",
     )  # fmt: skip
     return Section(
-        "What makes a word a keyword",
+        f"What makes a {names.unit} a {names.key}",
         "Coefficients of the probit regression over the corpus, with 95 % intervals of the "
         "variational posterior, which are somewhat too short.",
         (plot,) if ordered else (),

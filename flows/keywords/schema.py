@@ -47,7 +47,8 @@ DOCUMENTS = Table(
         Column(
             "scored",
             WORDS,
-            "words that have a score of your own: of an embedding, a language model, another tool",
+            "words or phrases that have a score of your own: of an embedding, a language model, "
+            "another tool",
             nullable=True,
             required=False,
         ),
@@ -118,5 +119,24 @@ KEYWORDS = Table(
         Column("observed", FLAG, "whether it was given as a keyword"),
         Column("selected", FLAG, "whether it is selected at the level fdr"),
         Column("rank", INT32, "rank in its document, 1 is the most probable"),
+    ),
+)
+
+
+PHRASES = Table(
+    "phrases",
+    "Every candidate phrase, of one to four words, of every document with its probability.",
+    (
+        Column("doc_id", TEXT, "name of the document"),
+        Column("term", TEXT, "the phrase in its most frequent written form"),
+        Column("surface", TEXT, "the phrase as it is written where it stands first"),
+        Column("stem", TEXT, "its words' stems"),
+        Column("words", INT32, "number of its words"),
+        Column("probability", NUMBER, "probability that the phrase is a keyphrase"),
+        Column("observed", FLAG, "whether it was given as a keyword"),
+        Column("selected", FLAG, "whether it is selected"),
+        Column("rank", INT32, "rank in its document, 1 is the most probable"),
+        Column("position", INT32, "tokens of the document before its first occurrence"),
+        Column("occurrences", INT32, "how often it stands in the document"),
     ),
 )

@@ -22,10 +22,12 @@ class KeywordSettings(declared(KeywordOptions)):
         "vbflows keywords corpus/ results/ --set keyword_rate=0.3",
     )
     page = "docs/pipelines/keywords.md"
-    first = ("keyword_rate", "fdr", "language", "per_document", "model")
+    first = ("keyword_rate", "keyphrases", "fdr", "language", "model")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("min_count", "stem", "stop_words", "tag", "max_words"),
-        "output": ("fdr_scope", "threshold", "select", "ask"),
+        "output": (
+            "unit", "per_document", "fdr_scope", "threshold", "select", "select_phrases", "ask",
+        ),
         "expert": (
             "window", "damping", "self_loops", "document_precision", "chains", "draws", "warmup",
             "per_word", "tau", "var_a", "var_b",
@@ -40,6 +42,30 @@ class KeywordSettings(declared(KeywordOptions)):
         "document of its length has; pooled: one regression, with a share of listed keywords of "
         "each document's own; full, mean_field, as_printed: VBSS per document; bss: BSS, by "
         "sampling; ss, textrank: scores without a posterior.",
+    )
+    unit: Literal["both", "word", "phrase"] = Field(
+        "both",
+        description="What gets a probability: words, phrases of up to four words as you wrote "
+        "them, or both. Phrases go with model corpus; other models give words alone.",
+    )
+    keyphrases: float | None = Field(
+        None,
+        gt=0.0,
+        le=10_000.0,
+        description="Keyphrases that a document has on average, where you know it; otherwise it is "
+        "read off documents marked complete and, roughly, off the labels.",
+    )
+    keyphrases_sd: float = Field(
+        0.0,
+        ge=0.0,
+        le=2.0,
+        description="How unsure keyphrases is, as the standard deviation of its logarithm; 0 takes "
+        "it for a fact.",
+    )
+    select_phrases: Literal["best_f", "fdr"] = Field(
+        "best_f",
+        description="Which phrases are selected: those of the largest expected F, or as many as "
+        "fdr allows.",
     )
     inference: Literal["vi", "gibbs"] = Field(
         "vi",
@@ -61,7 +87,9 @@ class KeywordSettings(declared(KeywordOptions)):
         "language's own elsewhere.",
     )
     language: str = Field(
-        "english", description="Language of the stemmer and stop words (a Snowball name)."
+        "english",
+        description="Language of the stemmer and stop words: any with a Snowball stemmer or a list "
+        "of stop words; other has neither.",
     )
     stop_words: bool = Field(True, description="Whether stop words are left out.")
     tag: bool = Field(
@@ -97,6 +125,16 @@ class KeywordSettings(declared(KeywordOptions)):
         """Whether the answer comes from a sampler."""
         return self.model == "bss" or self.inference == "gibbs"
 
+    @property
+    def with_phrases(self) -> bool:
+        """Whether phrases get probabilities."""
+        return self.model == "corpus" and self.unit != "word"
+
+    @property
+    def with_words(self) -> bool:
+        """Whether words do."""
+        return self.model != "corpus" or self.unit != "phrase"
+
     @model_validator(mode="after")
     def _known_sampler(self) -> Self:
         if self.inference == "gibbs" and self.model not in ("pooled", "full", "bss"):
@@ -104,6 +142,18 @@ class KeywordSettings(declared(KeywordOptions)):
                 "inference gibbs goes with model pooled, full or bss; "
                 f"model {self.model} has no sampler"
             )
-        if sentence := conflict(self):
+        if sentence := conflict(self) or self._conflict_of_phrases():
             raise ValueError(sentence)
         return self
+
+    def _conflict_of_phrases(self) -> str | None:
+        if self.unit == "phrase" and self.model != "corpus":
+            return f"unit phrase goes with model corpus, found model {self.model}"
+        if self.keyphrases is None and self.keyphrases_sd > 0.0:
+            return "keyphrases_sd says how unsure keyphrases is: give that too"
+        if self.keyphrases is not None and not self.with_phrases:
+            return (
+                "keyphrases is said of phrases: it goes with model corpus and unit both or phrase, "
+                f"found model {self.model} and unit {self.unit}"
+            )
+        return None

@@ -13,7 +13,6 @@ import importlib.util
 import re
 import sys
 import threading
-import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,11 +24,11 @@ from typing import Any, Literal
 import Stemmer
 
 from flows.faults import Fault, InputError
+from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
 from vbmodels.keywords.features import POS_GROUPS
 
 Stem = Literal["auto", "none", "porter", "snowball"]
 
-ENGLISH = "english"
 _IMPORTING = threading.Lock()
 UNKNOWN = -1  # part of speech of untagged tokens
 OTHER = -2  # part of speech of tokens that are no candidates
@@ -59,29 +58,6 @@ POS_CODES = {
 """Penn and universal tags of candidate words; every other tag, modal verbs and AUX among
 them, marks a word that is no candidate."""
 
-# Closed-class words of English and the forms of its auxiliaries, written down for this
-# project. With tags the list mostly removes be, have and do, which Penn tags as verbs.
-_ENGLISH = """
-    a about above across after afterwards again against all almost alone along already also
-    although always am among amongst an and another any anybody anyone anything anywhere are aren
-    around as at away be became because become becomes becoming been before beforehand being below
-    beside besides between beyond both but by can cannot could couldn did didn do does doesn doing
-    don done down during each either else elsewhere enough etc even ever every everybody everyone
-    everything everywhere except few for from further furthermore had hadn has hasn have haven
-    having he hence her here hers herself him himself his how however i if in indeed instead into
-    is isn it its itself just least less let ll many may maybe me meanwhile might mine more
-    moreover most mostly much must my myself namely neither never nevertheless no nobody none nor
-    not nothing now nowhere of off often on once only onto or other others otherwise our ours
-    ourselves out over own per perhaps quite rather re really s same several shall she should
-    shouldn since so some somebody somehow someone something sometimes somewhere still such t than
-    that the their theirs them themselves then thence there thereafter thereby therefore these
-    they this those though through throughout thus to together too toward towards under until up
-    upon us ve very via was wasn we well were weren what whatever when whenever where whereas
-    whereby wherein wherever whether which while who whoever whole whom whose why will with within
-    without won would wouldn yes yet you your yours yourself yourselves
-"""
-ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
-
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
 _SLASH = re.compile(r"(?<=\w\w\w)/(?=\w\w\w)")
@@ -99,8 +75,8 @@ class TextOptions:
     Parameters
     ----------
     language
-        A Snowball name (``english``, ``french``, ...): stemmer, stop words, and whether raw
-        text is tagged (English only).
+        ``english``, ``french``, ...: stemmer, stop words, and whether raw text is tagged (English
+        only). One of `languages`; those without a stemmer keep their words as they are.
     stem
         auto: Porter's stemmer for English, the language's own elsewhere; none: words stay
         as they are, in lower case.
@@ -128,7 +104,7 @@ class TextOptions:
     max_words: int = 2000
 
     def __post_init__(self) -> None:
-        known = Stemmer.algorithms()
+        known = languages()
         if self.language not in known:
             raise InputError(
                 [
@@ -137,15 +113,17 @@ class TextOptions:
                         column="language",
                         expected=f"one of {', '.join(known)}",
                         found=repr(self.language),
-                        remedy="choose a language that has a Snowball stemmer",
+                        remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
                     )
                 ]
             )
 
     @property
     def algorithm(self) -> str | None:
-        """The Snowball algorithm, None without stemming."""
+        """The Snowball algorithm, None without stemming or where the language has no stemmer."""
         if self.stem == "none":
+            return None
+        if self.language not in Stemmer.algorithms():
             return None
         porter = self.stem == "porter" or (self.stem == "auto" and self.language == ENGLISH)
         return "porter" if porter else self.language
@@ -231,7 +209,7 @@ def tokenise(text: str, options: TextOptions) -> Tagged:
         tokens += words
         sentence += [number] * len(words)
         if english and options.tag:
-            pos += [pos_code(tag) for _, tag in parser.find_tags(words)]
+            pos += [_TAG_CODES[tag] for _, tag in parser.find_tags(words)]
         else:
             pos += [UNKNOWN] * len(words)
     return Tagged(tokens, pos, sentence)
@@ -249,38 +227,15 @@ def pos_code(tag: str) -> int:
     return code
 
 
-@cache
-def stop_words(language: str) -> frozenset[str]:
-    """Return the stop words of a language.
+class _TagCodes(dict[str, int]):
+    """Codes of tags, each worked out once."""
 
-    Raises
-    ------
-    InputError
-        If there is no list for the language, or the package that has it is not installed.
-    """
-    if language in (ENGLISH, "porter"):
-        return ENGLISH_STOP_WORDS
-    remedy = "mark the words yourself as `tokens` with `pos`, or turn the stop words off"
-    try:
-        from stop_words import StopWordError, get_stop_words
-    except ImportError:
-        remedy = f"install the package stop-words, or {remedy}"
-    else:
-        try:
-            return frozenset(word.casefold() for word in get_stop_words(language))
-        except StopWordError:
-            pass
-    raise InputError(
-        [
-            Fault(
-                file="settings",
-                column="language",
-                expected="a language with a list of stop words",
-                found=repr(language),
-                remedy=remedy,
-            )
-        ]
-    )
+    def __missing__(self, tag: str) -> int:
+        code = self[tag] = pos_code(tag)
+        return code
+
+
+_TAG_CODES = _TagCodes()
 
 
 class Normaliser:
@@ -298,6 +253,14 @@ class Normaliser:
         self._stemmer = Stemmer.Stemmer(options.algorithm) if options.algorithm else None
         self._known: dict[str, str | None] = {}
 
+    def stems(self, tokens: Sequence[str], codes: Sequence[int]) -> list[str | None]:
+        """Return the stem of every token, None where its part of speech is no candidate's."""
+        known = self._known
+        for token in {t for t in tokens if t not in known}:
+            self(token)
+        pairs = zip(tokens, codes, strict=True)
+        return [None if code == OTHER else known[token] for token, code in pairs]
+
     def __call__(self, token: str) -> str | None:
         """Return the stem of a token, or None.
 
@@ -311,13 +274,32 @@ class Normaliser:
             return stem
 
     def _normalise(self, token: str) -> str | None:
-        word = unicodedata.normalize("NFKC", token).lower()
+        word = plain(token)
         if self._options.stop_words and (len(word) < 2 or word in self._stop):
             return None
         if len(word) > _LONGEST or _NO_WORD.search(word) or not any(map(str.isalpha, word)):
             return None
         stem: str = self._stemmer.stemWord(word) if self._stemmer else word
         return stem
+
+    def phrase(self, term: str) -> list[list[str]]:
+        """Return the stems of a term's words, and those of their parts where these differ.
+
+        Words before the first that has a stem ("the") are left out. Nothing is returned for a
+        term with a stop word or a sign inside: no phrase has these.
+        """
+        words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
+        found = [self(word) for word in words]
+        first = next((i for i, stem in enumerate(found) if stem is not None), len(found))
+        whole = [stem for stem in found[first:] if stem is not None]
+        if not whole or len(whole) < len(found) - first:
+            return []
+        parts: list[str] = []
+        for word, stem in zip(words[first:], whole, strict=True):
+            inside = [self(part) for part in _INSIDE.findall(word)]
+            several = len(inside) > 1 and None not in inside
+            parts += [part for part in inside if part is not None] if several else [stem]
+        return [whole] if parts == whole else [whole, parts]
 
     def keyword(self, phrase: str, candidates: dict[str, int]) -> tuple[list[str], list[str]]:
         """Match a known keyword, of one or more words, with a document's candidates.

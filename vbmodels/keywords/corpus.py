@@ -50,6 +50,7 @@ from vbmodels.keywords.pooled_restart import change_of_scale
 from vbmodels.keywords.rate import (
     GIVEN,
     HIGHEST,
+    LABELS_SD,
     OF_COMPLETE,
     OF_LABELS,
     VAGUE_RATE,
@@ -184,6 +185,8 @@ class CorpusProbit:
         kappa; None: from the labels and its prior.
     constant_sd, coefficient_sd
         Prior sd of the constant and of every other coefficient.
+    labels_sd
+        What the labels' shape errs by in log pi, beyond its standard error.
     """
 
     keeps_locals: ClassVar[bool] = False
@@ -194,6 +197,7 @@ class CorpusProbit:
     length_exponent: float | None = None
     constant_sd: float = 10.0
     coefficient_sd: float = 1.0
+    labels_sd: float = LABELS_SD
 
     def __post_init__(self) -> None:
         if self.keyword_rate is not None and not 0.0 < self.keyword_rate < 1.0:
@@ -294,10 +298,11 @@ class CorpusProbit:
 
     def suff_stats(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> CorpusStats:
         """Return log-likelihood, gradient and information of the partition at every point."""
-        w, shares = np.ascontiguousarray(q.theta[:, :-2]), self._listings(q, batch)
+        w, shares = np.ascontiguousarray(q.theta[:, :-2]), self.listings(q, batch)
         return CorpusStats(*likelihood(batch, q.location, q.scale, w, shares, q.expected))
 
-    def _listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
+    def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
+        """Return which share of its keywords each document lists at every point."""
         return [
             listing(q.law, batch, float(theta[-2]), float(theta[-1]), float(rho))
             for theta, rho in zip(q.theta, q.credibility, strict=True)
@@ -325,7 +330,7 @@ class CorpusProbit:
             pull = (theta - mean)[free] / variance[free]
             gradient = stats.gradient[i][free] - pull
             bend = stats.information[i][np.ix_(free, free)] + np.diag(1.0 / variance[free])
-            steps[i, free] = _inverse(bend, variance[free]) @ gradient
+            steps[i, free] = inverse(bend, variance[free]) @ gradient
             promised[i] = 0.5 * gradient @ steps[i, free]
         return steps, promised
 
@@ -376,10 +381,10 @@ class CorpusProbit:
         """Add what the labels' shape says of the rate."""
         _, variance = self.prior(q)
         free = np.flatnonzero(variance > 0.0)
-        inverse = _inverse(q.information[0][np.ix_(free, free)], variance[free])
+        covariance = inverse(q.information[0][np.ix_(free, free)], variance[free])
         place = int(np.searchsorted(free, q.theta.shape[1] - 2))
-        se = float(np.sqrt(inverse[place, place]))
-        told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]))
+        se = float(np.sqrt(covariance[place, place]))
+        told = labels_source(float(q.theta[0, -2]), se, float(q.credibility[0]), self.labels_sd)
         return replace(q, sources=q.sources.told(OF_LABELS, *told))
 
     def take(self, at: CorpusCursor, asked: CorpusGlobal, stats: CorpusStats) -> CorpusCursor:
@@ -424,7 +429,7 @@ class CorpusProbit:
         free = np.flatnonzero(variance > 0.0)
         p = q.theta.shape[1] - 2
         spread = variance[free]
-        return [_inverse(bend[np.ix_(free, free)], spread)[:p, :p] for bend in q.information]
+        return [inverse(bend[np.ix_(free, free)], spread)[:p, :p] for bend in q.information]
 
     def exponent_sd(self, q: CorpusGlobal) -> float:
         """Return the posterior sd of kappa; 0 where it is held."""
@@ -432,7 +437,7 @@ class CorpusProbit:
             return 0.0
         _, variance = self.prior(q)
         keep = np.flatnonzero(variance > 0.0)
-        last = [_inverse(b[np.ix_(keep, keep)], variance[keep])[-1, -1] for b in q.information]
+        last = [inverse(b[np.ix_(keep, keep)], variance[keep])[-1, -1] for b in q.information]
         away = q.theta[:, -1] - q.exponent
         return float(np.sqrt(q.weights @ (np.array(last) + away**2)))
 
@@ -453,7 +458,7 @@ class CorpusProbit:
     def by_node(self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool) -> FloatArray:
         """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`."""
         found = np.empty((len(q.weights), batch.n_words))
-        shares, covariances = self._listings(q, batch), self._covariances(q)
+        shares, covariances = self.listings(q, batch), self._covariances(q)
         for i, (theta, share) in enumerate(zip(q.theta, shares, strict=True)):
             eta = predictors(batch.x, q.location, q.scale, theta[:-2])
             if not fitted:
@@ -476,14 +481,22 @@ RATE_OF_LABELS = (
 """What `doubts` will say, with figures, of a fit that nothing tells the rate."""
 
 
-def doubts(q: CorpusGlobal) -> tuple[str, ...]:
-    """Say why a false discovery rate of this fit may be off; nothing where it may not."""
+def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
+    """Say why a false discovery rate of this fit may be off; nothing where it may not.
+
+    Parameters
+    ----------
+    q
+        The fit.
+    rate
+        Name of the option that tells the rate.
+    """
     found = []
     if q.sources.speaking == [OF_LABELS]:
         factor = float(np.exp(q.sources.combined()[1]))
         found.append(
             f"rate read off the labels ({q.rate:.3g}, give or take a factor of {factor:.2g}): set "
-            f"keyword_rate, or mark at least {FEWEST_COMPLETE} documents whose keywords are all "
+            f"{rate}, or mark at least {FEWEST_COMPLETE} documents whose keywords are all "
             "known as complete"
         )
     if q.n_documents < FEWEST_DOCUMENTS:
@@ -494,14 +507,14 @@ def doubts(q: CorpusGlobal) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
+def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
     """Return the inverse, with no eigenvalue in prior units below 1 in size or below 0 in sign."""
     root = np.sqrt(prior_variance)
     scaled = root[:, None] * precision * root
     values, axes = np.linalg.eigh(0.5 * (scaled + scaled.T))
     turned = axes * root[:, None]
-    inverse: FloatArray = (turned / np.maximum(np.abs(values), 1.0)) @ turned.T
-    return inverse
+    found: FloatArray = (turned / np.maximum(np.abs(values), 1.0)) @ turned.T
+    return found
 
 
 def _tried(at: CorpusCursor) -> FloatArray:

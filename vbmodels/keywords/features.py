@@ -64,6 +64,13 @@ NEUTRAL_NEIGHBOURS = 0.0
 observed words, where they are not defined (a word's own label would be the only one, or
 there is none)."""
 
+OF_OWN_LABELS = {
+    "affinity": NEUTRAL_AFFINITY,
+    "reach": NEUTRAL_AFFINITY,
+    "observed_neighbours": NEUTRAL_NEIGHBOURS,
+}
+"""Features of a word that hold labels of its own document, and their neutral values."""
+
 SMOOTHING = 3.0
 """Documents that a word's label rate is shrunk by."""
 
@@ -136,6 +143,20 @@ def build_batch(
         *own_score(tokens),
     )
     return replace(graphs, x=np.column_stack(columns).astype(np.float64, copy=False))
+
+
+def without_own_labels(batch: KeywordBatch) -> KeywordBatch:
+    """Return the batch with the features that hold labels of a word's own document neutral.
+
+    They leave out the word's own label, which is enough where words are known one by one. Where
+    phrases are known, the other words of its phrase are known with it and stand beside it: the
+    features then tell known words from hidden ones. With 30 % of the phrases of 500 abstracts
+    known, .54 of the words selected at .1 were false with them, .17 without.
+    """
+    x = batch.x.copy()
+    for name, neutral in OF_OWN_LABELS.items():
+        x[:, FEATURE_NAMES.index(name)] = neutral
+    return replace(batch, x=x)
 
 
 def label_rates(documents: IntArray, labels: IntArray) -> FloatArray:
@@ -327,16 +348,31 @@ def _repeated_bigram(tokens: DocumentTokens) -> FloatArray:
 
 
 def own_score(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The user's score, the normal quantile of its rank in the document, and whether it is given.
+    """The user's score of every word, its rank, and whether it is given; see `score_columns`."""
+    if tokens.score is None:
+        nothing = np.zeros(tokens.n_words)
+        return nothing, nothing, nothing
+    return score_columns(tokens.score, tokens.document_of_word)
 
-    Where it is not given the first two are 0. Of m scored words, one with b lower ones and e
+
+def score_columns(
+    values: FloatArray, documents: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A score, the normal quantile of its rank in the document, and whether it is given.
+
+    Where it is not given the first two are 0. Of m scored units, one with b lower ones and e
     of the same score (itself among them) has the rank (b + e/2) / m.
+
+    Parameters
+    ----------
+    values, documents
+        [W] score of every unit, NaN where it has none, and number of its document.
     """
-    size = tokens.n_words
+    size = len(values)
     raw, rank, given = np.zeros(size), np.zeros(size), np.zeros(size)
-    if tokens.score is None or not (rows := np.flatnonzero(np.isfinite(tokens.score))).size:
+    if not (rows := np.flatnonzero(np.isfinite(values))).size:
         return raw, rank, given
-    score, document = tokens.score[rows], tokens.document_of_word[rows]
+    score, document = values[rows], documents[rows]
     raw[rows], given[rows] = score, 1.0
     order = np.lexsort((score, document))
     score, document = score[order], document[order]

@@ -123,7 +123,7 @@ def test_fishers_information_is_the_mean_square_of_the_score(corpus, at_some_poi
     batch, _ = corpus
     model, q = at_some_point
     few = take_documents(batch, 40, 50)  # open documents
-    (share,) = model._listings(q, few)
+    (share,) = model.listings(q, few)
     slope = q.theta[0, :-2] / q.scale
     eta = few.x @ slope - q.location @ slope
     p = np.repeat(np.exp(share.log_delta), few.sizes) * stats.norm.cdf(eta)

@@ -1,0 +1,48 @@
+"""Arrays as they are stored between stages: whole numbers as short as they are, back to 64 bits."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from flows.data import storage
+from flows.data.states import read_state
+from vbmodels.core.state import State, to_bytes
+
+S = TypeVar("S", bound=State)
+
+
+def write_narrow(url: str, state: State) -> None:
+    """Write a state whose signed whole numbers take 8 to 64 bits, as the largest needs."""
+    storage.write_bytes(url, to_bytes(_changed(state, _narrowed)))
+
+
+def read_wide(url: str, kind: type[S]) -> S:
+    """Return a state that `write_narrow` wrote, with whole numbers of 64 bits."""
+    return _changed(read_state(url, kind), _widened)
+
+
+def _changed(state: S, change: Any) -> S:
+    arrays = {f.name: getattr(state, f.name) for f in fields(state)}
+    changed = {
+        name: change(value)
+        for name, value in arrays.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind == "i"
+    }
+    return replace(state, **changed)
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    return values.astype(np.result_type(_signed(low), _signed(high)))
+
+
+def _signed(value: int) -> np.dtype:
+    """Return the shortest signed type that holds ``value``."""
+    return np.min_scalar_type(-value - 1 if value >= 0 else value)
+
+
+def _widened(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.int64)

@@ -1,0 +1,128 @@
+"""The rows of phrases: with words and the rate read off, and alone with the rate as a fact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tests.contract import calibration_phrases
+from tests.contract.phrases_drawn import RATE, cut, drawn, nothing, tables
+from vbmodels.core.fit import fit
+from vbmodels.core.state import FloatArray
+from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit
+from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Case, Coordinates, GlobalStep, Recovery
+from vbmodels.testing.extremes import Extremes
+
+MEAN_PHRASES = 23.0
+
+
+def both() -> Keyphrases:
+    return Keyphrases()
+
+
+def told() -> Keyphrases:
+    """kappa and the rates are facts."""
+    fact = CorpusProbit(0.4, length_exponent=1.0)
+    alone = CorpusProbit(length_exponent=1.0)
+    return Keyphrases(fact, False, alone, per_document=RATE * MEAN_PHRASES)
+
+
+def batches(seed: int, parts: int) -> list[PhraseBatch]:
+    return cut(drawn(np.random.default_rng(seed), 48, n_complete=5)[0], parts)
+
+
+def tiny(seed: int) -> list[PhraseBatch]:
+    rng = np.random.default_rng([seed, 1])
+    return cut(drawn(rng, 4, mean_words=4.0, n_complete=1)[0], 2)
+
+
+def coordinates(model: Keyphrases) -> Coordinates:
+    """Those of the published regressions; the scorer's are held: they are features."""
+
+    def published(q: PhraseGlobal) -> list[tuple[str, CorpusGlobal]]:
+        pairs = (("words", q.words), ("phrases", q.phrases))
+        return [(name, one) for name, one in pairs if one is not None]
+
+    def free(one: CorpusGlobal) -> FloatArray:
+        return np.flatnonzero(CorpusProbit().prior(one)[1] > 0.0)
+
+    def to_vector(q: PhraseGlobal) -> FloatArray:
+        return np.concatenate([one.theta[:, free(one)].ravel() for _, one in published(q)])
+
+    def from_vector(q: PhraseGlobal, vector: FloatArray) -> PhraseGlobal:
+        at = 0
+        for name, one in published(q):
+            theta = one.theta.copy()
+            size = len(theta) * len(free(one))
+            theta[:, free(one)] = vector[at : at + size].reshape(len(theta), -1)
+            q, at = replace(q, **{name: replace(one, theta=theta)}), at + size
+        return q
+
+    return Coordinates(to_vector=to_vector, from_vector=from_vector)
+
+
+def probabilities(model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch, local: Any) -> FloatArray:
+    return model.phrases.probabilities(q.phrases, model.phrase_units(q, batch), None)
+
+
+def scores(model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch) -> FloatArray:
+    return model.phrases.predict(q.phrases, model.phrase_units(q, batch))
+
+
+def recovery_error(seed: int) -> float:
+    """Distance of the own feature's slope from its truth, the rate given."""
+    batch, truth = drawn(np.random.default_rng([seed, 2]), 800, mean_words=20.0)
+    mean = truth.sum() / batch.words.n_documents
+    q = fit(Keyphrases(per_document=mean, with_words=False), [batch]).q
+    return float(abs(q.phrases.mean[1] - 0.8))
+
+
+def case(name: str, made: Any) -> Case:
+    plain = made is both
+    return Case(
+        name=name,
+        model=made,
+        calibration=calibration_phrases.ITEMS
+        if plain
+        else "the row with the pipeline's defaults answers",
+        batches=batches,
+        tiny=tiny,
+        draws="it keeps no draws: three nodes of the rate are all that it averages over",
+        extremes=Extremes(
+            tables=tables,
+            empty=nothing,
+            plain="it has no compiled loops: NumPy is all",
+            infinite=frozenset(
+                f"{at}{one}.scale"
+                for one in ("scorer", "words", "phrases")
+                for at in ("", "q.", "scorer.q.", "words.q.", "phrases.q.")
+            )
+            | {"scale"},
+        ),
+        agreement=Agreement(
+            published=probabilities,
+            scored=scores,
+            largest=0.25,
+            because="a score integrates the coefficients out, the fit does not, since they have "
+            "the labels of its documents in them already (docs/pipelines/keywords.md)",
+        ),
+        global_step=GlobalStep(coordinates=coordinates(made()), at="fixed_point", tolerance=1e-5),
+        local_step="a partition has no parameters of its own",
+        monte_carlo="it is fitted to its mode, which has no expectation; the objective is that of "
+        "the corpus model, whose row compares it with scipy's",
+        evidence="its objective is a density at the mode, not a bound; the corpus model's is "
+        "compared with quadrature",
+        sampler="the regression of phrases is the corpus model with other units: its row answers",
+        recovery=Recovery(error=recovery_error, tolerance=0.15)
+        if plain
+        else "the row with the pipeline's defaults answers",
+        partition_rtol=1e-8,
+    )
+
+
+CASES = [case("phrases", both), case("phrases_told", told)]

@@ -1,0 +1,302 @@
+"""Phrases through the pipeline: the table, units, workers, --since, scores, what the page says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from flows.data import storage
+from flows.data.runs import open_run
+from flows.keywords.documents import prepare
+from flows.keywords.phrase_counts import count_phrases, reduce_phrases
+from flows.keywords.phrases import mark, written
+from flows.keywords.settings import KeywordSettings
+from flows.keywords.text import Normaliser, TextOptions
+from flows.run.launch import launch, launch_score
+from flows.settings import ComputeSettings
+from vbmodels.core.state import same_bits
+from vbmodels.keywords.features import OF_OWN_LABELS
+from vbmodels.keywords.phrases.keys import key_of, stem_keys
+from vbmodels.keywords.phrases.spans import find_spans
+
+SUBJECTS = ("support vector machine", "neural network", "decision tree", "random forest")
+THINGS = ("market price", "patient record", "river basin", "power station", "protein structure")
+
+
+def texts(size, seed=0):
+    """Short texts about a subject and a thing; the subject's is the keyphrase."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(size):
+        subject, other = rng.choice(SUBJECTS, 2, replace=False)
+        thing = rng.choice(THINGS)
+        text = (
+            f"{subject.capitalize()} methods for a {thing}\n"
+            f"We use the {subject} to predict a {thing}. The new {subject} is compared with "
+            f"the {other} on small data. A large {thing} was observed in {i % 7 + 2} cities."
+        )
+        known = [subject] if rng.random() < 0.5 else []
+        rows.append((f"d{i}", text, known, [subject, f"{subject} methods"]))
+    names = ("doc_id", "text", "keywords", "gold")
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "documents.parquet"
+    pq.write_table(texts(150), path)
+    return str(path)
+
+
+def run(source, target, compute=None, since=None, **options):
+    settings = KeywordSettings(**{"partitions": 3, **options})
+    compute = compute or ComputeSettings()
+    outcome = launch("keywords", str(source), str(target), settings, compute, None, False, since)
+    return *open_run(str(target)), outcome
+
+
+def table_of(place, record, name):
+    parts = (storage.read_table(place.table(name, i)) for i in range(record.partitions))
+    return pa.concat_tables(parts)
+
+
+@pytest.fixture(scope="module")
+def done(source, tmp_path_factory):
+    return run(source, tmp_path_factory.mktemp("both"))
+
+
+def test_the_table_holds_phrases_as_they_are_written(done):
+    place, record, _ = done
+    phrases = table_of(place, record, "phrases").to_pandas()
+    own = phrases[phrases.doc_id == "d0"].set_index("stem")
+    text = texts(1)["text"][0].as_py()
+    subject = text.split(" methods")[0].lower()
+    stem = " ".join(map(Normaliser(TextOptions()), subject.split()))
+    row = own.loc[stem]
+    assert (row.surface, row.position, row.occurrences) == (subject.capitalize(), 0, 3)
+    assert row.term == subject
+    assert row.words == len(subject.split())
+    assert 0.0 <= own.probability.min() <= own.probability.max() <= 1.0
+    assert not own.index.duplicated().any()
+    first = own.reset_index().sort_values(["position", "words"], kind="stable")
+    assert first.stem.tolist() == own.index.tolist()
+    assert "the" not in " ".join(own.index)
+
+
+def test_known_phrases_are_labels_and_hidden_ones_are_found(done):
+    place, record, _ = done
+    phrases = table_of(place, record, "phrases").to_pandas()
+    rows = texts(150).to_pandas().set_index("doc_id")
+    known = rows.keywords[phrases.doc_id].to_numpy()
+    expected = [t.lower() in set(k) for t, k in zip(phrases.term, known, strict=True)]
+    assert phrases.observed.tolist() == expected
+    assert (phrases.probability[phrases.observed] == 1.0).all()
+    hidden = [
+        t.lower() == g[0] and not o
+        for t, g, o in zip(phrases.term, rows.gold[phrases.doc_id], phrases.observed, strict=True)
+    ]
+    others = ~np.array(hidden) & ~phrases.observed
+    assert phrases.selected[hidden].mean() > 0.9
+    assert phrases.selected[others].mean() < 0.1
+    best = phrases[~phrases.observed & phrases.selected]
+    assert (best["rank"] <= 5).all()
+
+
+def test_the_report_begins_with_phrases_and_keeps_words(done):
+    place, record, outcome = done
+    page = storage.read_bytes(place.file("report.html")).decode()
+    headline = outcome["lines"][0]
+    found = record.results["phrase_found"]
+    assert headline.startswith(f"{found:,} new keyphrases in 150 documents")
+    assert f"{record.results['found']:,} new keywords in 150 documents" in headline
+    assert page.index("Keyphrases by document") < page.index("Keywords by document")
+    assert "How many phrases are keyphrases" in page
+    assert "What makes a phrase a keyphrase" in page
+    assert record.results["phrase_keyword_rate_sources"] == ["labels"]
+    phrases = table_of(place, record, "phrases").to_pandas()
+    assert found == int((phrases.selected & ~phrases.observed).sum())
+    posterior = storage.read_table(place.file("posterior/parameters.parquet"))
+    assert {"phrase_coefficient", "phrase_keyword_rate", "coefficient"} <= set(
+        posterior["name"].to_pylist()
+    )
+
+
+def test_words_are_those_of_a_run_of_words_alone(done, source, tmp_path):
+    place, record, _ = done
+    alone, its_record, _ = run(source, tmp_path, unit="word")
+    ours = table_of(place, record, "keywords").to_pandas()
+    theirs = table_of(alone, its_record, "keywords").to_pandas()
+    assert ours.drop(columns="probability").equals(theirs.drop(columns="probability"))
+    np.testing.assert_allclose(ours.probability, theirs.probability, atol=1e-7)
+    assert not storage.exists(alone.table("phrases", 0))
+
+
+def coefficients(place):
+    table = storage.read_table(place.file("posterior/parameters.parquet")).to_pylist()
+    return {row["index"]: row["mean"] for row in table if row["name"] == "coefficient"}
+
+
+def test_words_of_known_phrases_are_not_told_by_the_words_beside_them(done, tmp_path):
+    """Words known with their neighbours would be found by them; words known alone may be."""
+    found = coefficients(done[0])
+    assert [found[name] for name in OF_OWN_LABELS] == pytest.approx([0.0] * 3, abs=1e-12)
+    whole = texts(60)
+    single = pa.array([["network", "price", "small"][: i % 4] for i in range(60)])
+    whole = whole.set_column(whole.column_names.index("keywords"), "keywords", single)
+    pq.write_table(whole, tmp_path / "in.parquet")
+    place, _, _ = run(tmp_path / "in.parquet", tmp_path / "out", unit="word", partitions=1)
+    found = coefficients(place)
+    assert all(abs(found[name]) > 1e-6 for name in OF_OWN_LABELS)
+
+
+def test_phrases_alone_ask_for_documents_by_phrases(done, source, tmp_path):
+    place, record, outcome = run(source, tmp_path, unit="phrase")
+    assert not storage.exists(place.table("keywords", 0))
+    both = table_of(done[0], done[1], "phrases").to_pandas()
+    phrases = table_of(place, record, "phrases").to_pandas()
+    np.testing.assert_allclose(phrases.probability, both.probability, atol=1e-7)
+    asked = storage.read_table(place.table("ask", 0)).to_pandas()
+    own = phrases[phrases.doc_id == asked.doc_id[0]]
+    assert asked.words[0] == len(own)
+    assert asked.expected[0] == pytest.approx(own.probability.sum())
+    assert "keywords" not in outcome["lines"][0]
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_same_bits(done, source, tmp_path):
+    place = run(source, tmp_path, ComputeSettings(workers=2))[0]
+    for name in ("phrases", "keywords", "ask"):
+        parts = 1 if name == "ask" else 3
+        for i in range(parts):
+            ours = storage.read_table(place.table(name, i))
+            assert ours.equals(storage.read_table(done[0].table(name, i)))
+
+
+def test_a_score_of_the_fitted_documents_gives_their_phrases(done, source, tmp_path):
+    launch_score(done[0].root, source, str(tmp_path), ComputeSettings(), False)
+    place, record = open_run(str(tmp_path))
+    new = table_of(place, record, "phrases").to_pandas()
+    fit = table_of(done[0], done[1], "phrases").to_pandas()
+    assert new.term.tolist() == fit.term.tolist()
+    # A score integrates the coefficients out, of which 75 labels leave much open.
+    assert np.abs(new.probability - fit.probability).max() < 0.3
+    assert new.probability.corr(fit.probability) > 0.97
+
+
+def test_a_later_run_goes_on_from_the_earlier_one(source, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    whole = texts(150)
+    pq.write_table(whole.slice(0, 100), folder / "a.parquet")
+    run(folder, tmp_path / "out", since="latest")
+    pq.write_table(whole.slice(100), folder / "b.parquet")
+    place, record, _ = run(folder, tmp_path / "out", since="latest")
+    full, its, _ = run(folder, tmp_path / "full")
+    ours = table_of(place, record, "phrases").to_pandas().set_index(["doc_id", "stem"])
+    theirs = table_of(full, its, "phrases").to_pandas().set_index(["doc_id", "stem"])
+    theirs = theirs.add_suffix("_full")
+    pair = ours.join(theirs)
+    assert len(pair) == len(theirs)
+    np.testing.assert_allclose(pair.probability, pair.probability_full, atol=2e-3)
+
+
+def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_path):
+    whole = texts(60)
+    # One with a stop word inside, and words that never stand side by side.
+    known = pa.array([["machine of support", "predict price"]] * 60)
+    whole = whole.set_column(whole.column_names.index("keywords"), "keywords", known)
+    pq.write_table(whole, tmp_path / "in.parquet")
+    _, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
+    assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
+    assert any("no candidate phrase" in one.reason and one.count == 120 for one in record.dropped)
+
+
+def test_what_is_said_of_phrases_needs_phrases():
+    with pytest.raises(ValidationError, match="unit phrase goes with model corpus"):
+        KeywordSettings(model="pooled", unit="phrase")
+    with pytest.raises(ValidationError, match="keyphrases is said of phrases"):
+        KeywordSettings(unit="word", keyphrases=5)
+    with pytest.raises(ValidationError, match="keyphrases_sd says how unsure"):
+        KeywordSettings(keyphrases_sd=0.3)
+    assert not KeywordSettings(model="pooled").with_phrases
+
+
+def documents(**columns):
+    size = len(columns["text"])
+    table = {"doc_id": [f"d{i}" for i in range(size)], "keywords": [[] for _ in range(size)]}
+    return pa.table({**table, **columns})
+
+
+def test_terms_are_matched_as_phrases():
+    text = ["The semi-supervised client/server model. Degrees of freedom of client server models."]
+    known = [["The Semi-Supervised client", "client-server model", "degrees of freedom", "model x"]]
+    prepared = prepare(documents(text=text, keywords=known), TextOptions(), True)
+    spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
+    told = written(prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms)
+    labelled = [s for s, y in zip(told.stem.to_pylist(), prepared.marks.y, strict=True) if y]
+    # "client-server" is no word of the text, its parts are; a stop word is in no phrase.
+    assert labelled == ["semi-supervis client", "client server model"]
+    assert prepared.marks.listed == 4
+
+
+def test_a_capital_of_a_beginning_is_no_name_unless_the_next_word_has_one_too():
+    text = ["Support Vector methods rest. Small gains rest."]
+    prepared = prepare(documents(text=text), TextOptions(tag=False), True)
+    spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
+    told = written(prepared.tokens, spans, prepared.vocabulary, prepared.marks, prepared.forms)
+    terms = dict(zip(told.surface.to_pylist(), told.term.to_pylist(), strict=True))
+    assert terms["Support Vector"] == "Support Vector"
+    assert terms["Support"] == "support"
+    assert terms["Small gains"] == "small gains"
+
+
+def test_scores_of_the_user_join_their_phrases():
+    scored = [["neural network", "network", "no such term"]]
+    prepared = prepare(
+        documents(text=["A neural network."], scored=scored, scores=[[2.0, -1.0, 9.0]]),
+        TextOptions(),
+        True,
+    )
+    spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
+    found = dict(zip(spans.key.tolist(), prepared.marks.score.tolist(), strict=True))
+    assert found[key_of(["neural", "network"])] == 2.0
+    assert found[key_of(["network"])] == -1.0
+    plain = prepare(documents(text=["A neural network."]), TextOptions(), True)
+    assert plain.marks.score is None
+
+
+def test_counts_add_in_any_ranges_and_forget_what_stands_alone():
+    rng = np.random.default_rng(0)
+    tables = []
+    for _ in range(4):
+        keys = np.unique(rng.integers(0, 1 << 63, 40).astype(np.uint64) << np.uint64(1))
+        keys = np.unique(np.concatenate([keys, np.arange(20, dtype=np.uint64)]))
+        folds = rng.integers(0, 10, len(keys))
+        tables.append(count_phrases(keys, folds, (keys < 3) | (rng.random(len(keys)) < 0.1)))
+    rows = sum(len(t) for t in tables)
+    read = [lambda t=t: t for t in tables]
+    whole = reduce_phrases(read, rows)
+    assert same_bits(whole, reduce_phrases(read[::-1], rows, most_rows=7))
+    assert whole.totals[0].sum() == sum(t["documents"].to_numpy().sum() for t in tables)
+    documents, labels = whole.lookup(np.array([0, 19, 5], np.uint64))
+    assert documents.sum(axis=1).tolist() == [4, 4, 4]
+    assert labels[0].sum() == 4
+    alone = {k for t in tables for k in t["phrase"].to_pylist()} - set(whole.phrase.tolist())
+    assert alone
+    known = {
+        k for t in tables
+        for k, y in zip(t["phrase"].to_pylist(), t["labels"].to_pylist(), strict=True) if y
+    }  # fmt: skip
+    assert known <= set(whole.phrase.tolist())
+
+
+def test_an_empty_partition_has_no_phrases():
+    prepared = prepare(documents(text=["the of and"]), TextOptions(), True)
+    assert len(prepared.marks.y) == 0
+    assert prepared.phrase_counts.num_rows == 0
+    marks, counts = mark(prepared.tokens, [], [], np.zeros(0, np.int64))
+    assert marks.listed == 0
+    assert len(reduce_phrases([lambda: counts], 0).phrase) == 0

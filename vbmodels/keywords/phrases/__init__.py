@@ -1,0 +1,1 @@
+"""Phrases of up to four words as keywords, with probabilities of their own."""

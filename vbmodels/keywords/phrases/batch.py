@@ -1,0 +1,114 @@
+"""One partition's phrases beside its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.features import score_columns
+
+
+@dataclass(frozen=True)
+class PhraseBatch(State):
+    """The words of a set of documents, and the candidate phrases of those that have any.
+
+    Letters: D documents, W words, D' documents with a phrase, M phrases.
+
+    Parameters
+    ----------
+    words
+        The words of all D documents, those of known phrases being observed.
+    x
+        [M, Q] raw features of the phrases that do not hang on a fit; the first column is 1.
+    member
+        [M, 4] rows of the phrase's words, -1 beyond the last one.
+    y
+        [M] whether the phrase is known.
+    offsets
+        [D' + 1] phrases of each document that has any.
+    document
+        [D'] its number among the D documents.
+    listed
+        Known keywords of all D documents, those that are no candidate phrase too.
+    """
+
+    words: KeywordBatch
+    x: FloatArray
+    member: IntArray
+    y: BoolArray
+    offsets: IntArray
+    document: IntArray
+    listed: int
+
+    @property
+    def n_phrases(self) -> int:
+        """M."""
+        return len(self.y)
+
+    def units(self, x: FloatArray) -> KeywordBatch:
+        """Return the phrases as the units of a model of words, with features ``x`` [M, P]."""
+        nothing = np.zeros(0, np.int64)
+        words = self.words
+        return KeywordBatch(
+            x=x,
+            y=self.y,
+            offsets=self.offsets,
+            fold=words.fold[self.document],
+            complete=words.complete[self.document],
+            edge_row=nothing,
+            edge_col=nothing,
+            edge_count=np.zeros(0),
+            edge_offsets=np.zeros(len(self.document) + 1, np.int64),
+            unlabelled=words.unseen[self.document],
+        )
+
+    def bare(self) -> KeywordBatch:
+        """Return the phrases without features: their labels and documents."""
+        return self.units(np.zeros((self.n_phrases, 0)))
+
+
+SCORED = (
+    "word_score_mean",
+    "word_score_least",
+    "word_score_most",
+    "word_score_last",
+    "word_score_rank",
+    "single_word_score",
+)
+"""The columns that `scored` makes, after those of `PhraseBatch.x`."""
+
+
+def scored(batch: PhraseBatch, eta: FloatArray) -> FloatArray:
+    """Return what the words' scores say of the phrases [M, 6].
+
+    Mean, least, most and last of the scores eta of its words; the normal quantile of the mean's
+    rank in the document; and the score of a phrase of a single word, 0 for longer ones.
+
+    Parameters
+    ----------
+    batch
+        The partition.
+    eta
+        [W] score of every word.
+    """
+    if not batch.n_phrases:
+        return np.zeros((0, len(SCORED)))
+    there = batch.member >= 0
+    size = there.sum(axis=1)
+    each = np.where(there, eta[np.where(there, batch.member, 0)], 0.0)
+    mean = each.sum(axis=1) / size
+    last = each[np.arange(len(each)), size - 1]
+    document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
+    return np.column_stack(
+        [
+            mean,
+            np.where(there, each, np.inf).min(axis=1),
+            np.where(there, each, -np.inf).max(axis=1),
+            last,
+            score_columns(mean, document)[1],
+            np.where(size == 1, last, 0.0),
+        ]
+    )

@@ -1,0 +1,229 @@
+"""What a model knows of a phrase before any fit: 33 features from text, corpus, labels and user.
+
+Four of them use labels. Keyphraseness counts those of other folds; the three that compare with
+the document's known phrases leave the phrase's own label out, by the rule of
+`vbmodels.keywords.features.affinity`. Six more, from the scores of its words, are made at a fit
+(`batch.scored`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
+from vbmodels.keywords.features import (
+    FEATURE_NAMES,
+    POS_GROUPS,
+    keyphraseness,
+    score_columns,
+)
+from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch
+from vbmodels.keywords.phrases.spans import Spans
+
+PHRASE_FEATURES = (
+    "intercept",
+    "log_tf",
+    "idf",
+    "log_tf_idf",
+    "first_position",
+    "spread",
+    "two_words",
+    "three_words",
+    "four_words",
+    "log_n_phrases",
+    "log_tf_over_rarest_word",
+    "log_tf_over_commonest_word",
+    "pmi",
+    "pmi_log_documents",
+    "maximal",
+    "maximal_if_several",
+    "in_title",
+    "last_plural",
+    "last_proper",
+    "last_gerund",
+    "first_adjective",
+    "first_participle",
+    "capitals",
+    "keyphraseness",
+    "least_word_keyphraseness",
+    "most_word_keyphraseness",
+    "log_tf_if_several",
+    "inside_known",
+    "holds_known",
+    "shares_with_known",
+    "own_score",
+    "own_score_rank",
+    "own_score_given",
+    *SCORED,
+)
+"""The columns of a phrase's features, in order; the last ones are made at a fit."""
+
+NEUTRAL_SHARE = float(np.log(0.05 + 0.05))
+"""Of the logarithmic shares in documents with fewer than two known phrases."""
+
+
+def build_phrases(
+    tokens: DocumentTokens,
+    spans: Spans,
+    words: KeywordBatch,
+    y: BoolArray,
+    score: FloatArray | None,
+    listed: int,
+    word_documents: IntArray,
+    documents: IntArray,
+    labels: IntArray,
+    n_documents: int,
+    rates: FloatArray,
+) -> PhraseBatch:
+    """Make the features of a partition's phrases.
+
+    Parameters
+    ----------
+    tokens, spans, words
+        The partition: its words, its candidate phrases, and the words with their features.
+    y
+        [M] which phrases are known.
+    score
+        [M] the user's own score, NaN where there is none; None where no phrase has any.
+    listed
+        Known keywords of all documents.
+    word_documents
+        [W] documents of the corpus that have the word.
+    documents, labels
+        [M, N_FOLDS] documents of each fold that have the phrase, and in which it is known.
+    n_documents
+        Documents of the corpus.
+    rates
+        [N_FOLDS + 1] label rates of the phrases; `vbmodels.keywords.features.label_rates`.
+    """
+    several = spans.size > 1
+    tf = spans.count.astype(np.float64)
+    log_tf = np.log(tf)
+    frequency = np.maximum(documents.sum(axis=1), 1)
+    idf = np.log((1.0 + n_documents) / (1.0 + frequency)) + 1.0
+    word_tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
+    low, high = _ends(spans, word_tf)
+    pmi = _pmi(spans, frequency, np.maximum(word_documents, 1), n_documents)
+    maximal = np.bincount(spans.phrase, spans.maximal, len(tf)) / tf
+    first, spread = _places(tokens, spans, tf)
+    common = words.x[:, FEATURE_NAMES.index("keyphraseness")]
+    own = np.full(len(tf), np.nan) if score is None else score
+    columns = (
+        np.ones(len(tf)),
+        log_tf,
+        idf,
+        np.log(tf * idf),
+        first,
+        spread,
+        *(spans.size == n for n in (2, 3, 4)),
+        np.log(np.diff(spans.offsets)[spans.document]),
+        log_tf - np.log(low),
+        log_tf - np.log(high),
+        pmi,
+        pmi * np.log(frequency),
+        maximal,
+        maximal * several,
+        *_forms(tokens, spans, tf),
+        keyphraseness(documents, labels, tokens.fold[spans.document], rates),
+        *_ends(spans, common),
+        log_tf * several,
+        *_relations(spans, y),
+        *score_columns(own, spans.document),
+    )
+    x = np.column_stack(columns).astype(np.float64, copy=False)
+    sizes = np.diff(spans.offsets)
+    has = np.flatnonzero(sizes)
+    offsets = np.concatenate([[0], np.cumsum(sizes[has])]).astype(np.int64)
+    return PhraseBatch(words, x, spans.words, y, offsets, has.astype(np.int64), listed)
+
+
+def _ends(spans: Spans, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Least and most [M] of the values [W] of a phrase's words."""
+    there = spans.words >= 0
+    each = values[np.where(there, spans.words, 0)] if len(there) else np.zeros(there.shape)
+    least = np.where(there, each, np.inf).min(axis=1, initial=np.inf)
+    return least, np.where(there, each, -np.inf).max(axis=1, initial=-np.inf)
+
+
+def _pmi(
+    spans: Spans, frequency: IntArray, word_documents: IntArray, n_documents: int
+) -> FloatArray:
+    """log(df N^(n-1) / product of the words' df): pointwise mutual information over documents."""
+    there = spans.words >= 0
+    log_df = np.log(word_documents)
+    each = log_df[np.where(there, spans.words, 0)] if len(there) else np.zeros(there.shape)
+    alone = np.where(there, each, 0.0).sum(axis=1)
+    pmi: FloatArray = np.log(frequency) + (spans.size - 1) * np.log(max(n_documents, 1)) - alone
+    return np.where(spans.size > 1, pmi, 0.0)
+
+
+def _places(tokens: DocumentTokens, spans: Spans, tf: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """First position, log(1 + tokens before it), and spread, sd of the positions / length."""
+    position = tokens.position[spans.start].astype(np.float64)
+    centre = np.bincount(spans.phrase, position, len(tf)) / tf
+    away = np.square(position - centre[spans.phrase])
+    sd = np.sqrt(np.bincount(spans.phrase, away, len(tf)) / tf)
+    length = np.maximum(tokens.n_tokens, 1)[spans.document]
+    return np.log1p(tokens.position[spans.first].astype(np.float64)), sd / length
+
+
+def _forms(tokens: DocumentTokens, spans: Spans, tf: FloatArray) -> tuple[FloatArray, ...]:
+    """Title, parts of speech of the last and the first word, capitals: shares of occurrences."""
+    start = spans.start
+    end = start + spans.size[spans.phrase] - 1
+
+    def share(flag: BoolArray) -> FloatArray:
+        total: FloatArray = np.bincount(spans.phrase, flag, len(tf)) / tf
+        return total
+
+    def is_a(place: IntArray, group: str) -> FloatArray:
+        return share(tokens.pos[place] == POS_GROUPS.index(group))
+
+    written = tokens.capital | tokens.upper
+    before = np.concatenate([[0], np.cumsum(written)])
+    capitals = before[end + 1] - before[start] == end + 1 - start
+    return (
+        (share(tokens.title[start]) > 0).astype(np.float64),
+        is_a(end, "plural_noun"),
+        is_a(end, "proper_noun"),
+        is_a(end, "gerund"),
+        is_a(start, "adjective"),
+        is_a(start, "participle"),
+        share(capitals),
+    )
+
+
+def _relations(spans: Spans, y: BoolArray) -> tuple[FloatArray, ...]:
+    """How a phrase stands to k - 1 of the document's k known ones [M] each.
+
+    Share of them that it stands inside of, share that it holds, and the mean share of words
+    that it has in common with them (of the words of both), as log(.05 + share). A known phrase
+    is compared with the others; any other one with all but one, which its number picks. So both
+    see k - 1 phrases drawn alike. The mean over all ways to leave one out, as words have it, is
+    nearer to the middle than a single one: a phrase that overlaps with none of k is rarer than
+    one that overlaps with none of k - 1, and the labels would show.
+    """
+    inside, holds = np.zeros(len(y)), np.zeros(len(y))
+    shares = np.full(len(y), NEUTRAL_SHARE)
+    known = np.bincount(spans.document[y], minlength=len(spans.offsets) - 1)
+    for d in np.flatnonzero(known >= 2):
+        rows = slice(int(spans.offsets[d]), int(spans.offsets[d + 1]))
+        members, size = spans.words[rows], spans.size[rows]
+        seen = np.flatnonzero(y[rows])
+        k = len(seen)
+        low = int(members[members >= 0].min())
+        has = np.zeros((len(size), int(members.max()) - low + 2))
+        has[np.arange(len(size))[:, None], np.where(members >= 0, members - low, -1)] = 1.0
+        has = has[:, :-1]
+        both = has @ has[seen].T
+        one, other = size[:, None], size[seen][None]
+        without = (spans.key[rows] % np.uint64(k)).astype(np.int64)
+        without[seen] = np.arange(k)
+        counts = np.ones(both.shape)
+        counts[np.arange(len(size)), without] = 0.0
+        counts /= k - 1
+        inside[rows] = np.sum(counts * ((both == one) & (one < other)), axis=1)
+        holds[rows] = np.sum(counts * ((both == other) & (other < one)), axis=1)
+        shares[rows] = np.log(0.05 + np.sum(counts * both / (one + other - both), axis=1))
+    return inside, holds, shares
