@@ -1,0 +1,123 @@
+"""Commands to begin with: data to try, a file of settings, certificates, compiled code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flows.catalogue import known, pipeline_named
+from flows.cli.app import app
+from flows.cli.options import Pipeline, Target
+from flows.cli.printing import line, listening, out
+from flows.faults import Fault, InputError
+
+
+@app.command()
+def simulate(
+    pipeline: Pipeline,
+    target: Target,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.", metavar="N")] = 0,
+    rows: Annotated[
+        int, typer.Option(min=1, help="Rows (documents, bags, locations).", metavar="N")
+    ] = 500,
+    scenario: Annotated[
+        str,
+        typer.Option(
+            help="variants: how the samples differ, null_oxo5 say; see its docs.", metavar="NAME"
+        ),
+    ] = "",
+) -> None:
+    """Draw data from a model, with the truth beside it."""
+    from flows.data import storage
+    from flows.family import DrawsScenarios
+
+    family = pipeline_named(pipeline)
+    known = family.scenarios if isinstance(family, DrawsScenarios) else {}
+    if scenario and scenario not in known:
+        names = ", ".join(known) or "none there is"
+        expected = f"a scenario of {pipeline}: {names}"
+        raise InputError([Fault(file="--scenario", expected=expected, found=scenario)])
+    storage.check_writable(storage.absolute(target))
+    if scenario and isinstance(family, DrawsScenarios):
+        written = family.simulate_scenario(target, rows, seed, scenario)
+    else:
+        written = family.simulate(target, rows, seed)
+    for url in written:
+        line(url)
+
+
+@app.command()
+def init(
+    pipeline: Pipeline,
+    file: Annotated[
+        str, typer.Argument(help="The file; PIPELINE.yaml if none is named.", metavar="[FILE]")
+    ] = "",
+) -> None:
+    """Write a file of a pipeline's settings, each with its meaning, for --config."""
+    from flows.settings.guide import commented
+
+    settings = known(pipeline)
+    file = file or f"{pipeline}.yaml"
+    try:
+        with open(file, "x", encoding="utf-8") as written:
+            written.write(commented(pipeline, settings))
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        fault = Fault(file, "a new file that can be written", found, remedy="name another file")
+        raise InputError([fault]) from error
+    line(f"{file}: change what you need, then vbflows {pipeline} SOURCE TARGET --config {file}")
+
+
+@app.command()
+def demo(
+    target: Annotated[
+        str, typer.Argument(help="Where the demo is published.", metavar="TARGET")
+    ] = "vbflows-demo",
+) -> None:
+    """Find keywords of the Python packages installed in this very environment."""
+    from flows.demo import BEGINS, run_demo
+
+    line(BEGINS)
+    with listening(False) as shown:
+        found = run_demo(target, shown)
+    out().print(found.table)
+    for text in found.lines:
+        line(text)
+
+
+@app.command()
+def warm(
+    pipelines: Annotated[
+        list[str] | None,
+        typer.Argument(help="Pipelines; all that come with vbflows.", metavar="[PIPELINE]..."),
+    ] = None,
+) -> None:
+    """Compile what the first run on a new machine would wait for."""
+    names = pipelines or ["keywords", "bags", "variants", "features", "experts"]
+    for name in names:
+        known(name)
+    from flows.warm import warmed
+
+    for name, seconds in warmed(names):
+        line(f"{name}: {seconds:.0f} s")
+
+
+@app.command()
+def certs(
+    folder: Annotated[
+        str, typer.Argument(help="Local folder for the certificates.", metavar="FOLDER")
+    ],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name or address of a machine; may be repeated.", metavar="NAME"),
+    ] = None,
+    days: Annotated[
+        int, typer.Option(min=1, max=3650, help="How long they are valid.", metavar="N")
+    ] = 365,
+) -> None:
+    """Make a development CA and certificates for a Dask cluster over TLS."""
+    from flows.engine.certs import make_certificates
+
+    for path in make_certificates(folder, host or (), days):
+        line(path)

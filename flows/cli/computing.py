@@ -1,0 +1,179 @@
+"""Commands that compute: the pipelines, scores, checks, counts, and schedules of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from flows import settings as settings_of
+from flows.catalogue import PIPELINES, known, pipeline_named
+from flows.cli.app import app
+from flows.cli.options import (
+    Assign,
+    Columns,
+    Config,
+    Json,
+    MemoryLimit,
+    Pipeline,
+    Record,
+    Reports,
+    Run,
+    Scheduler,
+    Source,
+    Target,
+    Workers,
+)
+from flows.cli.pipeline_help import PipelineCommand
+from flows.cli.printing import line, listening, out, print_json, print_outcome
+
+
+def _add_pipeline(name: str) -> None:
+    @app.command(name=name, help=PIPELINES[name].question, cls=PipelineCommand)
+    def run(
+        source: Source,
+        target: Target,
+        config: Config = None,
+        assign: Assign = None,
+        column: Columns = None,
+        workers: Workers = None,
+        scheduler: Scheduler = None,
+        memory_limit: MemoryLimit = None,
+        partitions: Annotated[
+            int | None, typer.Option(help="Number of partitions.", metavar="N")
+        ] = None,
+        seed: Annotated[
+            int | None, typer.Option(help="Seed of everything random.", metavar="N")
+        ] = None,
+        max_iter: Annotated[int | None, typer.Option(help="Most sweeps.", metavar="N")] = None,
+        checkpoint_every: Annotated[
+            int | None, typer.Option(help="Sweeps between two checkpoints.", metavar="N")
+        ] = None,
+        resume: Annotated[
+            str | None, typer.Option(help="Go on with an interrupted run.", metavar="RUN_ID")
+        ] = None,
+        since: Annotated[
+            str | None,
+            typer.Option(
+                help="Read only what is new since a run and start from its posterior.",
+                metavar="latest|RUN_ID",
+            ),
+        ] = None,
+        reports: Reports = None,
+        recorded: Record = True,
+        json_output: Json = False,
+    ) -> None:
+        chosen = settings_of.load(
+            PIPELINES[name],
+            config,
+            assign or [],
+            columns=settings_of.columns(column),
+            partitions=partitions,
+            seed=seed,
+            max_iter=max_iter,
+            checkpoint_every=checkpoint_every,
+        )
+        compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
+        from flows.run.launch import launch
+
+        with listening(json_output) as shown:
+            outcome = launch(name, source, target, chosen, compute, resume, recorded, since, shown)
+        print_outcome(outcome, json_output)
+
+
+@app.command()
+def score(
+    run: Run,
+    source: Source,
+    target: Target,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    memory_limit: MemoryLimit = None,
+    reports: Reports = None,
+    recorded: Record = True,
+    json_output: Json = False,
+) -> None:
+    """Apply a fitted posterior to new data, without fitting."""
+    from flows.run.launch import launch_score
+
+    compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports)
+    with listening(json_output) as shown:
+        outcome = launch_score(run, source, target, compute, recorded, shown)
+    print_outcome(outcome, json_output)
+
+
+@app.command()
+def check(
+    pipeline: Pipeline,
+    source: Source,
+    config: Config = None,
+    assign: Assign = None,
+    column: Columns = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Look for faults in the files alone: do not prepare.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Say all that a run would say before its fit: faults, warnings, what it will take."""
+    columns = settings_of.columns(column)
+    chosen = settings_of.load(known(pipeline), config, assign or [], columns=columns)
+    from flows.run.foresight import look_ahead, told
+
+    with listening(json_output) as shown:
+        foreseen = look_ahead(pipeline_named(pipeline), source, chosen, shown, not quick)
+    if json_output:
+        print_json(foreseen.as_json())
+    else:
+        for text in told(foreseen):
+            line(text)
+
+
+@app.command()
+def count(
+    source: Annotated[
+        str, typer.Argument(help="Sample sheet: CSV of sample, replicate, path.", metavar="SHEET")
+    ],
+    target: Annotated[
+        str, typer.Argument(help="Folder or URL for the Parquet counts.", metavar="TARGET")
+    ],
+    config: Config = None,
+    assign: Assign = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    partitions: Annotated[int | None, typer.Option(help="Number of files.", metavar="N")] = None,
+    json_output: Json = False,
+) -> None:
+    """Count the bases of BAM or CRAM files once, for the variants pipeline (its settings)."""
+    family = pipeline_named("variants")
+    chosen = settings_of.load(family.settings, config, assign or [], partitions=partitions)
+    compute = settings_of.compute_settings(workers, scheduler)
+    from flows.run.count import count as count_reads
+
+    with listening(json_output) as shown:
+        outcome = count_reads(source, target, chosen, compute, shown)
+    print_outcome(outcome, json_output)
+
+
+@app.command()
+def serve(
+    plan: Annotated[
+        str,
+        typer.Argument(help="YAML file of deployments; see deploy/README.md.", metavar="PLAN"),
+    ],
+    port: Annotated[
+        int, typer.Option(help="Port of Prefect's page, if one is started.", metavar="N")
+    ] = 4200,
+) -> None:
+    """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""
+    from flows.run.prefect.serve import read_plan
+    from flows.run.prefect.serve import serve as run_plan
+
+    chosen = read_plan(plan)
+    if not os.environ.get("PREFECT_API_URL"):
+        out().print(f"Prefect's page: http://127.0.0.1:{port}", highlight=False)
+    run_plan(chosen, port)
+
+
+for _name in PIPELINES:
+    _add_pipeline(_name)
