@@ -139,7 +139,9 @@ def count(
     ],
     config: Config = None,
     assign: Assign = None,
-    workers: Workers = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Local worker processes; 0: this process.", metavar="N")
+    ] = 0,
     scheduler: Scheduler = None,
     partitions: Annotated[int | None, typer.Option(help="Number of files.", metavar="N")] = None,
     json_output: Json = False,
