@@ -41,7 +41,8 @@ def test_hadolint_finds_nothing():
 
 
 def test_the_image_is_pinned_and_its_user_is_nobody():
-    assert {rest.split()[0] for rest in told("FROM")} == {"python:3.12.13-slim-bookworm"}
+    assert told("ARG") == ["BASE=python:3.12.13-slim-bookworm"]
+    assert {rest.split()[0] for rest in told("FROM")} == {"${BASE}"}
     assert told("USER") == ["10001:10001"]
     assert "--require-hashes --no-deps" in " ".join(told("RUN"))
     assert len(told("HEALTHCHECK")) == 1
