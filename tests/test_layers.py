@@ -55,6 +55,8 @@ FLOW_HOMES = {
     "pyarrow.fs": lambda path: path.parts[1:3] == ("data", "storage"),
     "prefect": lambda path: path.parts[1:3] == ("run", "prefect"),
     "prefect_dask": lambda path: path.parts[1:3] == ("run", "prefect"),
+    "openlineage": lambda path: path.parts[1:3] == ("run", "lineage"),
+    "opentelemetry": lambda path: path.parts[1:3] == ("run", "telemetry"),
     "typer": lambda path: path.parts[1] == "cli",
 }
 
@@ -236,6 +238,8 @@ PLANTED = [
     ("flows/keywords/documents.py", "import pyarrow.fs as fs"),
     ("flows/engine/cache.py", "import fsspec"),
     ("flows/run/pipeline.py", "from prefect import task"),
+    ("flows/run/outward.py", "from openlineage.client import OpenLineageClient"),
+    ("flows/run/lineage/receiver.py", "from opentelemetry import trace"),
     ("flows/engine/fit.py", "from flows.report import page"),
     ("flows/report/page.py", "from ..engine import fit"),
     ("flows/data/storage/objects.py", "from flows.engine.on_cluster import OnCluster"),
@@ -263,6 +267,8 @@ ALLOWED = [
         "import dask\nfrom distributed import Client\nfrom flows.engine.block import Job",
     ),
     ("flows/data/storage/access.py", "import fsspec, s3fs\nfrom pyarrow import fs"),
+    ("flows/run/lineage/datasets.py", "from openlineage.client import event_v2"),
+    ("flows/run/telemetry/meters.py", "from opentelemetry.metrics import Meter"),
     ("flows/run/prefect/flow.py", "from prefect import flow\nfrom flows.data import storage"),
     ("flows/keywords/score.py", "from vbmodels.keywords import pooled\nimport pyarrow as pa"),
     ("flows/keywords/a.py", "from .text import tokenise\nfrom flows.keywords import schema"),
