@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Protocol
 
@@ -107,10 +108,15 @@ class Aside(Listener):
         self._told.put(None)
 
     def wait(self, until: float) -> None:
-        """Wait for what is not sent yet, until a moment of the monotonic clock."""
-        begun = time.monotonic()
+        """Wait for what is not sent yet.
+
+        Parameters
+        ----------
+        until
+            `PATIENCE` after the run's end, by the monotonic clock.
+        """
         while self._thread.is_alive() and time.monotonic() < until:
-            if self._warned and time.monotonic() > begun + _IMPATIENCE:
+            if self._warned and time.monotonic() > until - PATIENCE + _IMPATIENCE:
                 break
             self._thread.join(_LOOK)
         if self._thread.is_alive():
@@ -136,7 +142,7 @@ class Aside(Listener):
             self.warn(_line(error))
             return
         while (told := self._told.get()) is not None:
-            self._carefully(lambda of=told: receiver.take(*of))
+            self._carefully(partial(receiver.take, *told))
         self._carefully(receiver.close)
 
     def _carefully(self, send: Callable[[], None]) -> None:

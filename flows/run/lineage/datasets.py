@@ -31,7 +31,8 @@ from flows.data.runs import InputRecord, RunPaths
 from flows.data.storage import InputFile, StorageError
 from flows.run.tables import tables_of
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 MOST_INPUTS = 100  # files that are datasets of their own; of more, the source is one
 _MOST_FOOTERS = 256  # of a table, that are read to count its rows
 _AT_ONCE = 8
@@ -50,7 +51,7 @@ def name_of(url: str) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/") or "/"
 
 
-def of_source(source: str, producer: str) -> list[InputDataset]:
+def of_source(source: str) -> list[InputDataset]:
     """Return the input as it was asked for, before it was looked at."""
     namespace, name = name_of(storage.absolute(source))
     return [InputDataset(namespace=namespace, name=name)]
@@ -165,5 +166,6 @@ def _schema(url: str, producer: str) -> schema_dataset.SchemaDatasetFacet | None
 
 
 def _at_once(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    with ThreadPoolExecutor(min(_AT_ONCE, max(len(items), 1))) as pool:
+    many = min(_AT_ONCE, max(len(items), 1))
+    with ThreadPoolExecutor(many, thread_name_prefix="OpenLineage") as pool:
         return list(pool.map(function, items))

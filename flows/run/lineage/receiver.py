@@ -100,7 +100,7 @@ class OpenLineage:
         self._asked = asked
         if asked.fitted is not None:
             self._fitted = [datasets.of_fitted(asked.fitted, self._producer)]
-        self._inputs = datasets.of_source(asked.source, self._producer) + self._fitted
+        self._inputs = datasets.of_source(asked.source) + self._fitted
         parameters = [
             execution_parameters_run.ExecutionParameter(key=name, value=str(value))
             for name, value in sorted(asked.settings.items())
