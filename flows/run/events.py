@@ -1,4 +1,4 @@
-"""What happens in a run, told to whoever listens: the terminal, Python's log, Prefect.
+"""What happens in a run, told to whoever listens: the terminal, Python's log, Prefect, others.
 
 A run tells an `Events` and asks nothing of it. A listener derives from `Listener` and takes the
 events that it cares for; what it raises stops the run.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flows.data.runs import RunRecord
+from flows.data.runs import InputRecord, RunRecord
 from flows.engine.checkpoint import Trace
 
 R = TypeVar("R")
@@ -21,10 +21,37 @@ _log = logging.getLogger("vbflows.pipeline")
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A run is asked for; nothing of it has been looked at."""
+
+    run_id: str
+    pipeline: str
+    source: str
+    target: str
+    settings: Mapping[str, Any]
+    fitted: str | None = None  # the finished run that is applied to new data
+    resumed: bool = False  # whether it goes on with an earlier attempt
+
+
+@dataclass(frozen=True)
 class Begun:
     """A run has its name."""
 
     run_id: str
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The input is right; this is what there is of it."""
+
+    inputs: Sequence[InputRecord]
+
+
+@dataclass(frozen=True)
+class Computing:
+    """It is settled where the run computes."""
+
+    workers: int  # local ones; 0 for this process, or a cluster that was there
 
 
 @dataclass(frozen=True)
@@ -81,7 +108,26 @@ class Published:
     trace: Trace | None = None
 
 
-Event = Begun | Stage | PartDone | Sweep | Line | Retried | Published
+@dataclass(frozen=True)
+class Failed:
+    """A run has ended without a result: it was refused, failed, or was stopped by hand."""
+
+    error: BaseException
+
+
+Event = (
+    Asked
+    | Begun
+    | Accepted
+    | Computing
+    | Stage
+    | PartDone
+    | Sweep
+    | Line
+    | Retried
+    | Published
+    | Failed
+)
 
 
 class Listener:

@@ -12,7 +12,6 @@ import numpy as np
 from flows.data import storage
 from flows.data.runs import (
     Dropped,
-    InputRecord,
     RunPaths,
     RunRecord,
     finish,
@@ -72,10 +71,7 @@ def publish(
         finished=datetime.now(UTC),
         seconds=time.perf_counter() - run.clock,
         peak_memory_bytes=peak_memory(),
-        inputs=[
-            InputRecord(url=f.url, size=f.size, fingerprint=f.fingerprint, rows=c.rows)
-            for f, c in zip(run.files, run.checked, strict=True)
-        ],
+        inputs=run.inputs,
         rows_read=sum(i.rows_read for i in ingested),
         rows_kept=sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped),
         dropped=total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),

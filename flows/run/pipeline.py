@@ -25,9 +25,10 @@ from flows.family import Checked, ChecksToFit, Family, Prepared, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
 from flows.run import tasks
-from flows.run.events import Begun, Events, Line, Stage, Sweep
+from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
 from flows.run.memo import FREE
 from flows.run.outcome import publish
+from flows.run.outward import outward
 from flows.run.prefect.access import reached
 from flows.run.resumed import (
     asked_for,
@@ -94,7 +95,8 @@ def run_pipeline(
             refuse_nothing(paths)
         again = resume is not None
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
-        return _carry_out(run, compute, since)
+        with outward(run):
+            return _carry_out(run, compute, since)
 
 
 def score_pipeline(
@@ -106,7 +108,9 @@ def score_pipeline(
         family = pipeline_named(record.pipeline)
         settings = _settings_of(family, fitted, record)
         paths = RunPaths(storage.absolute(target), new_run_id())
-        return _carry_out(Run(family, source, paths, settings, events, fitted=fitted), compute)
+        run = Run(family, source, paths, settings, events, fitted=fitted)
+        with outward(run):
+            return _carry_out(run, compute)
 
 
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
@@ -115,6 +119,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
     events.tell(Stage("check"))
     to_fit = run.fitted is None
     run.files, run.checked = check_files(family, events, run.source, settings, to_fit)
+    events.tell(Accepted(run.inputs))
     with _nothing_left_of_what_is_refused(run):
         storage.check_writable(paths.target, *paths.below, "work")
         run.since = _earlier(run, since)
@@ -122,6 +127,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         parts = incremental.cut(run)
         compute = settled(run, compute, incremental.unknown(run, parts))
         run.workers = compute.workers or 0
+        events.tell(Computing(run.workers))
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.
         with (

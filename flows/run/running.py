@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from flows.data import storage
 from flows.data.lock import Claim, RunBusy
 from flows.data.partition import Part
-from flows.data.runs import RunPaths
+from flows.data.runs import InputRecord, RunPaths
 from flows.data.storage import InputFile
 from flows.engine.compute import Compute, Here
 from flows.family import Checked, Family, Ingested
@@ -47,6 +47,14 @@ class Run:
     since: Any = None  # flows.run.since.Since
     held: Claim | None = None
     resumable: bool = False  # whether another attempt can go on with it
+
+    @property
+    def inputs(self) -> list[InputRecord]:
+        """The input files as they were checked."""
+        return [
+            InputRecord(url=f.url, size=f.size, fingerprint=f.fingerprint, rows=c.rows)
+            for f, c in zip(self.files, self.checked, strict=True)
+        ]
 
     def on_progress(self, stage: str) -> Callable[[int, int], None]:
         """Return what tells how much of a stage is done.

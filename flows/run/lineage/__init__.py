@@ -1,0 +1,1 @@
+"""Runs as OpenLineage events: what was read, what was written, how it ended."""
