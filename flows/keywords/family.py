@@ -66,14 +66,13 @@ from vbmodels.keywords.corpus import (
 )
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
-MOST_IN_PHRASES = 0.1
-"""Share of known keywords with several words up to which words count as known one by one."""
 NOTHING_TO_LEARN = (
     "No known keyword is a candidate phrase, so phrases have nothing to learn from: list some as "
     "the documents write them, or set unit=word."
@@ -188,8 +187,8 @@ class Keywords:
                 [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
             about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
-            several, known = sum(one.several for one in about), sum(one.known for one in about)
-            counts = replace(counts, in_phrases=several > MOST_IN_PHRASES * known)
+            known, several = sum(one.known for one in about), sum(one.several for one in about)
+            counts = replace(counts, in_phrases=in_phrases(known, several))
             write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
             if settings.with_phrases:
                 tables = [work_url(paths, "phrase_counts", part.index) for part in parts]

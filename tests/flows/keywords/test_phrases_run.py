@@ -18,7 +18,7 @@ from flows.keywords.text import Normaliser, TextOptions
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.features import OF_OWN_LABELS
+from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.spans import find_spans
 
