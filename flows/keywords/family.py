@@ -187,6 +187,7 @@ class Keywords:
                 [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
             about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
+            _demand_words(parts, sum(one.documents for one in about))
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = replace(counts, in_phrases=in_phrases(known, several))
             write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
@@ -318,6 +319,24 @@ class Keywords:
         from flows.keywords.simulate import write_documents
 
         return write_documents(target, rows, seed)
+
+
+def _demand_words(parts: Sequence[Part], documents: int) -> None:
+    """Refuse a corpus in which no document has a candidate word."""
+    if documents:
+        return
+    files = sorted({one.url for part in parts for one in part.slices})
+    raise InputError(
+        [
+            Fault(
+                file=files[0] if len(files) == 1 else f"{len(files)} files",
+                expected="documents with candidate words",
+                found="none",
+                remedy="see whether texts are empty; language=other has no list of stop words, "
+                "tag=false takes words of every kind, min_count=1 rare ones",
+            )
+        ]
+    )
 
 
 def _nodes(q: CorpusGlobal) -> Nodes:
