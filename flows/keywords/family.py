@@ -90,7 +90,7 @@ class Keywords:
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
-    seconds_a_row = 1.5e-3
+    seconds_a_row = 8e-3
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
