@@ -49,8 +49,8 @@ def test_a_stop_at_a_few_writes(name, kind, tmp_path):
 
 
 def test_a_stop_at_a_few_writes_of_phrases(tmp_path):
-    made = journeys.set_out("keywords", "since", tmp_path, str(tmp_path), unit="both")
-    stop_at(made, random.Random(SEED).sample(moments(made), 2 * EACH))
+    made = journeys.set_out("keywords", "fit", tmp_path, str(tmp_path), unit="both")
+    stop_at(made, random.Random(SEED).sample(moments(made), EACH))
 
 
 def test_the_stops_find_a_stage_that_removes_what_another_left(tmp_path, monkeypatch):
