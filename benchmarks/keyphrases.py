@@ -44,7 +44,8 @@ from flows.keywords.text import Normaliser, TextOptions
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.corpus_selection import Histogram, select_above
-from vbmodels.keywords.features import FEATURE_NAMES, without_own_labels
+from vbmodels.keywords.features import FEATURE_NAMES
+from vbmodels.keywords.phrase_mates import without_own_labels
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.keys import key_of, stem_keys

@@ -57,7 +57,7 @@ class CorpusCounts:
         included.
     in_phrases
         Whether words are known as phrases are, several at once; see
-        `vbmodels.keywords.features.without_own_labels`.
+        `vbmodels.keywords.phrase_mates`.
     """
 
     terms: pa.Table

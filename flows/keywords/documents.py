@@ -24,8 +24,9 @@ from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions,
 from flows.keywords.told import MAX_NAMED, Report, Told
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
-from vbmodels.keywords.features import POS_GROUPS, build_batch, without_own_labels
+from vbmodels.keywords.features import POS_GROUPS, build_batch
 from vbmodels.keywords.options import DAMPING, WINDOW
+from vbmodels.keywords.phrase_mates import without_own_labels
 
 WORDS = pa.schema(
     [

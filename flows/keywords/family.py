@@ -66,14 +66,13 @@ from vbmodels.keywords.corpus import (
 )
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.phrase_mates import in_phrases
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
-MOST_IN_PHRASES = 0.1
-"""Share of known keywords with several words up to which words count as known one by one."""
 NOTHING_TO_LEARN = (
     "No known keyword is a candidate phrase, so phrases have nothing to learn from: list some as "
     "the documents write them, or set unit=word."
@@ -91,7 +90,7 @@ class Keywords:
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
-    seconds_a_row = 1.5e-3
+    seconds_a_row = 8e-3
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
 
@@ -188,8 +187,9 @@ class Keywords:
                 [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
             about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
-            several, known = sum(one.several for one in about), sum(one.known for one in about)
-            counts = replace(counts, in_phrases=several > MOST_IN_PHRASES * known)
+            _demand_words(parts, sum(one.documents for one in about))
+            known, several = sum(one.known for one in about), sum(one.several for one in about)
+            counts = replace(counts, in_phrases=in_phrases(known, several))
             write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
             if settings.with_phrases:
                 tables = [work_url(paths, "phrase_counts", part.index) for part in parts]
@@ -319,6 +319,24 @@ class Keywords:
         from flows.keywords.simulate import write_documents
 
         return write_documents(target, rows, seed)
+
+
+def _demand_words(parts: Sequence[Part], documents: int) -> None:
+    """Refuse a corpus in which no document has a candidate word."""
+    if documents:
+        return
+    files = sorted({one.url for part in parts for one in part.slices})
+    raise InputError(
+        [
+            Fault(
+                file=files[0] if len(files) == 1 else f"{len(files)} files",
+                expected="documents with candidate words",
+                found="none",
+                remedy="see whether texts are empty; language=other has no list of stop words, "
+                "tag=false takes words of every kind, min_count=1 rare ones",
+            )
+        ]
+    )
 
 
 def _nodes(q: CorpusGlobal) -> Nodes:

@@ -13,7 +13,7 @@ from vbmodels.keywords.options import KeywordOptions, conflict
 class KeywordSettings(declared(KeywordOptions)):
     """Keyword extraction from a few known keywords per document."""
 
-    question = "Which words of each document are its keywords, given a few that are known?"
+    question = "Which phrases and words of a document are its keywords, given a few that are known?"
     family = "flows.keywords.family"
     flow = "flows.pipelines.keywords.keywords"
     reads = "flows.keywords.schema:DOCUMENTS"

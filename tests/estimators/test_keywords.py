@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from tests.estimators import data
 from vbmodels.estimators import KeywordExtractor
+from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
 
 def extractor(**options):
@@ -157,5 +158,25 @@ def test_missing_keywords_are_those_that_nobody_looked_for(given, hole):
     assert not np.array_equal(
         looked.coef_means_, extractor().fit(texts, [*known[:-1], hole]).coef_means_
     )
-    one = extractor().fit(texts, [" ".join(words) for words in known])
+    one = extractor().fit(texts, ["; ".join(words) for words in known])
     assert_array_equal(one.coef_means_, extractor().fit(texts, known).coef_means_)
+
+
+def of_phrases(count, seed=4):
+    """Documents of unrelated words with true phrases of two, of which one word is a keyword's."""
+    rng = np.random.default_rng(seed)
+    names = np.array([f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(400)])
+    texts = [list(names[rng.choice(400, 30, replace=False)]) for _ in range(count)]
+    return texts, [[" ".join(text[i : i + 2]) for i in (0, 8, 16)] for text in texts]
+
+
+def test_words_of_known_phrases_are_not_found_by_the_words_beside_them():
+    """What is known with a word stands beside it, and would tell known words from hidden ones."""
+    texts, known = of_phrases(60)
+    found = extractor().fit(texts, known)
+    names = list(found.feature_names_)
+    own = [found.coef_means_[names.index(name)] for name in OF_OWN_LABELS]
+    assert_allclose(own, 0.0, atol=1e-12)
+    single = [[phrase.split()[0] for phrase in phrases] for phrases in known]
+    found = extractor().fit(texts, single)
+    assert all(abs(found.coef_means_[names.index(name)]) > 1e-6 for name in OF_OWN_LABELS)

@@ -52,6 +52,8 @@ class Journey:
         The tables of the undisturbed command.
     known
         The tables of every run that was there before.
+    changes
+        Settings that differ from those of the pipeline's small runs.
     """
 
     name: str
@@ -63,12 +65,13 @@ class Journey:
     known: dict[str, dict[str, Any]] = field(default_factory=dict)
     before: dict[str, bytes] = field(default_factory=dict)
     stopped: str | None = None
+    changes: dict[str, Any] = field(default_factory=dict)
 
     def go(self, resume: str | None = None) -> dict[str, Any]:
         """Give the command."""
         if self.kind == "score":
             return launch_score(self.fitted, self.source, self.target, ComputeSettings(), False)
-        settings = _settings(self.name)
+        settings = _settings(self.name, self.changes)
         since = "latest" if self.kind == "since" else None
         return launch(
             self.name, self.source, self.target, settings, ComputeSettings(),
@@ -124,15 +127,16 @@ class Journey:
         return {name: storage.read_bytes(storage.join(self.target, name)) for name in names}
 
 
-def _settings(name: str) -> Any:
+def _settings(name: str, changes: dict[str, Any]) -> Any:
     chosen = {"partitions": 2, "checkpoint_every": _CHECKPOINTS.get(name, 2)}
-    return pipeline_named(name).settings(**chosen, **pipelines.SETTINGS[name])
+    return pipeline_named(name).settings(**{**chosen, **pipelines.SETTINGS[name], **changes})
 
 
-def set_out(name: str, kind: str, folder: Path, store: str) -> Journey:
+def set_out(name: str, kind: str, folder: Path, store: str, **changes: Any) -> Journey:
     """Prepare a command: make its input and what was there before, and give it undisturbed."""
     tables = _input(name, folder / "drawn")
     made = Journey(name, kind, storage.join(store, "in"), storage.join(store, "out"))
+    made.changes = changes
     files = [storage.join(made.source, f"{letter}.parquet") for letter in "ab"]
     storage.write_table(files[0], tables[0])
     if kind == "since":
@@ -141,7 +145,7 @@ def set_out(name: str, kind: str, folder: Path, store: str) -> Journey:
     storage.write_table(files[1], tables[1])
     if kind == "score":
         made.fitted = storage.join(store, "fit")
-        settings = _settings(name)
+        settings = _settings(name, changes)
         launch(name, made.source, made.fitted, settings, ComputeSettings(), None, False)
     made.before = made.contents()
     made.expected = pipelines.published(made.go())

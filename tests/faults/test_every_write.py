@@ -48,6 +48,11 @@ def test_a_stop_at_a_few_writes(name, kind, tmp_path):
     stop_at(made, chosen)
 
 
+def test_a_stop_at_a_few_writes_of_phrases(tmp_path):
+    made = journeys.set_out("keywords", "fit", tmp_path, str(tmp_path), unit="both")
+    stop_at(made, random.Random(SEED).sample(moments(made), EACH))
+
+
 def test_the_stops_find_a_stage_that_removes_what_another_left(tmp_path, monkeypatch):
     made = journeys.set_out("bags", "fit", tmp_path, str(tmp_path))
     paths = [path for _, path in journeys.changes_of(made)]
@@ -71,6 +76,14 @@ def test_the_stops_find_a_stage_that_removes_what_another_left(tmp_path, monkeyp
 @pytest.mark.parametrize(("name", "kind"), ALL)
 def test_a_stop_at_every_write(name, kind, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, str(tmp_path))
+    stop_at(made, moments(made))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", journeys.JOURNEYS)
+def test_a_stop_at_every_write_of_phrases(kind, tmp_path):
+    made = journeys.set_out("keywords", kind, tmp_path, str(tmp_path), unit="both")
     stop_at(made, moments(made))
 
 

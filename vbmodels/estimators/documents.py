@@ -19,6 +19,7 @@ import numpy as np
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import N_FOLDS, build_batch, fold_of, label_rates
+from vbmodels.keywords.phrase_mates import in_phrases, without_own_labels
 
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
 _NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")
@@ -66,11 +67,15 @@ class WordRules:
 
 @dataclass(frozen=True)
 class Corpus:
-    """In how many documents of each fold a term is a candidate, and a known keyword."""
+    """In how many documents of each fold a term is a candidate, and a known keyword.
+
+    ``in_phrases`` is whether words are known several at once (`vbmodels.keywords.phrase_mates`).
+    """
 
     documents: dict[str, IntArray]
     labels: dict[str, IntArray]
     n_documents: int
+    in_phrases: bool
 
     @property
     def rates(self) -> FloatArray:
@@ -91,12 +96,16 @@ class ReadDocuments:
         The rest of what is known of them.
     kept
         Numbers of the documents that have a candidate word.
+    known, several
+        Known keywords with a candidate word, and those of them with several.
     """
 
     stems: list[str]
     surfaces: list[str]
     tokens: DocumentTokens
     kept: IntArray
+    known: int
+    several: int
 
     def batch(self, corpus: Corpus, window: int, damping: float) -> KeywordBatch:
         """Make graphs and features with a corpus's counts."""
@@ -106,7 +115,7 @@ class ReadDocuments:
             np.array([counts.get(stem, none) for stem in vocabulary]).reshape(-1, N_FOLDS)
             for counts in (corpus.documents, corpus.labels)
         )
-        return build_batch(
+        batch = build_batch(
             self.tokens,
             documents,
             labels,
@@ -115,6 +124,7 @@ class ReadDocuments:
             window=window,
             damping=damping,
         )
+        return without_own_labels(batch) if corpus.in_phrases else batch
 
 
 def count_terms(parts: Sequence[ReadDocuments]) -> Corpus:
@@ -126,7 +136,8 @@ def count_terms(parts: Sequence[ReadDocuments]) -> Corpus:
         for stem, fold, observed in zip(part.stems, folds, part.tokens.y, strict=True):
             for counts, one in ((documents, 1), (labels, int(observed))):
                 counts.setdefault(stem, np.zeros(N_FOLDS, np.int64))[fold] += one
-    return Corpus(documents, labels, sum(len(part.kept) for part in parts))
+    together = in_phrases(sum(p.known for p in parts), sum(p.several for p in parts))
+    return Corpus(documents, labels, sum(len(part.kept) for part in parts), together)
 
 
 def read_documents(
@@ -191,7 +202,11 @@ def read_documents(
         unlabelled=np.array([keywords[d] is None and not complete[d] for d in kept], bool),
         score=None if scores is None else _scores(parts, [scores[d] for d in kept], rules),
     )
-    return ReadDocuments(stems, surfaces, tokens, np.array(kept, np.int64))
+    known = [size for part in parts for size in part.sizes]
+    several = sum(size > 1 for size in known)
+    return ReadDocuments(
+        stems, surfaces, tokens, np.array(kept, np.int64), known=len(known), several=several
+    )
 
 
 def _scores(
@@ -223,6 +238,7 @@ class _Document:
     stems: list[str]
     surfaces: list[str]
     observed: list[bool]
+    sizes: list[int]  # of each known keyword that has one, its number of candidate words
     n_tokens: int
     word: list[int]
     position: list[int]
@@ -236,12 +252,14 @@ def _read(tokens: list[str], keywords: Any, rules: WordRules) -> _Document:
     numbers = {
         stem: i for i, stem in enumerate(s for s in counted if counted[s] >= rules.min_count)
     }
-    known = {
-        rules.stem(word)
+    matched = [
+        [stem for stem in map(rules.stem, str(phrase).split()) if stem in numbers]
         for phrase in ([] if keywords is None else keywords)
-        for word in str(phrase).split()
-    }
-    found = _Document(list(numbers), [], [s in known for s in numbers], len(tokens), [], [], [], [])
+    ]
+    known = {stem for found in matched for stem in found}
+    sizes = [len(found) for found in matched if found]
+    observed = [stem in known for stem in numbers]
+    found = _Document(list(numbers), [], observed, sizes, len(tokens), [], [], [], [])
     forms: list[Counter[str]] = [Counter() for _ in numbers]
     for place, (token, stem) in enumerate(zip(tokens, stems, strict=True)):
         word = None if stem is None else numbers.get(stem)

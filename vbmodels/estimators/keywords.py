@@ -54,7 +54,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, NamedColumns, LoopEstim
     and ``keywords`` (lists), ``complete``, ``doc_id``, ``scored`` and ``scores`` where there are
     any. A missing document has no words; tokens go before the text of the same row. A missing
     list of keywords is one that nobody has made, an empty one says that somebody looked and
-    listed none; a text in place of a list has ``;`` between keywords.
+    listed none; a text in place of a list has ``;`` between keywords. Where more than a tenth of
+    the known keywords have several words, features that compare a word with its document's known
+    ones are left out (`vbmodels.keywords.phrase_mates`).
 
     Parameters
     ----------

@@ -104,10 +104,12 @@ def likelihood(
     document = batch.document_of_word
     for start in range(0, batch.n_words, BLOCK_WORDS):
         rows = slice(start, start + BLOCK_WORDS)
-        x = (batch.x[rows] - location) / scale
+        x = batch.x[rows] - location
+        x /= scale
         d, y, counts = document[rows], batch.y[rows], seen[rows]
         if not counts.all():
             x, d, y = x[counts], d[counts], y[counts]
+        weighted = np.empty_like(x)
         for i, share in enumerate(shares):
             word = _Words.at(x @ w[i], y, share.log_delta[d], expected)
             value[i] += word.value
@@ -115,7 +117,8 @@ def likelihood(
             gradient[i, :-2] += word.score @ x
             gradient[i, -2:] += word.level @ slopes
             bend = information[i]
-            bend[:-2, :-2] += x.T @ (word.bend[:, None] * x)
+            np.multiply(word.bend[:, None], x, out=weighted)
+            bend[:-2, :-2] += x.T @ weighted
             across = x.T @ (word.cross[:, None] * slopes)
             bend[:-2, -2:] += across
             bend[-2:, :-2] += across.T

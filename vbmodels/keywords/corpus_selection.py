@@ -3,7 +3,10 @@
 Of the new words (those that were not known) the best are selected: the largest set whose mean
 probability of being false, 1 - r, is at most a level; or the set of the largest expected F,
 
-    argmax_i 2 sum_(j <= i) r_j / (i + sum r).
+    argmax_i 2 sum_(j <= i) r_j / (i + sum r),
+
+or no word, where that is better: its F is 1 if there is nothing to find, which has a probability of
+prod (1 - r), about exp(-sum r), and 0 otherwise.
 
 A partition gives a histogram of the log-odds of r, with the number of words and the sum of
 1 - r in each of 4096 bins; histograms add, and the threshold stands at the edge of a bin.
@@ -97,12 +100,14 @@ class Histogram(Stats):
         return int(np.argmax(allowed)) if allowed.any() else BINS
 
     def least_by_f(self) -> int:
-        """Return the lowest bin of the set with the largest expected F; BINS without words."""
+        """Return the lowest bin of the set with the largest expected F; BINS where it is empty."""
         words = np.cumsum(self.words[::-1])[::-1]
         true = words - np.cumsum(self.false[::-1])[::-1]
         if not words[0]:
             return BINS
         f = 2.0 * true / np.maximum(words + self.hopes, 1e-300)
+        if np.exp(-self.hopes) >= f.max():
+            return BINS
         # Of equal ones the smallest set: the last bin.
         return int(BINS - 1 - np.argmax(f[::-1]))
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.faults import InputError
 from flows.keywords.documents import prepare
 from flows.keywords.phrase_counts import count_phrases, reduce_phrases
 from flows.keywords.phrases import mark, written
@@ -18,7 +19,7 @@ from flows.keywords.text import Normaliser, TextOptions
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.features import OF_OWN_LABELS
+from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.spans import find_spans
 
@@ -300,3 +301,19 @@ def test_an_empty_partition_has_no_phrases():
     marks, counts = mark(prepared.tokens, [], [], np.zeros(0, np.int64))
     assert marks.listed == 0
     assert len(reduce_phrases([lambda: counts], 0).phrase) == 0
+
+
+@pytest.mark.parametrize("unit", ["word", "both"])
+def test_a_corpus_without_a_candidate_word_is_refused(tmp_path, unit):
+    table = pa.table({"text": ["", "...", "1 2 3"], "keywords": [["x"], [], ["y"]]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    with pytest.raises(InputError, match="expected documents with candidate words, found none"):
+        run(tmp_path / "in.parquet", tmp_path / "out", unit=unit)
+
+
+def test_documents_that_are_complete_give_no_new_phrases(tmp_path):
+    whole = texts(40).append_column("complete", pa.array([True] * 40))
+    pq.write_table(whole, tmp_path / "in.parquet")
+    place, record, _ = run(tmp_path / "in.parquet", tmp_path / "out", unit="phrase")
+    phrases = table_of(place, record, "phrases").to_pandas()
+    assert (phrases.selected == phrases.observed).all()

@@ -95,6 +95,26 @@ def test_certain_words_stand_in_the_end_bins():
     assert nothing.least_by_fdr(0.1) == BINS
 
 
+@pytest.mark.parametrize(
+    ("r", "chosen"), [([0.0, 0.0], 0), ([1e-4, 1e-5], 0), ([0.3, 0.01], 0), ([0.8, 0.01], 1)]
+)
+def test_best_f_takes_nothing_where_there_is_likely_nothing_to_find(r, chosen):
+    """By all sets and all truths of two words, with F = 1 where nothing is there and taken."""
+    r, known, offsets = np.array(r), np.zeros(2, bool), np.array([0, 2])
+    found = select_above(r, known, offsets, Histogram.of(r, known, offsets).least_by_f())
+    assert found.sum() == chosen
+
+    def expected(taken):
+        total = 0.0
+        for truth in ((a, b) for a in (0, 1) for b in (0, 1)):
+            chance = np.prod(np.where(truth, r, 1.0 - r))
+            size = sum(truth) + taken
+            total += chance * (2.0 * sum(truth[:taken]) / size if size else 1.0)
+        return total
+
+    assert np.argmax([expected(taken) for taken in range(3)]) == chosen
+
+
 def test_each_document_may_keep_its_own_threshold(words):
     r, known, offsets = words
     options = SimpleNamespace(per_document=None, fdr_scope="new", fdr=0.2, select="fdr")

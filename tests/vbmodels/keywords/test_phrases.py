@@ -14,7 +14,8 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.corpus import CorpusProbit
-from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, POS_GROUPS
+from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
+from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.batch import SCORED, scored
 from vbmodels.keywords.phrases.features import NEUTRAL_SHARE, PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.jackknife import word_scores

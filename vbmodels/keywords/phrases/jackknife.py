@@ -20,7 +20,8 @@ from vbmodels.core.state import BoolArray, FloatArray, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit, CorpusStats, inverse
 from vbmodels.keywords.corpus_likelihood import likelihood
-from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS, OF_OWN_LABELS
+from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS
+from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
 
 @dataclass(frozen=True)
