@@ -332,8 +332,8 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
                 file=files[0] if len(files) == 1 else f"{len(files)} files",
                 expected="documents with candidate words",
                 found="none",
-                remedy="see whether texts are empty; language=other has no list of stop words, "
-                "tag=false takes words of every kind, min_count=1 rare ones",
+                remedy="see whether texts are empty or have no spaces between words (then give "
+                "tokens); tag=false takes words of every kind, min_count=1 rare ones",
             )
         ]
     )

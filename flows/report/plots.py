@@ -97,7 +97,8 @@ def histogram(
     )
     for n, low, high, bar in zip(held, edges[:-1], edges[1:], drawn.patches, strict=True):
         tip(bar, f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}")
-    axes.set_yscale("log")
+    if held.any():  # there is no logarithm of nothing
+        axes.set_yscale("log")
     return _svg(figure, title)
 
 

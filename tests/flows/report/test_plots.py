@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -66,3 +67,9 @@ def test_a_long_line_has_a_hundred_marks_with_words():
     assert svg.count('class="tip"') == 100
     assert "case at 0: 1" in svg
     assert "case at 4,999: 1" in svg
+
+
+def test_a_histogram_of_nothing_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "<svg" in plots.histogram([], "probability", "words", "title")
