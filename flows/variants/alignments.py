@@ -144,5 +144,14 @@ def is_out_of_order(path: str, settings: VariantSettings) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """Return the first line of an error's message."""
+    """Return the first line of an error's message.
+
+    A file that is damaged cannot be closed without an error, which says less than the one before.
+    """
+    if isinstance(error, OSError) and error.errno == 0:
+        return (
+            "a block or a read is damaged"
+            if error.__context__ is None
+            else described(error.__context__)
+        )
     return (str(error) or type(error).__name__).splitlines()[0]

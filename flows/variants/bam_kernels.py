@@ -14,6 +14,7 @@ from numba import njit
 AT, BEGIN, END, CIGAR, OPERATIONS, BEFORE, WAITS, NAME = range(8)
 COLUMNS = 8
 LEAST_RECORD = 32  # bytes of a record's fixed fields
+MOST_RECORD = 1 << 28  # far beyond the longest reads with all of their tags
 PAIRED, PROPER, MATE_UNMAPPED, REVERSE = 0x1, 0x2, 0x8, 0x10
 INSERTION, DELETION, SKIP, SOFT, HARD, PADDING = 1, 2, 3, 4, 5, 6
 _LEFT_OUT = 0x4 | 0x100 | 0x200 | 0x400  # unmapped, secondary, failed, duplicate
@@ -109,7 +110,7 @@ def find_reads(data, at, stop, tid, low, high, least_quality, orphans, reads, n)
     """
     while at + 4 + LEAST_RECORD <= stop:
         size = int32(data, at)
-        if size < LEAST_RECORD:
+        if size < LEAST_RECORD or size > MOST_RECORD:
             return at, n, 3
         if at + 4 + size > stop:
             break

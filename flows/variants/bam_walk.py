@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,6 +195,8 @@ class _Walk:
             if not len(some):
                 continue
             low, high = int(some[:, kernels.BEGIN].min()), int(some[:, kernels.END].max())
+            if high - low > kernels.MOST_RECORD:
+                raise OSError(f"a read is damaged: it spans {high - low:,} positions")
             reference = _BITS[self.reference(low, high)]
             pairs = (reference[:-1] << 4) | reference[1:]
             tally_kernels.tally(
@@ -225,6 +227,20 @@ class _Chunks:
 
 
 @contextmanager
+def _inflated(path: str, place: int) -> Iterator[_Chunks]:
+    """Read from a place on; a file that is damaged there cannot be closed without an error."""
+    packed = pysam.BGZFile(path, "rb")
+    try:
+        packed.seek(place)
+        yield _Chunks(packed)
+    except BaseException:
+        with suppress(OSError):
+            packed.close()
+        raise
+    packed.close()
+
+
+@contextmanager
 def _records(
     file: pysam.AlignmentFile, name: str, contig: int, start: int, stop: int
 ) -> Iterator[_Chunks]:
@@ -239,9 +255,8 @@ def _records(
         if place is None:
             yield _Chunks(None)
             return
-        with pysam.BGZFile(path, "rb") as packed:
-            packed.seek(place)
-            yield _Chunks(packed)
+        with _inflated(path, place) as chunks:
+            yield chunks
         return
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, "reads.bam")
@@ -250,6 +265,5 @@ def _records(
                 written.write(read)
         with pysam.AlignmentFile(copy, check_sq=False) as again:
             place = again.tell()
-        with pysam.BGZFile(copy, "rb") as packed:
-            packed.seek(place)
-            yield _Chunks(packed)
+        with _inflated(copy, place) as chunks:
+            yield chunks

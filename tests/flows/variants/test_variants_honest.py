@@ -211,3 +211,15 @@ def test_a_damaged_index_is_told_before_htslib_reads_it(capsys, reads, tmp_path,
     assert code == 2
     assert f"a.bam{kind}: expected a whole index of" in err
     assert "samtools index" in err
+
+
+def test_a_damaged_block_is_told_by_what_it_is(capsys, reads, tmp_path):
+    """A file that is damaged cannot be closed without an error, which is not the one to tell."""
+    bam = tmp_path / "data" / "a.bam"
+    content = bytearray(bam.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 30] = b"X" * 30
+    bam.write_bytes(bytes(content))
+    code, _, err = check(capsys, reads, fasta=tmp_path / "data" / "ref.fa")
+    assert code == 2
+    assert "expected a whole BAM or CRAM file" in err
+    assert "Success" not in err

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.variants import bam_walk
+from flows.variants import bam_kernels, bam_walk
 from flows.variants.reads import base_codes, count_region, pileup_region
 from flows.variants.regions import Region
 from flows.variants.schema import READ_SUMS
@@ -189,6 +191,14 @@ def test_a_cut_file_is_refused(odd, fasta, tmp_path):
     (tmp_path / "cut.bam.bai").write_bytes((odd[0].parent / f"{odd[0].name}.bai").read_bytes())
     with pytest.raises(OSError):
         count_region(str(cut), WHOLE, VariantSettings(fasta=str(fasta)))
+
+
+@pytest.mark.parametrize("size", [31, -5, 2**28 + 1, 2**31 - 10])
+def test_a_record_of_a_size_that_none_has_is_not_waited_for(size):
+    data = np.frombuffer(struct.pack("<i", size) + bytes(64), np.uint8)
+    reads = np.empty((4, bam_kernels.COLUMNS), np.int64)
+    found = bam_kernels.find_reads(data, 0, len(data), 0, 0, 100, 0, False, reads, 0)
+    assert found == (0, 0, 3)
 
 
 def test_a_long_cigar_is_read_from_its_tag(fasta, tmp_path):
