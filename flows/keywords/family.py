@@ -254,7 +254,8 @@ class Keywords:
             return [Published(one) for one in publish(summaries, nodes, settings, paths, each)], q
         indices = [one.index for one in summaries]
         histograms = [one.phrases for one in summaries if one.phrases is not None]
-        tables = publish_phrases(indices, histograms, settings, paths, each)
+        learned = bool(q.observed.known)
+        tables = publish_phrases(indices, histograms, settings, paths, each, learned)
         nodes = None if q.phrases is None else _nodes(q.phrases)
         phrases = phrases_asked(tables, indices, nodes, settings, paths)
         if q.words is None:

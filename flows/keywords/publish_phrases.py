@@ -25,7 +25,7 @@ from vbmodels.core.state import to_bytes
 from vbmodels.keywords.asking import unsettled
 from vbmodels.keywords.batch import DocumentTokens
 from vbmodels.keywords.corpus import average
-from vbmodels.keywords.corpus_selection import Histogram, select_above
+from vbmodels.keywords.corpus_selection import BINS, Histogram, select_above
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.keys import stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
@@ -56,10 +56,17 @@ def publish_phrases(
     settings: KeywordSettings,
     paths: RunPaths,
     each: Each,
+    learned: bool,
 ) -> list[Written]:
-    """Decide the threshold over all partitions and write their tables."""
+    """Decide the threshold over all partitions and write their tables.
+
+    Where the fit had no known phrase to learn from (``learned``) none is selected: all candidates
+    are alike, and expected F would be largest for all of them together.
+    """
     whole = reduce(add, histograms)
-    if settings.select_phrases == "best_f":
+    if not learned:
+        least = BINS
+    elif settings.select_phrases == "best_f":
         least = whole.least_by_f()
     else:
         least = whole.least_by_fdr(settings.fdr, settings.fdr_scope == "all")

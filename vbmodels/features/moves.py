@@ -195,7 +195,7 @@ def judged_move(
     history = replace(history, tried=history.tried + int(q.judged[1:].sum()))
     # A fit with new bits loses some nats of the yardstick while its bound still rises, so the
     # next new bits must wait until those of before have paid.
-    unpaid = q.stage == RELABEL and not base.value > q.reached + least
+    unpaid = q.stage == RELABEL and bool(np.any(base.value <= q.reached + least))
     if unpaid or not winner.value > base.value + least:
         q = replace(q, history=history, failed=np.concatenate([q.failed, q.keys]), keys=NO_KEYS)
         return _refused(q, lanes, best, stats, fit)
@@ -207,7 +207,7 @@ def judged_move(
     )
     q = replace(q, history=history, failed=NO_KEYS, keys=NO_KEYS, changed=True)
     if q.stage == RELABEL:
-        q = replace(q, reached=base.value)
+        q = replace(q, reached=np.array([base.value]))
     taken = replace(winner, edit=plain_edit(best, np.arange(len(winner.labels))))
     got = stats.lanes[best]
     assert got is not None

@@ -105,7 +105,7 @@ class SearchIBP:
             pooled=np.zeros(0, np.int64), drop=False, starts=np.zeros(0), waiting=(),
             waiting_keys=NO_KEYS, n_pool=0,
             matches=np.zeros(0, np.int64), keys=NO_KEYS, failed=NO_KEYS, round=0, changed=False,
-            flipped=np.zeros(0, np.int64), reached=-np.inf, history=none, sweep=0,
+            flipped=np.zeros(0, np.int64), reached=np.zeros(0), history=none, sweep=0,
         )  # fmt: skip
         return self._begin_chains(empty, empty.slots)
 

@@ -155,7 +155,7 @@ class SearchGlobal(State):
     flipped
         Labels that were turned into complements; each is once.
     reached
-        Yardstick of the fit when it was last given new bits.
+        [0 or 1] yardstick of the fit when it was last given new bits.
     history
         Accepted moves.
     sweep
@@ -187,7 +187,7 @@ class SearchGlobal(State):
     round: int
     changed: bool
     flipped: IntArray
-    reached: float
+    reached: FloatArray
     history: History
     sweep: int
 

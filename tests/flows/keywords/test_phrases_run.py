@@ -210,7 +210,8 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
     known = pa.array([["machine of support", "predict price"]] * 60)
     whole = whole.set_column(whole.column_names.index("keywords"), "keywords", known)
     pq.write_table(whole, tmp_path / "in.parquet")
-    _, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
+    place, record, outcome = run(tmp_path / "in.parquet", tmp_path / "out", partitions=1)
+    assert not any(table_of(place, record, "phrases")["selected"].to_pylist())
     assert any("nothing to learn" in line for line in (*record.warnings, *outcome["lines"]))
     assert any("no candidate phrase" in one.reason and one.count == 120 for one in record.dropped)
 
