@@ -204,20 +204,29 @@ def paired_intervals(
 
 
 def lines(
-    x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str
-) -> str:
-    """Plot one line a series: the first in the accent colour, the second dashed in ink."""
+    x: ArrayLike, series: Sequence[tuple[str, ArrayLike]], x_label: str, y_label: str, title: str,
+    log: bool = False,
+) -> str:  # fmt: skip
+    """Plot one line a series: the first in the accent colour, the second dashed in ink.
+
+    ``log`` asks for a logarithmic axis of ``x``.
+    """
     figure, axes = _canvas(_plain(x_label), y_label)
     for k, (name, y) in enumerate(series):
         style = {"color": _ACCENT} if k == 0 else {"color": _INK, "linestyle": "--"}
         axes.plot(np.asarray(x), np.asarray(y), linewidth=1.0, label=name, **style)
-        told = [f"{name} at {a:,.10g}: {b:,.4g}" for a, b in zip(x, y, strict=True)]
+        digits = 3 if log else 10
+        told = [f"{name} at {a:,.{digits}g}: {b:,.4g}" for a, b in zip(x, y, strict=True)]
         tips_along(axes, x, y, told)
     axes.set_ylim(bottom=0.0)
-    axes.ticklabel_format(axis="x", useOffset=False, style="plain")
-    legend = axes.legend(frameon=False, fontsize="small")
-    for text in legend.get_texts():
-        text.set_color(_INK)
+    if log:
+        axes.set_xscale("log")
+    else:
+        axes.ticklabel_format(axis="x", useOffset=False, style="plain")
+    if len(series) > 1:
+        legend = axes.legend(frameon=False, fontsize="small")
+        for text in legend.get_texts():
+            text.set_color(_INK)
     return _svg(figure, title)
 
 

@@ -266,14 +266,14 @@ def _detection(counts: IntArray, parts: Sequence[PartCalls], settings: VariantSe
     text = (
         "The share of an allele that would be called with a probability of .95, at the depths, "
         "the errors and the level of this run, for that of three alleles with most errors. "
-        f"A share of {settings.callable_share:g} would be at {_callable(parts):,} of {total:,} "
+        f"A share of {settings.callable_share:g} would be called at {_callable(parts):,} of {total:,} "
         "locations, which callable.bed lists; each location's limit stands in detection/."
     )
     below = np.cumsum(counts[:-1]) / max(total, 1)
     plot = plots.lines(
-        np.log10(detection.EDGES[1:]), [("share of the locations", below)],
-        "limit of detection, log10 of the share", "share of the locations",
-        "Locations whose limit of detection is at most a share",
+        detection.EDGES[1:], [("share of the locations", below)],
+        "share of an allele", "share of the locations",
+        "Locations whose limit of detection is at most a share", log=True,
     )  # fmt: skip
     grid = Grid(("locations", "limit is at most"), rows)
     return Section("Limit of detection", text, (plot,) if counts[:-1].any() else (), (grid,))
