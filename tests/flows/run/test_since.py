@@ -275,4 +275,4 @@ def test_kept_files_outlive_a_loss_of_power(documents, tmp_path, counted, monkey
     monkeypatch.setattr(json_files, "write_bytes", write)
     counted("keywords", documents, tmp_path / "out", max_iter=2)
     assert synced[-1] == "manifest.json"
-    assert sum(name.startswith("part-") for name in synced) == 8 * 4
+    assert sum(name.startswith("part-") for name in synced) == 8 * 5
