@@ -131,6 +131,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.
         with (
+            _told_if_published(run),
             computing(compute) as run.compute,
             _stopped_with_a_word(run),
             _claimed(run),
@@ -190,6 +191,21 @@ def _nothing_left_of_what_is_refused(run: Run) -> Iterator[None]:
             if not published:
                 forget(run.paths, run.events)
         raise
+
+
+@contextmanager
+def _told_if_published(run: Run) -> Iterator[None]:
+    """Say so where a run is stopped that is published, and whose workers were ending."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt as error:
+        with storage.impatient():
+            published = is_latest(run.paths)
+        if not published:
+            raise
+        raise Interrupted(f"run {run.paths.run_id} is published") from error
 
 
 @contextmanager

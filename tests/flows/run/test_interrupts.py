@@ -1,0 +1,42 @@
+"""A run that is stopped once it is published, or before its workers are there."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+
+from flows.engine.compute import Here
+from flows.faults import RunError
+from flows.run import pipeline
+from tests.faults import pipelines
+
+
+def stopped(monkeypatch, at):
+    """Stop the run where its workers are started or ended."""
+
+    @contextmanager
+    def computing(settings):
+        if at == "start":
+            raise KeyboardInterrupt
+        yield Here()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "computing", computing)
+
+
+def test_a_stop_while_workers_end_says_that_the_run_is_published(tmp_path, monkeypatch):
+    source = pipelines.simulate("experts", str(tmp_path / "in"))
+    stopped(monkeypatch, "end")
+    with pytest.raises(RunError, match=r"interrupted; run \S+ is published"):
+        pipelines.run("experts", source, str(tmp_path / "out"), max_iter=2)
+    assert (tmp_path / "out" / "latest.json").exists()
+
+
+def test_a_stop_while_workers_start_leaves_nothing(tmp_path, monkeypatch):
+    source = pipelines.simulate("experts", str(tmp_path / "in"))
+    stopped(monkeypatch, "start")
+    with pytest.raises(KeyboardInterrupt):
+        pipelines.run("experts", source, str(tmp_path / "out"), max_iter=2)
+    assert not (tmp_path / "out" / "latest.json").exists()
+    assert not (tmp_path / "out" / "runs").exists()
