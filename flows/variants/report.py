@@ -267,7 +267,7 @@ def _detection(counts: IntArray, parts: Sequence[PartCalls], settings: VariantSe
         "The share of an allele that would be called with a probability of .95, at the depths, "
         "the errors and the level of this run, for that of three alleles with most errors. "
         f"A share of {settings.callable_share:g} would be called at {_callable(parts):,} of "
-        f"{total:,} locations, which callable.bed lists; each location's limit stands in detection/."
+        f"{total:,} locations, which callable.bed lists; each location's limit is in detection/."
     )
     below = np.cumsum(counts[:-1]) / max(total, 1)
     plot = plots.lines(
