@@ -171,17 +171,20 @@ class CutsTogether(Protocol):
         """Return groups of positions of files; no unit has rows in two groups."""
 
 
+@dataclass(frozen=True)
+class Cost:
+    """About how many CPU seconds a row takes: in the fit, and in the rest of a run."""
+
+    fit: float
+    rest: float
+
+
 @runtime_checkable
 class Forecasts(Protocol):
-    """A family that knows about how long its runs take.
+    """A family that knows about how long its runs take."""
 
-    Attributes
-    ----------
-    seconds_a_row
-        CPU seconds that a row takes in a whole run with default settings, about.
-    """
-
-    seconds_a_row: float
+    def cost(self, settings: Any) -> Cost:
+        """Return what a row costs, about."""
 
 
 @runtime_checkable

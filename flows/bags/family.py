@@ -42,7 +42,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from vbmodels.bags.batch import Bags, even_bounds
 from vbmodels.bags.gp_data import MultiLabelBags
@@ -72,9 +72,12 @@ class BagsFamily:
     """The bags family; see `flows.family.Family`."""
 
     name = "bags"
-    seconds_a_row = 1e-4
     suffixes = (*storage.SUFFIXES, *storage.ARRAYS)
     settings = BagSettings
+
+    def cost(self, settings: BagSettings) -> Cost:
+        """Return what a row costs with default settings (benchmarks/scale.md)."""
+        return Cost(3e-5, 7e-5)
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""

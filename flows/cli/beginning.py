@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.catalogue import known, pipeline_named
+from flows.catalogue import PIPELINES, known, pipeline_named
 from flows.cli.app import app
 from flows.cli.options import Pipeline, Target
 from flows.cli.printing import line, listening, out
@@ -90,11 +90,11 @@ def demo(
 def warm(
     pipelines: Annotated[
         list[str] | None,
-        typer.Argument(help="Pipelines; all that come with vbflows.", metavar="[PIPELINE]..."),
+        typer.Argument(help="Pipelines; all of them by default.", metavar="[PIPELINE]..."),
     ] = None,
 ) -> None:
     """Compile what the first run on a new machine would wait for."""
-    names = pipelines or ["keywords", "bags", "variants", "features", "experts"]
+    names = pipelines or list(PIPELINES)
     for name in names:
         known(name)
     from flows.warm import warmed

@@ -16,7 +16,7 @@ from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.features import coding as feature_coding
 from flows.features import ingest as tables_of
@@ -44,9 +44,12 @@ class FeaturesFamily:
     """The features family; see `flows.family.Family`."""
 
     name = "features"
-    seconds_a_row = 4e-3
     suffixes = storage.SUFFIXES
     settings = FeatureSettings
+
+    def cost(self, settings: FeatureSettings) -> Cost:
+        """Return what a row costs with default settings (benchmarks/scale.md)."""
+        return Cost(3e-3, 9e-4)
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""

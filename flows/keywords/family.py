@@ -17,7 +17,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
 from flows.keywords.asked import Nodes
@@ -90,9 +90,12 @@ class Keywords:
     """The keywords family; see `flows.family.Family`."""
 
     name = "keywords"
-    seconds_a_row = 8e-3
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
+
+    def cost(self, settings: KeywordSettings) -> Cost:
+        """Return what a document of a hundred words costs (benchmarks/scale.md)."""
+        return Cost(5e-3, 2.5e-3) if settings.with_phrases else Cost(4e-4, 8.5e-4)
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""

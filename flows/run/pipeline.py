@@ -185,25 +185,21 @@ def _nothing_left_of_what_is_refused(run: Run) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not run.resumes and (not run.resumable or isinstance(error, InputError)):
-            with storage.impatient():
-                published = is_latest(run.paths)
-            if not published:
-                forget(run.paths, run.events)
+        gone_on_with = run.resumes or (run.resumable and not isinstance(error, InputError))
+        if not gone_on_with and not _is_published(run):
+            forget(run.paths, run.events)
         raise
 
 
 @contextmanager
 def _told_if_published(run: Run) -> Iterator[None]:
-    """Say so where a run is stopped that is published, and whose workers were ending."""
+    """Say so where a run is stopped that is published, at its end or while its workers end."""
     try:
         yield
     except Interrupted:
         raise
     except KeyboardInterrupt as error:
-        with storage.impatient():
-            published = is_latest(run.paths)
-        if not published:
+        if not _is_published(run):
             raise
         raise Interrupted(f"run {run.paths.run_id} is published") from error
 
@@ -214,10 +210,9 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        with storage.impatient():
-            published = is_latest(run.paths)
-        became = f"run {run.paths.run_id} is published" if published else _as_it_was(run)
-        raise Interrupted(became) from error
+        if _is_published(run):
+            raise  # for `_told_if_published`
+        raise Interrupted(_as_it_was(run)) from error
     except (ComputeError, StorageError) as error:
         lost = isinstance(error, storage.DamagedError | storage.MissingError)
         damaged = error.url if lost else ""
@@ -232,6 +227,11 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
         if damaged.startswith(run.paths.work):
             forget_kept(run.paths, run.events)
         raise RunError(f"{error}; {_as_it_was(run)}") from error
+
+
+def _is_published(run: Run) -> bool:
+    with storage.impatient():
+        return is_latest(run.paths)
 
 
 def _as_it_was(run: Run) -> str:

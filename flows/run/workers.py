@@ -2,8 +2,8 @@
 
 Workers take `START` seconds to come up, in which this process would have done as much. So n of
 them are worth it where the run's forecast C, in CPU seconds, has C - C / n > START. The forecast is
-coarse (rows times what a row of that family takes with default settings): a wrong choice costs some
-seconds where the run is short, and cores where it is longer than it looks.
+coarse (rows times what a row takes, by `flows.family.Forecasts`): a wrong choice costs some seconds
+where the run is short, and cores where it is longer than it looks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from flows.data.partition import Part
 from flows.engine.cache import available_memory
-from flows.family import Family, Forecasts
+from flows.family import Forecasts
 from flows.run.events import Line
 from flows.run.running import Run
 from flows.settings import AUTO, ComputeSettings
@@ -36,7 +36,7 @@ def settled(run: Run, compute: ComputeSettings, parts: Sequence[Part]) -> Comput
     """
     if compute.workers != AUTO:
         return compute
-    seconds = forecast(run.family, parts)
+    seconds = forecast(run, parts)
     count = number(seconds, len(parts))
     if count > 1:
         run.events.tell(
@@ -48,11 +48,13 @@ def settled(run: Run, compute: ComputeSettings, parts: Sequence[Part]) -> Comput
     return compute.model_copy(update={"workers": count if count > 1 else None})
 
 
-def forecast(family: Family, parts: Sequence[Part]) -> float:
+def forecast(run: Run, parts: Sequence[Part]) -> float:
     """Return about how many CPU seconds a run takes; 0 where its family does not know."""
-    if not isinstance(family, Forecasts):
+    if not isinstance(run.family, Forecasts):
         return 0.0
-    return family.seconds_a_row * sum(part.rows for part in parts)
+    cost = run.family.cost(run.settings)
+    fit = cost.fit if run.fitted is None else 0.0
+    return (fit + cost.rest) * sum(part.rows for part in parts)
 
 
 def number(seconds: float, parts: int, cores: int | None = None, memory: int | None = None) -> int:

@@ -15,7 +15,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
+from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants import detection, multiqc
@@ -86,10 +86,13 @@ class Variants:
     """The variants family; see `flows.family.Family`."""
 
     name = "variants"
-    seconds_a_row = 3.5e-4
     suffixes: tuple[str, ...] = (".parquet", ".csv")
     settings = VariantSettings
     compares = True  # whether a sheet must have the case and the control
+
+    def cost(self, settings: VariantSettings) -> Cost:
+        """Return what a row costs with default settings (benchmarks/scale.md)."""
+        return Cost(2e-4, 1.5e-4)
 
     def check(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""

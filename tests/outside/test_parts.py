@@ -19,6 +19,7 @@ from vbflows_mixture.simulate import simulate
 from flows.faults import InputError
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import tree_sum
+from vbmodels.core.moments import Moments
 
 
 def test_words_are_counted_and_chosen_by_documents():
@@ -51,8 +52,7 @@ def test_a_row_with_other_columns_is_named():
 
 def test_scales_of_partitions_are_that_of_all_rows():
     x = np.random.default_rng(0).normal([1e6, 0.0, 3.0], [1.0, 1e-3, 0.0], (50, 3))
-    parts = [(len(p), p.mean(0), ((p - p.mean(0)) ** 2).sum(0)) for p in np.array_split(x, 4)]
-    found = scale.merged(parts)
+    found = scale.merged([Moments.of(p) for p in np.array_split(x, 4)])
     np.testing.assert_allclose(found.mean, x.mean(0), rtol=1e-14)
     np.testing.assert_allclose(found.sd[:2], x.std(0)[:2], rtol=1e-8)
     assert found.sd[2] == 1.0

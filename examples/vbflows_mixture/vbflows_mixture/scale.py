@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.faults import Fault, InputError
 from vbflows_mixture.model import Rows
+from vbmodels.core.moments import Moments
 from vbmodels.core.state import FloatArray, State, from_bytes, to_bytes
 
 
@@ -42,36 +45,26 @@ def features_of(table: pa.Table, name: str) -> FloatArray:
     return lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, wide)
 
 
-def moments(url: str) -> tuple[int, FloatArray, FloatArray]:
-    """Return rows, mean and sum of squares about it of a partition's columns."""
-    x = from_bytes(storage.read_bytes(url), Rows).x
-    mean = x.mean(axis=0) if len(x) else np.zeros(x.shape[1])
-    return len(x), mean, ((x - mean) ** 2).sum(axis=0)
+def moments(url: str) -> Moments:
+    """Return the moments of a partition's columns."""
+    return Moments.of(from_bytes(storage.read_bytes(url), Rows).x)
 
 
-def merged(parts: Sequence[tuple[int, FloatArray, FloatArray]]) -> Scale:
-    """Return the scale of all partitions together (Chan, Golub and LeVeque 1979), in their order.
+def merged(parts: Sequence[Moments]) -> Scale:
+    """Return the scale of all partitions together, added in their order.
 
     Raises
     ------
     InputError
         If partitions have different numbers of columns.
     """
-    widths = sorted({len(mean) for _, mean, _ in parts})
+    widths = sorted({len(one.mean) for one in parts})
     if len(widths) > 1:
-        expected, found = (
-            "the same number of features in every file",
-            f"{widths[0]} and {widths[-1]}",
-        )
-        raise InputError([Fault("the rows", expected, found)])
-    rows, mean, squares = parts[0]
-    for n, other, more in parts[1:]:
-        gap = other - mean
-        squares = squares + more + gap**2 * (rows * n / (rows + n))
-        mean = mean + gap * (n / (rows + n))
-        rows += n
-    sd = np.sqrt(squares / rows)
-    return Scale(mean, np.where(sd > 0.0, sd, 1.0))
+        expected = "the same number of features in every file"
+        raise InputError([Fault("the rows", expected, f"{widths[0]} and {widths[-1]}")])
+    whole = reduce(add, parts)
+    sd = whole.sd()
+    return Scale(whole.mean, np.where(np.isfinite(sd), sd, 1.0))
 
 
 def scaled(urls: tuple[str, str], scale: str) -> None:

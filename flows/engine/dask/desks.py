@@ -90,10 +90,8 @@ class Desks:
         self.client = client
         self._installing: asyncio.Future[Any] | None = None
 
-    def ask(
-        self, task: Task, mailbox: queue.SimpleQueue[tuple[Any, Sent]], tag: Any
-    ) -> Direct:  # fmt: skip
-        """Ask the desk of the task's worker."""
+    def ask(self, task: Task, mailbox: queue.SimpleQueue[tuple[Any, Sent]], tag: Any) -> Direct:
+        """Ask the desk of the task's worker; what becomes of it is put into a mailbox."""
         order, job = task.arguments
         one = Direct()
 
@@ -108,13 +106,15 @@ class Desks:
                     one.heard = Result(answer)
             except Exception as error:
                 log.debug("worker %s did not answer directly: %s", task.worker, error)
-            mailbox.put((tag, one))
+            finally:  # also where the client drops it, as it does when its connection breaks
+                mailbox.put((tag, one))
 
         self.client.loop.add_callback(hear)
         return one
 
     async def _installed(self) -> None:
         """Wait until every worker has a desk; those that are still to come will have one, too."""
-        if self._installing is None:
+        broken = self._installing is not None and self._installing.cancelled()
+        if self._installing is None or broken:
             self._installing = asyncio.ensure_future(self.client.register_plugin(Desk()))
         await asyncio.shield(self._installing)

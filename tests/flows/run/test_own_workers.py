@@ -8,9 +8,12 @@ import multiprocessing
 import pytest
 
 from flows.catalogue import PIPELINES, pipeline_named
-from flows.data.runs import open_run
+from flows.data.partition import Part, Slice
+from flows.data.runs import RunPaths, open_run
 from flows.family import Forecasts
 from flows.run import workers
+from flows.run.events import Events
+from flows.run.running import Run
 from flows.settings import AUTO, ComputeSettings
 from tests.faults import pipelines
 
@@ -44,7 +47,24 @@ def test_a_daemon_starts_none(monkeypatch):
 def test_every_family_forecasts(name):
     family = pipeline_named(name)
     assert isinstance(family, Forecasts)
-    assert 1e-6 < family.seconds_a_row < 1.0
+    cost = family.cost(family.settings())
+    assert 1e-6 < cost.fit < 1.0
+    assert 1e-6 < cost.rest < 1.0
+
+
+def test_a_score_and_words_alone_are_forecast_as_less():
+    family = pipeline_named("keywords")
+    parts = [Part(0, (Slice("a", 0, 1000, "f"),)), Part(1, (Slice("a", 1000, 3000, "f"),))]
+
+    def seconds(fitted=None, **settings):
+        paths = RunPaths("target", "run")
+        events = Events()
+        run = Run(family, "a", paths, family.settings(**settings), events, fitted=fitted)
+        return workers.forecast(run, parts)
+
+    assert seconds() == pytest.approx(3000 * 7.5e-3)
+    assert seconds(fitted=RunPaths("target", "before")) == pytest.approx(3000 * 2.5e-3)
+    assert seconds(unit="word") == pytest.approx(3000 * 1.25e-3)
 
 
 def test_a_run_that_is_left_to_itself(tmp_path, monkeypatch, caplog):
