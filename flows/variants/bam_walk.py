@@ -17,7 +17,7 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants import bam_kernels as kernels
-from flows.variants import mates_kernels, tally_kernels
+from flows.variants import indel_events, mates_kernels, tally_kernels
 from flows.variants.alignments import own_index
 from flows.variants.bam_index import first_place
 
@@ -39,10 +39,14 @@ class Tally:
     sums
         [length, 4, 10] sums over the reads of an allele, in the order of `tally_kernels`; None
         where they were not taken.
+    indels
+        [E, 6] insertions and deletions, in the order of `indel_events`; None where they were not
+        looked for.
     """
 
     counts: NDArray[np.int32]
     sums: NDArray[np.int64] | None
+    indels: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def tally(
             chunks.wanted = walk.wanted
         else:
             walk.end()
-    return Tally(walk.counts, walk.sums)
+    return Tally(walk.counts, walk.sums, indel_events.merged(walk.events))
 
 
 class _Walk:
@@ -115,6 +119,7 @@ class _Walk:
         self.reading, self.reference = reading, reference
         self.counts = np.zeros((stop - start, 2, 4), np.int32)
         self.sums = np.zeros((stop - start, 4, tally_kernels.SUMS), np.int64)
+        self.events: list[NDArray[np.int64]] = []
         self.wanted = _LEAST_CHUNK
         self._packed = np.zeros((stop - start, 4, tally_kernels.WORDS), np.int64)
         self._data = np.empty(0, np.uint8)
@@ -199,12 +204,19 @@ class _Walk:
                 raise OSError(f"a read is damaged: it spans {high - low:,} positions")
             reference = _BITS[self.reference(low, high)]
             pairs = (reference[:-1] << 4) | reference[1:]
+            some = np.ascontiguousarray(some)
             tally_kernels.tally(
-                self._data, given, np.ascontiguousarray(some), len(some), self.start, self.stop,
+                self._data, given, some, len(some), self.start, self.stop,
                 reading.base_quality, reading.strands, _CODES, reference, pairs, low,
                 self._packed,
             )  # fmt: skip
             tally_kernels.unpack(self._packed, self.counts, self.sums)
+            found = indel_events.of_reads(
+                self._data, some, self.start, self.stop, reading.base_quality, reading.strands,
+                _CODES, reference, low,
+            )  # fmt: skip
+            if len(found):
+                self.events.append(found)
 
     def _foresee(self, n: int) -> None:
         """Guess from the bytes up to here how many more the region has."""

@@ -25,6 +25,9 @@ from flows.variants.by_depth import boundaries
 from flows.variants.calls import Decision, Scored
 from flows.variants.count_checks import check_counts
 from flows.variants.count_files import missing_files
+from flows.variants.indel_calls import KEPT as INDEL_FIT
+from flows.variants.indel_calls import call_indels, fit_url, not_called
+from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
 from flows.variants.locations import (
     count_part,
     counted,
@@ -55,7 +58,7 @@ from flows.variants.sample_sheet import (
 )
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.batch_null import BatchGlobal, BatchNull, names_of_types
 from vbmodels.variants.published.pair import Pair
@@ -240,6 +243,16 @@ class Variants:
         positions = list(enumerate(kept))
         points = max(2, MOST_DEPTHS // len(kept))
         found = each(_write_loci, positions, model, q, points, settings, paths)
+        why_not = not_called(kept, settings, paths)
+        if why_not is None:
+            indels = call_indels(kept, model, settings, paths, fitted, each)
+            both = zip(found, indels.parts, strict=True)
+            found = [
+                replace(part, calls=part.calls + own.calls, indels=own, indel_fit=indels.fit)
+                for part, own in both
+            ]
+        else:
+            found = [replace(part, no_indels=why_not) for part in found]
         contigs = _contigs(settings, found)
         names = sample_names(about.columns, settings)
         records = [
@@ -251,7 +264,7 @@ class Variants:
             paths.file("variants.vcf.gz"), records, contigs,
             [name for own in names.values() for name in own],
             f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
-            null_of(model, q),
+            null_of(model, q), why_not,
         )  # fmt: skip
         if isinstance(model, TwoGroups):
             regions = detection.joined_regions([r for part in found for r in part.callable])
@@ -263,11 +276,17 @@ class Variants:
     def keep(
         self, q: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
-        """Keep nothing: the hyperparameters are all that new data need."""
+        """Keep the hyperparameters of the indels, beside those of the substitutions."""
+        if storage.exists(fit_url(paths)):
+            kept = storage.join(paths.root, "posterior", INDEL_FIT)
+            storage.write_bytes(kept, storage.read_bytes(fit_url(paths)))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
-        return _hyperparameters(_model_of(model, q), q)
+        rows = _hyperparameters(_model_of(model, q), q)
+        if storage.exists(fit_url(paths)):
+            rows += indel_hyperparameters(read_state(fit_url(paths), State))
+        return rows
 
     def report(
         self, model: Any, q: Any, summaries: Sequence[PartCalls], ingested: Sequence[Ingested],
@@ -292,14 +311,19 @@ class Variants:
     @property
     def scenarios(self) -> dict[str, str]:
         """What each scenario of samples that differ stands for."""
+        from flows.variants.simulate_reads import READ_SCENARIOS
         from vbmodels.variants.scenarios import SCENARIOS
 
-        return {name: scenario.meaning for name, scenario in SCENARIOS.items()}
+        every = {**SCENARIOS, **READ_SCENARIOS}
+        return {name: scenario.meaning for name, scenario in every.items()}
 
     def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
         """Draw the counts of a scenario with their truth."""
         from flows.variants.simulate import write_scenario
+        from flows.variants.simulate_reads import READ_SCENARIOS, write_read_scenario
 
+        if scenario in READ_SCENARIOS:
+            return write_read_scenario(target, rows, seed, scenario)
         return write_scenario(target, rows, seed, scenario)
 
 

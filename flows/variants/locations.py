@@ -17,6 +17,8 @@ from flows.family import Each, Ingested
 from flows.variants import counts as variant_counts
 from flows.variants.alignments import described
 from flows.variants.counts import Column, Key, Loci
+from flows.variants.indel_counts import AHEAD, at_locations, of_positions
+from flows.variants.indel_counts import joined as joined_indels
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import (
     Marks,
@@ -32,6 +34,7 @@ from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.variants.batch import Counts
+from vbmodels.variants.indels import Indels
 
 NO_READS = "location without a read in any replicate"
 NO_REFERENCE = "location whose reference is not A, C, G or T"
@@ -117,6 +120,8 @@ class Piece:
         [J] reference bases.
     columns
         The replicates.
+    indels
+        Insertions and deletions behind them; None where they were not looked for.
     """
 
     region: Region
@@ -125,6 +130,7 @@ class Piece:
     sums: np.ndarray | None
     ref: np.ndarray
     columns: list[Column]
+    indels: Indels | None = None
 
 
 def count_positions(
@@ -144,13 +150,17 @@ def count_positions(
             found = [count_region(lines[c].path, piece, settings) for c in columns]
             by_strand = np.stack([one.counts for one in found], axis=1)
             sums = [one.sums for one in found if one.sums is not None]
+            events = [one.indels for one in found if one.indels is not None]
+            ref = reference(str(settings.fasta), piece, AHEAD)
+            whole = settings.indels and len(events) == len(found)
             yield Piece(
                 piece,
                 by_strand.sum(axis=2, dtype=np.int32),
                 by_strand[:, :, 0],
                 np.stack(sums, axis=1) if len(sums) == len(found) else None,
-                reference(str(settings.fasta), piece),
+                ref[: piece.length],
                 columns,
+                of_positions(piece.start, events, ref, piece.length) if whole else None,
             )
     except (OSError, ValueError) as error:
         _refuse_changed(part)  # what changes while it is read looks damaged
@@ -199,6 +209,7 @@ def write_part_counts(part: Part, settings: VariantSettings, target: str, names:
 def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Count the reads of a partition and keep them, without the locations that have none."""
     kept: list[tuple[Counts, Loci]] = []
+    indels: list[Indels] = []
     no_reads = no_reference = 0
     for piece in count_positions(part, settings):
         case = np.array([sample == settings.case for sample, _ in piece.columns])
@@ -207,9 +218,14 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
             np.arange(piece.region.start + 1, piece.region.stop + 1), piece.forward, piece.sums,
         )  # fmt: skip
         kept.append((counts, loci))
+        if piece.indels is not None:
+            indels.append(at_locations(piece.indels, piece.region.start, loci))
         no_reads, no_reference = no_reads + lost[0], no_reference + lost[1]
     counts, loci = variant_counts.joined(kept)
     _write_locations(paths, part.index, counts, loci)
+    if len(indels) == len(kept):
+        url = work_url(paths, "indels", part.index, "npz")
+        storage.write_bytes(url, to_bytes(joined_indels(indels)))
     url = work_url(paths, "sizes", part.index, "json")
     json_files.write(url, Size(locations=len(counts)))
     dropped = (Dropped(reason=NO_READS, count=no_reads),

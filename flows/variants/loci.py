@@ -51,7 +51,7 @@ def conclude_part(
         of, score = of.take(chosen), score[chosen]
         prob = 1.0 - local_fdr(score, decision.pi)
         log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
-        case, control = _rates(model, q, decision, of)
+        case, control = rates_of(model, q, decision, of)
     else:
         of, score = _by_location(batch, settings), evidence.score
         prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
@@ -83,16 +83,37 @@ def _shown(of: Units, score: FloatArray, decision: Decision) -> IntArray:
     return np.flatnonzero(shown | (score >= decision.least))
 
 
-def _rates(
+def rates_of(
     model: TwoGroups, q: Any, decision: Decision, of: Units
 ) -> tuple[FloatArray, FloatArray]:
+    """Return mean, sd and quantiles of every unit's rate in case and control, [U, 6] each."""
     at = model.anchored(type(q)(**{**vars(q), "pi": decision.pi}))
     rows = []
     for start in range(0, len(of), CHUNK):
         some = of.take(slice(start, start + CHUNK))
         pair = rates(model, at, model.table(at, some))
         rows.append([np.column_stack([r.mean, r.sd, r.quantiles]) for r in pair])
+    if not rows:
+        return np.zeros((0, 6)), np.zeros((0, 6))
     return np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
+
+
+def stated_rates(
+    case: FloatArray, control: FloatArray, settings: VariantSettings
+) -> dict[str, Any]:
+    """Return what a VCF's INFO says of a call's rates, [6] each, as `rates_of` has them."""
+    row: dict[str, Any] = {}
+    for rate, mark in ((case, ""), (control, "C")):
+        if mark and not settings.control:
+            continue
+        row |= {
+            f"{mark}MU": float(rate[0]),
+            f"{mark}MUSD": float(rate[1]),
+            f"{mark}MUCI": (float(rate[2]), float(rate[5])),
+        }
+    if settings.test == "two_groups":
+        row |= {"AF": (row["MU"],), "AFCI": row["MUCI"]}
+    return row
 
 
 def _by_location(batch: Counts, settings: VariantSettings) -> Units:
@@ -176,19 +197,13 @@ def _call(
         "LFDR": float(1.0 - prob[i]) if settings.test == "two_groups" else None,
         "QV": float(q_value[i]),
         "RPZ": None if np.isnan(read_end_z) else round(float(read_end_z), 3),
+        **stated_rates(case[i], control[i], settings),
         "samples": {},
         "replicates": {},
     }
-    for name, rate, member, mark in (
-        ("case", case, of.case, ""), ("control", control, ~of.case, "C"),
-    ):  # fmt: skip
+    for name, member in (("case", of.case), ("control", ~of.case)):
         if name == "control" and not settings.control:
             continue
-        row |= {
-            f"{mark}MU": float(rate[i, 0]),
-            f"{mark}MUSD": float(rate[i, 1]),
-            f"{mark}MUCI": (float(rate[i, 2]), float(rate[i, 5])),
-        }
         row["samples"][name] = {
             "depth": int(of.depth[i, member].sum()),
             "ref_reads": int(batch.counts[j, member, ref].sum()),
@@ -201,8 +216,6 @@ def _call(
             # A loss leaves the genotype to the reads.
             "called": name == "case" and gained,
         }
-        if name == "case" and settings.test == "two_groups":
-            row |= {"AF": (float(rate[i, 0]),), "AFCI": row["MUCI"]}
         row["replicates"][name] = [
             (int(a), int(n)) for a, n in zip(of.alt_reads[i, member], of.depth[i, member],
                                              strict=True)

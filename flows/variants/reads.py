@@ -25,10 +25,10 @@ def base_codes(text: str) -> NDArray[np.int8]:
     return codes[np.frombuffer(text.upper().encode(), np.uint8)]
 
 
-def reference(path: str, region: Region) -> NDArray[np.int8]:
-    """Return the reference bases of a region as `base_codes`."""
+def reference(path: str, region: Region, ahead: int = 0) -> NDArray[np.int8]:
+    """Return the reference bases of a region, and some behind it, as `base_codes`."""
     with quiet(), pysam.FastaFile(local_fasta(path)) as fasta:
-        return base_codes(fasta.fetch(region.contig, region.start, region.stop))
+        return base_codes(fasta.fetch(region.contig, region.start, region.stop + ahead))
 
 
 def count_region(path: str, region: Region, settings: VariantSettings) -> Tally:

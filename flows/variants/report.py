@@ -11,7 +11,7 @@ import numpy as np
 from flows.data.run_tables import Parameter
 from flows.report import plots
 from flows.report.page import Findings, Grid, Section
-from flows.variants import detection
+from flows.variants import detection, indel_report
 from flows.variants.batch_report import batch_results, batch_section, batch_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
@@ -56,6 +56,9 @@ class PartCalls:
     reads: bool = True  # whether it is known what reads are like
     limits: IntArray | None = None  # histogram of the limits of detection
     callable: tuple[detection.Interval, ...] = ()  # where the share that was asked for is called
+    indels: indel_report.PartIndels | None = None
+    indel_fit: indel_report.IndelFit | None = None  # the same of every partition
+    no_indels: str | None = None  # why they were not called
 
 
 NO_STRANDS = "these counts do not tell on which strand a read lies"
@@ -90,11 +93,16 @@ def report(
     locations = sum(p.locations for p in parts)
     headline = f"{len(passed):,} variants in {locations:,} locations {_level(settings)}"
     not_run = filters_not_run(parts, settings)
-    sections = [_calls(calls, settings, not_run)]
+    why_not = parts[0].no_indels if parts else None
+    sections = [_calls(calls, settings, not_run, why_not or "")]
     if calls:
         sections.append(_rates(calls, settings))
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.control or ""))
+    indels = [p.indels for p in parts if p.indels is not None]
+    fit = parts[0].indel_fit if parts else None
+    if fit is not None:
+        sections.append(indel_report.section(indels, fit, settings))
     sections += [_depth(parts), _q_values(parts)]
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
@@ -114,6 +122,10 @@ def report(
             "that its reads betray can stand here as PASS. Call from BAM or CRAM files, or count "
             "them again, to have these filters."
         )
+    if why_not is not None and settings.indels:
+        warnings.append(why_not)
+    if fit is not None:
+        warnings += indel_report.warnings(fit)
     warnings += of_settings(settings)
     results: dict[str, Any] = {
         "locations": locations,
@@ -123,6 +135,8 @@ def report(
     }
     if batch is not None:
         results |= batch_results(batch)
+    if fit is not None:
+        results |= indel_report.results(indels)
     if found_at:
         results |= {
             "median_limit_of_detection": detection.quantile(np.sum(found_at, axis=0), 0.5),
@@ -187,8 +201,9 @@ def _counts(call: dict[str, Any], sample: str) -> str:
 
 
 def _calls(
-    calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str]
-) -> Section:
+    calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str],
+    without: str,
+) -> Section:  # fmt: skip
     rows = [
         (
             _name(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
@@ -204,6 +219,8 @@ def _calls(
     text = "Calls, best first, with their reads in every replicate. All locations stand in the "
     text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
     seen = dict.fromkeys(name for c in calls for name in c["filters"])
+    if without:
+        text += f" {without}"
     text += "".join(f" {name}: {FILTERS[name][0].lower()}{FILTERS[name][1:]}." for name in seen)
     if any(name in READ_FILTERS for name in seen):
         text += f" Each filter of reads takes a true variant in at most {settings.filter_level:g}."
@@ -294,6 +311,8 @@ MEANINGS = {
     "mu0": "mean rate of errors",
     "M0": "evenness of error rates over sites (precision of their Beta)",
     "log_M": "precision of replicates M: its logarithm",
+    "indel_pi": "share of the tested indels that differ between case and control",
+    "indel_log_M_mean": "indels: precision of replicates M: mean of its logarithm",
 }
 """What a parameter is, in words; the shifts by substitution have a section of their own."""
 

@@ -93,6 +93,24 @@ LOCI = Table(
     ),
 )
 
+INDELS = Table(
+    "indels",
+    "Every insertion and deletion that two reads show, and any other that is called.",
+    (
+        Column("chrom", TEXT, "contig"),
+        Column("pos", INT64, "position of the base before the allele, from 1"),
+        Column("ref", TEXT, "reference, as in the VCF"),
+        Column("alt", TEXT, "allele"),
+        Column("kind", TEXT, "type of the error that it would be"),
+        *_rates("case"),
+        *_rates("control"),
+        Column("prob", NUMBER, "probability of a variant"),
+        Column("q_value", NUMBER, "least false discovery rate at which it is called"),
+        Column("called", FLAG, "whether it is called, before filters"),
+        Column("filter", TEXT, "PASS, or why it is not a call"),
+    ),
+)
+
 DETECTION = Table(
     "detection",
     "What could have been found at every location (two_groups).",

@@ -33,7 +33,7 @@ class VariantSettings(declared(CallOptions)):
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
-            "overlaps", "orphans", "max_depth", "strand",
+            "overlaps", "orphans", "max_depth", "strand", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters", "callable_share"),
         "expert": (
@@ -95,6 +95,11 @@ class VariantSettings(declared(CallOptions)):
     )
     strand: Literal["both", "forward", "reverse"] = Field(
         "both", description="Reads of which strand are counted; both are summed."
+    )
+    indels: bool = Field(
+        True,
+        description="Whether insertions and deletions of up to 50 bases are called too: from "
+        "reads, by test two_groups, without max_depth.",
     )
     test: Literal["two_groups", "posterior_difference"] = Field(
         "two_groups",

@@ -43,6 +43,7 @@ _SHARE = (
     ("AF", "A", "Float", "Share of the allele in the case: posterior mean (two_groups)"),
     ("AFCI", 2, "Float", "95 % interval of that share"),
     ("RPZ", 1, "Float", "z of the distance to the read's end: allele against reference"),
+    ("HRUN", 1, "Integer", "Indels: length of the run of one base behind the position, at most 6"),
 )
 _FORMAT = (
     ("GT", 1, "String", "Genotype by share of reads: 1/1 from .9, 0/1 where called or from .2"),
@@ -135,6 +136,7 @@ def write_vcf(
     source: str,
     not_run: Mapping[str, str] | None = None,
     null: str | None = None,
+    indels: str | None = None,
 ) -> None:
     """Write calls, in the order of the contigs, and the index beside them.
 
@@ -157,18 +159,28 @@ def write_vcf(
         Filters that could not run, and why.
     null
         What no variant means, for the header.
+    indels
+        Why insertions and deletions were not called, for the header; None where they were.
     """
     order = {name: i for i, name in enumerate(contigs)}
     made = header(contigs, samples, source, not_run, null)
+    if indels is not None:
+        made.add_meta("vbflows_indels", indels)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "variants.vcf.gz")
         with pysam.VariantFile(path, "wz", header=made) as file:
-            for row in sorted(rows, key=lambda r: (order[r["chrom"]], r["pos"], r["alt"])):
+            for row in sorted(
+                rows, key=lambda r: (order[r["chrom"]], r["pos"], r["ref"], r["alt"])
+            ):
                 file.write(_record(file, row, samples))
         pysam.tabix_index(path, preset="vcf", force=True)
         for end in ("", ".tbi"):
             with open(path + end, "rb") as made_file:
                 storage.write_bytes(url + end, made_file.read())
+
+
+def _place(row: Mapping[str, Any], order: Mapping[str, int]) -> tuple[int, int, str, str]:
+    return order[row["chrom"]], row["pos"], row["ref"], row["alt"]
 
 
 def _record(
@@ -178,7 +190,7 @@ def _record(
     record = file.new_record(
         contig=row["chrom"],
         start=int(row["pos"]) - 1,
-        stop=int(row["pos"]),
+        stop=int(row["pos"]) - 1 + len(row["ref"]),
         alleles=(row["ref"], row["alt"]),
         qual=round(float(min(row["qual"], MOST_QUAL)), 2),
         filter=list(row["filters"]) or ["PASS"],
@@ -201,4 +213,4 @@ def _record(
 def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list, np.ndarray)):
         return tuple(float(v) for v in value)
-    return float(value)
+    return value if isinstance(value, int) else float(value)

@@ -161,9 +161,9 @@ class TwoGroups:
         """Whether H1 asks for mu_case > mu_control."""
         return self.sense == "gain"
 
-    def observe(self, batch: Counts) -> Observed:
+    def observe(self, batch: Counts | Units) -> Observed:
         """Return the reads behind the first guess of the error rates."""
-        of = units(batch.sample())
+        of = _of_fit(batch)
         r, n = of.alt_reads.sum(axis=1), of.depth.sum(axis=1)
         errors = (r < 0.1 * n) & (n > 0)
         kind = of.kind[errors]
@@ -195,15 +195,15 @@ class TwoGroups:
         anchor = np.stack([np.log(q.a / q.b), np.minimum(scale, 1.0)])
         return replace(q, anchor=anchor)
 
-    def local_step(self, q: Global, batch: Counts, local: Table | None) -> Table:
+    def local_step(self, q: Global, batch: Counts | Units, local: Table | None) -> Table:
         """Return the partition's table; it depends on the anchor only, so it is made once."""
-        return local if local is not None else self.table(q, units(batch.sample()))
+        return local if local is not None else self.table(q, _of_fit(batch))
 
     def table(self, q: Global, of: Units) -> Table:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         return tabulate(of, q.anchor, self.compiled, self.noise)
 
-    def suff_stats(self, q: Global, batch: Counts, local: Table) -> Sums:
+    def suff_stats(self, q: Global, batch: Counts | Units, local: Table) -> Sums:
         """Return the sums of the E-step."""
         return self.reweigh(q, local)[2]
 
@@ -250,7 +250,7 @@ class TwoGroups:
             return fresh
         return replace(before, anchor=fresh.anchor)
 
-    def partial_stats(self, q: Global, batch: Counts, local: Table | None) -> Sums:
+    def partial_stats(self, q: Global, batch: Counts | Units, local: Table | None) -> Sums:
         """Return the sums of the E-step."""
         return self.suff_stats(q, batch, self.local_step(q, batch, local))
 
@@ -327,3 +327,8 @@ class TwoGroups:
         at_cap = np.flatnonzero(q.a + q.b >= CAP * (1 - 1e-9))
         found.extend(f"M0 of substitution type {t} = {CAP:.0g}" for t in at_cap)
         return found
+
+
+def _of_fit(batch: Counts | Units) -> Units:
+    """Return the units that hyperparameters are fitted on: of counts, of a sample of locations."""
+    return batch if isinstance(batch, Units) else units(batch.sample())

@@ -1,0 +1,220 @@
+"""Calls of insertions and deletions: a fit of their own error rates, and a decision of their own.
+
+Their units are few beside the substitutions', since most anchors show none. So the
+hyperparameters are fitted where the run is driven, at the locations that those of the
+substitutions are fitted on; evidence and results are made partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.data import storage
+from flows.data.run_tables import Parameter
+from flows.data.runs import RunPaths
+from flows.data.states import read_state
+from flows.family import Each
+from flows.variants.calls import BINS, CHUNK, LOW, Decision, Evidence, Scored, decide, summarise
+from flows.variants.indel_clusters import clusters
+from flows.variants.indel_counts import read_indels
+from flows.variants.indel_report import IndelFit, PartIndels
+from flows.variants.indel_rows import call_of, table_of, taken_by
+from flows.variants.locations import read_counts, read_loci, work_url
+from flows.variants.loci import rates_of
+from flows.variants.schema import INDELS
+from flows.variants.settings import VariantSettings
+from vbmodels.core.fit import drive
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.variants.batch import Counts, Units
+from vbmodels.variants.batch_null import BatchNull
+from vbmodels.variants.calls import local_fdr
+from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
+from vbmodels.variants.two_groups import TwoGroups
+
+KEPT = "indels.npz"
+LEAST_READS = 2  # of an allele that the table has
+_STEPS = 2  # a doubling, to which depths of unseen alleles are rounded
+
+
+@dataclass(frozen=True)
+class IndelCalls:
+    """What was found in each partition, and what was fitted."""
+
+    parts: tuple[PartIndels, ...]
+    fit: IndelFit
+
+
+def not_called(kept: Sequence[int], settings: VariantSettings, paths: RunPaths) -> str | None:
+    """Return why indels are not called, in one sentence; None where they are."""
+    if not settings.indels:
+        return "Indels were not called, as indels=false asks."
+    if settings.test != "two_groups":
+        return f"Indels were not called: only test two_groups does, not {settings.test}."
+    if settings.max_depth:
+        return "Indels were not called: max_depth caps the reads by a count that leaves them out."
+    if not all(storage.exists(_url(paths, index)) for index in kept):
+        return (
+            "Indels were not called: these counts do not hold them or come without a reference "
+            "(fasta); call from BAM or CRAM files."
+        )
+    return None
+
+
+def call_indels(
+    kept: Sequence[int], model: TwoGroups, settings: VariantSettings, paths: RunPaths,
+    fitted: RunPaths | None, each: Each,
+) -> IndelCalls:  # fmt: skip
+    """Fit, decide over all partitions at once, write their tables and return the calls.
+
+    Parameters
+    ----------
+    kept
+        The partitions with locations.
+    model
+        That of the substitutions; shifts are always by type.
+    settings, paths, fitted, each
+        See `flows.family.Concluding`.
+    """
+    own = replace(model, types="12") if isinstance(model, BatchNull) else model
+    before = None if fitted is None else storage.join(fitted.root, "posterior", KEPT)
+    converged, sweeps = True, 0
+    if before is not None and storage.exists(before):
+        q: Any = read_state(before, State)
+    else:
+        sample = _joined(each(_sampled, kept, paths))
+        done = drive(
+            own, InProcess(own, [sample]), seed=settings.seed, tol=settings.tol,
+            max_iter=settings.max_iter,
+        )  # fmt: skip
+        q, converged, sweeps, before = done.q, done.converged, done.iterations, None
+    summaries = each(_score, kept, own, q, paths)
+    decision = decide(summaries, q.pi, settings, refit=before is None)
+    q = replace(q, pi=decision.pi)
+    storage.write_bytes(work_url(paths, "indel_decision", 0, "npz"), to_bytes(decision))
+    storage.write_bytes(fit_url(paths), to_bytes(q))
+    numbered = list(enumerate(kept))
+    found = each(_conclude, numbered, own, q, settings, paths)
+    factors = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
+    rates = zip(names_of_kinds(), (q.a / (q.a + q.b)).tolist(), factors.tolist(), strict=True)
+    return IndelCalls(tuple(found), IndelFit(tuple(rates), converged, sweeps))
+
+
+def fit_url(paths: RunPaths) -> str:
+    """Return where a run keeps the indels' hyperparameters while it works."""
+    return work_url(paths, "indel_fit", 0, "npz")
+
+
+def hyperparameters(q: Any) -> list[Parameter]:
+    """Return the indels' hyperparameters, as rows of the parameters' table."""
+    rows = [Parameter("indel_pi", None, q.pi), Parameter("indel_log_M_mean", None, q.log_m_mean)]
+    rate = q.a / (q.a + q.b)
+    return rows + [
+        Parameter("indel_error_rate", kind, float(of))
+        for kind, of in zip(names_of_kinds(), rate, strict=True)
+    ]
+
+
+def _url(paths: RunPaths, index: int) -> str:
+    return work_url(paths, "indels", index, "npz")
+
+
+def _read(index: int, paths: RunPaths) -> tuple[Counts, Indels]:
+    found = read_indels(_url(paths, index))
+    assert found is not None
+    return read_counts(paths, index), found
+
+
+def _units(counts: Counts, found: Indels) -> Units:
+    return indel_units(found, counts.counts.sum(axis=2, dtype=np.int64), counts.case)
+
+
+def _sampled(index: int, paths: RunPaths) -> Units:
+    """Return the units that the hyperparameters are fitted on."""
+    counts, found = _read(index, paths)
+    of = _units(counts, found)
+    return of if counts.fitted is None else of.take(counts.fitted[of.location])
+
+
+def _joined(parts: Sequence[Units]) -> Units:
+    names = ("alt_reads", "depth", "kind", "location", "alt")
+    return Units(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
+        parts[0].case,
+    )
+
+
+def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
+    """Keep the evidence of a partition's alleles, in their order; count that of the unseen."""
+    counts, found = _read(index, paths)
+    of = _units(counts, found)
+    seen = of.alt != UNSEEN
+    evidence = Evidence(_log_bayes_factors(model, q, of.take(seen)))
+    storage.write_bytes(work_url(paths, "indel_evidence", index, "npz"), to_bytes(evidence))
+    summary = summarise(evidence)
+    few, weight = _alike(of.take(~seen))
+    low = np.clip(_log_bayes_factors(model, q, few), LOW, 0.0)
+    unseen = np.histogram(low, BINS, (LOW, 0.0), weights=weight)[0].astype(np.int64)
+    return Scored(summary.high, summary.low + unseen)
+
+
+def _log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
+    at = model.anchored(q)
+    scores = [np.zeros(0)]
+    for start in range(0, len(of), 3 * CHUNK):
+        some = of.take(slice(start, start + 3 * CHUNK))
+        log_m0, log_m1, _ = model.reweigh(at, model.table(at, some))
+        scores.append(log_m1 - log_m0)
+    return np.concatenate(scores)
+
+
+def _alike(of: Units) -> tuple[Units, IntArray]:
+    """Return unseen units by kind and mean depths, rounded to two steps a doubling, and how many.
+
+    Their evidence says only how many alleles are no variants.
+    """
+    depth = np.zeros_like(of.depth)
+    for member in (of.case, ~of.case):
+        if member.any():
+            mean = of.depth[:, member].mean(axis=1)
+            steps = np.rint(_STEPS * np.log2(np.maximum(mean, 1.0))) / _STEPS
+            rounded = np.where(mean < 1.0, 0, np.rint(2.0**steps)).astype(np.int64)
+            depth[:, member] = rounded[:, None]
+    keys = np.column_stack([of.kind, depth])
+    _, first, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    return replace(of.take(first), depth=depth[first]), count
+
+
+def _conclude(
+    where: tuple[int, int], model: TwoGroups, q: Any, settings: VariantSettings, paths: RunPaths
+) -> PartIndels:
+    """Write one partition's table of indels; return its calls and clusters without one."""
+    index, kept = where
+    counts, found = _read(kept, paths)
+    loci = read_loci(paths, kept)
+    every = _units(counts, found)
+    of = every.take(every.alt != UNSEEN)
+    score = read_state(work_url(paths, "indel_evidence", kept, "npz"), Evidence).score
+    decision = read_state(work_url(paths, "indel_decision", 0, "npz"), Decision)
+    called = score >= decision.least
+    groups = clusters(of, called, counts, loci)
+    shown = np.flatnonzero(called | (of.alt_reads.sum(axis=1) >= LEAST_READS))
+    of, score, called = of.take(shown), score[shown], called[shown]
+    case, control = rates_of(model, q, decision, of)
+    prob, q_value = 1.0 - local_fdr(score, decision.pi), decision.q_of(score)
+    filters = taken_by(of, called, counts, loci, found, settings)
+    rows = table_of(of, loci, counts, found, case, control, prob, q_value, called, filters)
+    storage.write_table(paths.table("indels", index), pa.table(rows, schema=INDELS.arrow))
+    odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
+    make = partial(call_of, of=of, loci=loci, batch=counts, found=found, settings=settings)
+    calls = tuple(
+        make(i, case[i], control[i], float(prob[i]), float(q_value[i]), float(odds[i]), filters[i])
+        for i in np.flatnonzero(called)
+    )
+    return PartIndels(len(every), len(found), calls, groups)

@@ -1,0 +1,89 @@
+"""Insertions and deletions of a partition's locations, over its replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.data import storage
+from flows.data.states import read_state
+from flows.variants import indel_events
+from flows.variants.counts import Loci
+from flows.variants.indel_kernels import LENGTH, MOST_LENGTH
+from vbmodels.core.state import IntArray
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.indels import LONGEST_RUN, Indels, runs_behind
+
+AHEAD = MOST_LENGTH + LONGEST_RUN + 1  # bases behind the last position that are looked at
+
+
+def of_positions(
+    start: int, tallies: Sequence[NDArray[np.int64]], reference: NDArray[np.int8], size: int
+) -> Indels:
+    """Put the alleles of several replicates at consecutive positions together.
+
+    Parameters
+    ----------
+    start
+        The first position, from 0.
+    tallies
+        Each replicate's alleles, [E, 6]; see `indel_events`.
+    reference
+        Bases from ``start`` on as indices in ACGT or -1: of the positions and `AHEAD` more, as
+        far as the contig goes.
+    size
+        Number of positions.
+    """
+    named = indel_events.ALLELE
+    every = np.concatenate([np.zeros((0, 6), np.int64), *tallies])
+    alleles = indel_events.merged([every])[:, :named]
+    by_strand = np.zeros((2, len(alleles), len(tallies)), np.int64)
+    place = {tuple(row): i for i, row in enumerate(alleles.tolist())}
+    for r, rows in enumerate(tallies):
+        at = [place[tuple(row)] for row in rows[:, :named].tolist()]
+        by_strand[:, at, r] = rows[:, named:].T
+    anchor = alleles[:, 0] - start
+    run = runs_behind(reference, size)
+    behind = np.append(reference[1 : size + 1], np.full(size, -1))[:size]
+    letters = "".join((*BASES, "N")[b] for b in reference)
+    texts = [
+        indel_events.inserted(n, first, second) if n > 0 else letters[a + 1 : a + 1 - n]
+        for a, (_, n, first, second) in zip(anchor.tolist(), alleles.tolist(), strict=True)
+    ]
+    return Indels(
+        anchor, alleles[:, LENGTH], np.array(texts, np.str_), by_strand.sum(axis=0), by_strand[0],
+        run, np.where(run > 0, behind, -1).astype(np.int64),
+    )  # fmt: skip
+
+
+def at_locations(found: Indels, start: int, loci: Loci) -> Indels:
+    """Keep what stands at the locations of one stretch of positions, from ``start`` on."""
+    return _kept(found, loci.pos - 1 - start)
+
+
+def _kept(found: Indels, offset: IntArray) -> Indels:
+    place = np.full(len(found.run), -1)
+    place[offset] = np.arange(len(offset))
+    known = place[found.location] >= 0
+    return Indels(
+        place[found.location][known], found.length[known], found.bases[known], found.reads[known],
+        found.forward[known], found.run[offset], found.run_base[offset],
+    )  # fmt: skip
+
+
+def joined(parts: Sequence[Indels]) -> Indels:
+    """Put the locations of several pieces into one."""
+    before = np.cumsum([0, *(len(part.run) for part in parts)])
+    together = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("length", "bases", "reads", "forward", "run", "run_base")
+    }
+    location = [part.location + start for part, start in zip(parts, before, strict=False)]
+    return Indels(np.concatenate(location).astype(np.int64), **together)
+
+
+def read_indels(url: str) -> Indels | None:
+    """Read a partition's alleles; None where they were not looked for."""
+    return read_state(url, Indels) if storage.exists(url) else None

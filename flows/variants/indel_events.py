@@ -1,0 +1,81 @@
+"""Insertions and deletions of one file's reads, each allele once with its reads by strand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.variants import indel_kernels as kernels
+from vbmodels.variants.bases import BASES
+
+ALLELE = 4  # columns that name an allele: anchor, length, two words of inserted bases
+FORWARD, REVERSE = 4, 5  # columns of its reads
+_FIELDS = 6
+_ROOM = 256  # events for which there is room at once
+
+
+def of_reads(
+    data: NDArray[np.uint8], reads: NDArray[np.int64], low: int, high: int, least: int,
+    strands: int, code: NDArray[np.int8], reference: NDArray[np.uint8], origin: int,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return the alleles of reads, [E, 6]: anchor, length, two words, forward, reverse.
+
+    Parameters
+    ----------
+    data, reads, low, high, least, strands, code, reference, origin
+        See `indel_kernels.find_events`.
+    """
+    rows = np.empty((_ROOM, kernels.FIELDS), np.int64)
+    while True:
+        n = kernels.find_events(
+            data, reads, len(reads), low, high, least, strands, code, reference, origin, rows
+        )
+        if n <= len(rows):
+            break
+        rows = np.empty((n, kernels.FIELDS), np.int64)
+    found = np.zeros((n, _FIELDS), np.int64)
+    found[:, :ALLELE] = rows[:n, :ALLELE]
+    found[np.arange(n), FORWARD + rows[:n, kernels.STRAND]] = 1
+    return merged([found])
+
+
+def merged(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Add the reads of equal alleles; alleles are sorted by anchor and length.
+
+    >>> merged([np.array([[7, -1, 0, 0, 1, 0]]), np.array([[7, -1, 0, 0, 2, 5]])]).tolist()
+    [[7, -1, 0, 0, 3, 5]]
+    """
+    rows = np.concatenate([np.zeros((0, _FIELDS), np.int64), *parts])
+    if not len(rows):
+        return rows
+    rows = rows[np.lexsort(rows[:, ALLELE - 1 :: -1].T)]
+    first = np.append(True, (np.diff(rows[:, :ALLELE], axis=0) != 0).any(axis=1))
+    alleles = rows[first]
+    alleles[:, ALLELE:] = np.add.reduceat(rows[:, ALLELE:], np.flatnonzero(first), axis=0)
+    return np.asarray(alleles)
+
+
+def inserted(length: int, first: int, second: int) -> str:
+    """Return the bases of an insertion from its words.
+
+    >>> inserted(3, 0b11_01_00, 0)
+    'ACT'
+    """
+    words = (first, second)
+    return "".join(
+        BASES[words[i // kernels.PER_WORD] >> 2 * (i % kernels.PER_WORD) & 3] for i in range(length)
+    )
+
+
+def words_of(bases: str) -> tuple[int, int]:
+    """Return the words of an insertion's bases.
+
+    >>> inserted(3, *words_of("ACT"))
+    'ACT'
+    """
+    words = [0, 0]
+    for i, base in enumerate(bases):
+        words[i // kernels.PER_WORD] |= BASES.index(base) << 2 * (i % kernels.PER_WORD)
+    return words[0], words[1]

@@ -1,0 +1,136 @@
+"""Reads with insertions and deletions as BAM files, their sheet, their FASTA and the truth."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pysam
+
+from flows.data import storage
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.variants.bases import BASES
+from vbmodels.variants.slippage import (
+    READ,
+    Indel,
+    draw_indels,
+    draw_reads,
+    draw_reference,
+    runs_of,
+    slip_rates,
+)
+
+CONTIG = "simulated"
+
+
+@dataclass(frozen=True)
+class ReadScenario:
+    """What is drawn; see `vbmodels.variants.slippage`.
+
+    Attributes
+    ----------
+    meaning
+        What it stands for.
+    share, every
+        Share of an allele among the case's molecules, and one allele in how many bases.
+    factor
+        By how much the case's polymerase slips more.
+    depth, replicates
+        Mean reads of a position, and replicates of each sample.
+    """
+
+    meaning: str
+    share: float = 0.05
+    every: int = 0
+    factor: float = 1.0
+    depth: int = 1000
+    replicates: int = 2
+
+
+READ_SCENARIOS = {
+    "null_indels": ReadScenario("BAM files: polymerases slip in runs of a base, nothing else"),
+    "null_indels_x3": ReadScenario("the same, in the case three times as often", factor=3.0),
+    "indels.05": ReadScenario("BAM files: indels of 5 %, polymerases slip", 0.05, 100),
+    "indels.02_x3": ReadScenario("of 2 %, in the case they slip three times as often", 0.02, 100,
+                                 3.0),
+}  # fmt: skip
+
+
+def write_read_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:
+    """Write a scenario of `READ_SCENARIOS` over ``rows`` bases; return the URLs.
+
+    ``samples.csv``, ``reference.fa``, a BAM for every replicate, and
+    ``_truth/indels.parquet``.
+    """
+    what = READ_SCENARIOS[scenario]
+    return write_reads(target, max(rows, 2 * READ), seed, what)
+
+
+def write_reads(target: str, length: int, seed: int, what: ReadScenario) -> list[str]:
+    """Write reads over a reference of ``length`` bases; see `write_read_scenario`."""
+    rng = np.random.default_rng(seed)
+    reference = draw_reference(rng, length)
+    slips = slip_rates(rng, runs_of(reference))
+    n = length // what.every if what.every else 0
+    indels = draw_indels(rng, reference, n, what.share)
+    urls = [storage.join(target, name) for name in ("samples.csv", "reference.fa")]
+    letters = "".join(BASES[b] for b in reference)
+    lines = ["sample,replicate,path"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "reads.bam")
+        for sample, carried, factor in (("case", indels, what.factor), ("control", [], 1.0)):
+            for replicate in range(1, what.replicates + 1):
+                name = f"{sample}{replicate}.bam"
+                _write_bam(path, rng, reference, slips, carried, what.depth, factor)
+                for end in ("", ".bai"):
+                    with open(path + end, "rb") as file:
+                        storage.write_bytes(storage.join(target, name + end), file.read())
+                urls.append(storage.join(target, name))
+                lines.append(f"{sample},{replicate},{name}")
+    storage.write_bytes(urls[0], ("\n".join(lines) + "\n").encode())
+    storage.write_bytes(urls[1], f">{CONTIG}\n{letters}\n".encode())
+    urls.append(storage.join(target, "_truth", "indels.parquet"))
+    storage.write_table(urls[-1], _truth(indels, reference))
+    return urls
+
+
+def _truth(indels: Sequence[Indel], reference: IntArray) -> pa.Table:
+    pairs = [indel.alleles(reference) for indel in indels]
+    return pa.table(
+        {
+            "chrom": pa.array([CONTIG] * len(indels), pa.string()),
+            "pos": pa.array([indel.anchor + 1 for indel in indels], pa.int64()),
+            "ref": pa.array([ref for ref, _ in pairs], pa.string()),
+            "alt": pa.array([alt for _, alt in pairs], pa.string()),
+            "share": pa.array([indel.share for indel in indels], pa.float64()),
+        }
+    )
+
+
+def _write_bam(
+    path: str, rng: np.random.Generator, reference: IntArray, slips: FloatArray,
+    indels: Sequence[Indel], depth: int, factor: float,
+) -> None:  # fmt: skip
+    header = pysam.AlignmentHeader.from_dict(
+        {
+            "HD": {"VN": "1.6", "SO": "coordinate"},
+            "SQ": [{"SN": CONTIG, "LN": len(reference)}],
+        }
+    )
+    letters = np.array(list(BASES))
+    with pysam.AlignmentFile(path, "wb", header=header) as file:
+        reads = draw_reads(rng, reference, slips, indels, depth, factor=factor)
+        for i, drawn in enumerate(reads):
+            read = pysam.AlignedSegment(header)
+            read.query_name, read.flag = f"read{i}", 16 if drawn.reverse else 0
+            read.query_sequence = "".join(letters[drawn.bases])
+            read.reference_id, read.reference_start = 0, drawn.start
+            read.mapping_quality, read.cigartuples = 60, drawn.cigar
+            quality = rng.choice([25, 37, 37, 37], len(drawn.bases))
+            read.query_qualities = pysam.qualitystring_to_array("".join(map(chr, quality + 33)))
+            file.write(read)
+    pysam.index(path)
