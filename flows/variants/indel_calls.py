@@ -30,17 +30,17 @@ from flows.variants.loci import rates_of
 from flows.variants.schema import INDELS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.fit import drive
-from vbmodels.core.in_process import InProcess
-from vbmodels.core.state import FloatArray, IntArray, State, to_bytes
+from vbmodels.core.state import FloatArray, State, to_bytes
 from vbmodels.variants.batch import Counts, Units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
+from vbmodels.variants.repeated import Repeating, alike, by_times
 from vbmodels.variants.two_groups import TwoGroups
 
 KEPT = "indels.npz"
 LEAST_READS = 2  # of an allele that the table has
-_STEPS = 2  # a doubling, to which depths of unseen alleles are rounded
+LEAST_TOL = 1e-4  # of their bound: what is left there moves no rate by a thousandth
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,9 @@ def call_indels(
     if before is not None and storage.exists(before):
         q: Any = read_state(before, State)
     else:
-        sample = _joined(each(_sampled, kept, paths))
         done = drive(
-            own, InProcess(own, [sample]), seed=settings.seed, tol=settings.tol,
-            max_iter=settings.max_iter,
+            own, _sums_of(own, _joined(each(_sampled, kept, paths))), seed=settings.seed,
+            tol=max(settings.tol, LEAST_TOL), max_iter=settings.max_iter,
         )  # fmt: skip
         q, converged, sweeps, before = done.q, done.converged, done.iterations, None
     summaries = each(_score, kept, own, q, paths)
@@ -104,6 +103,13 @@ def call_indels(
     factors = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
     rates = zip(names_of_kinds(), (q.a / (q.a + q.b)).tolist(), factors.tolist(), strict=True)
     return IndelCalls(tuple(found), IndelFit(tuple(rates), converged, sweeps))
+
+
+def _sums_of(model: TwoGroups, of: Units) -> Repeating:
+    """Return what sums over the units: those without a read by their kind and depth."""
+    unseen = of.alt == UNSEEN
+    batches, times = by_times(*alike(of.take(unseen)))
+    return Repeating(model, [of.take(~unseen), *batches], [1, *times])
 
 
 def fit_url(paths: RunPaths) -> str:
@@ -158,7 +164,7 @@ def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
     evidence = Evidence(_log_bayes_factors(model, q, of.take(seen)))
     storage.write_bytes(work_url(paths, "indel_evidence", index, "npz"), to_bytes(evidence))
     summary = summarise(evidence)
-    few, weight = _alike(of.take(~seen))
+    few, weight = alike(of.take(~seen))
     low = np.clip(_log_bayes_factors(model, q, few), LOW, 0.0)
     unseen = np.histogram(low, BINS, (LOW, 0.0), weights=weight)[0].astype(np.int64)
     return Scored(summary.high, summary.low + unseen)
@@ -172,23 +178,6 @@ def _log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
         log_m0, log_m1, _ = model.reweigh(at, model.table(at, some))
         scores.append(log_m1 - log_m0)
     return np.concatenate(scores)
-
-
-def _alike(of: Units) -> tuple[Units, IntArray]:
-    """Return unseen units by kind and mean depths, rounded to two steps a doubling, and how many.
-
-    Their evidence says only how many alleles are no variants.
-    """
-    depth = np.zeros_like(of.depth)
-    for member in (of.case, ~of.case):
-        if member.any():
-            mean = of.depth[:, member].mean(axis=1)
-            steps = np.rint(_STEPS * np.log2(np.maximum(mean, 1.0))) / _STEPS
-            rounded = np.where(mean < 1.0, 0, np.rint(2.0**steps)).astype(np.int64)
-            depth[:, member] = rounded[:, None]
-    keys = np.column_stack([of.kind, depth])
-    _, first, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
-    return replace(of.take(first), depth=depth[first]), count
 
 
 def _conclude(

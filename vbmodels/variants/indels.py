@@ -6,7 +6,8 @@ longer the run, so the twelve types of the error rates are
 
     {deletion, insertion} x length of the run that the allele lengthens or shortens: 1 to 5, 6 up
 
-An allele that is not made of the run's base alone is no slip, and counts as in a run of 1.
+An allele that is not made of the run's base alone, or of more than two of it, is no slip, and
+counts as in a run of 1.
 
 Every anchor outside of a run gives two units whether or not a read shows them: one base of the
 run behind it less, and one more. Without them the error rates would be those of the alleles
@@ -101,10 +102,10 @@ class Indels(State):
 
     @property
     def slips(self) -> BoolArray:
-        """Whether an allele lengthens or shortens the run behind its anchor, [E]."""
+        """Whether an allele lengthens or shortens the run behind its anchor a little, [E]."""
         letters = np.array(["", *"ACGT"])[self.run_base[self.location] + 1]
         return np.array(
-            [run > "" and set(bases) == {run} for bases, run in zip(self.bases, letters,
+            [run > "" and bases in (run, 2 * run) for bases, run in zip(self.bases, letters,
                                                                    strict=True)],
             bool,
         )  # fmt: skip
