@@ -35,7 +35,7 @@ from vbmodels.variants.batch import Counts, Units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
-from vbmodels.variants.repeated import Repeating, alike, by_times
+from vbmodels.variants.repeated import alike, sums_of
 from vbmodels.variants.two_groups import TwoGroups
 
 KEPT = "indels.npz"
@@ -89,7 +89,7 @@ def call_indels(
         q: Any = read_state(before, State)
     else:
         done = drive(
-            own, _sums_of(own, _joined(each(_sampled, kept, paths))), seed=settings.seed,
+            own, sums_of(own, _joined(each(_sampled, kept, paths))), seed=settings.seed,
             tol=max(settings.tol, LEAST_TOL), max_iter=settings.max_iter,
         )  # fmt: skip
         q, converged, sweeps, before = done.q, done.converged, done.iterations, None
@@ -103,13 +103,6 @@ def call_indels(
     factors = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
     rates = zip(names_of_kinds(), (q.a / (q.a + q.b)).tolist(), factors.tolist(), strict=True)
     return IndelCalls(tuple(found), IndelFit(tuple(rates), converged, sweeps))
-
-
-def _sums_of(model: TwoGroups, of: Units) -> Repeating:
-    """Return what sums over the units: those without a read by their kind and depth."""
-    unseen = of.alt == UNSEEN
-    batches, times = by_times(*alike(of.take(unseen)))
-    return Repeating(model, [of.take(~unseen), *batches], [1, *times])
 
 
 def fit_url(paths: RunPaths) -> str:

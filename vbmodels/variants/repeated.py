@@ -15,6 +15,7 @@ from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.protocol import Model
 from vbmodels.core.state import IntArray, Stats
 from vbmodels.variants.batch import Units
+from vbmodels.variants.indels import UNSEEN
 
 S = TypeVar("S", bound=Stats)
 _STEPS = 2  # a doubling, to which depths are rounded
@@ -73,7 +74,10 @@ def alike(of: Units) -> tuple[Units, IntArray]:
     return replace(of.take(first), depth=depth[first]), count
 
 
-def by_times(of: Units, times: IntArray) -> tuple[list[Units], list[int]]:
-    """Return units that come equally often together, and how often."""
-    each = np.unique(times)
-    return [of.take(times == n) for n in each], each.tolist()
+def sums_of(model: Model, of: Units) -> Repeating:
+    """Return what sums over the indels' units: those that no read shows by kind and depth."""
+    unseen = of.alt == UNSEEN
+    few, times = alike(of.take(unseen))
+    every = np.unique(times)
+    batches = [of.take(~unseen), *(few.take(times == n) for n in every)]
+    return Repeating(model, batches, [1, *every.tolist()])
