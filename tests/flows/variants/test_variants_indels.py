@@ -40,13 +40,13 @@ def called(simulated):
     return _called(simulated, "out")
 
 
-def _called(folder, name, *more):
+def _called(folder, name, *more, sheet="samples.csv"):
     from flows.cli import main
 
     target = folder / name
     how = options(fasta=folder / "reference.fa", tol=1e-4)
     with pytest.raises(SystemExit) as stopped:
-        main(["variants", str(folder / "samples.csv"), str(target), "--no-record", *how, *more])
+        main(["variants", str(folder / sheet), str(target), "--no-record", *how, *more])
     assert stopped.value.code == 0
     return open_run(str(target))[0]
 
@@ -207,6 +207,19 @@ def test_the_same_bits_of_any_partitions_and_of_a_run_since(simulated, called):
     for paths in (first, again):
         assert _records(paths) == expected
         assert same_bits(read_state(f"{paths.root}/posterior/indels.npz", State), q)
+
+
+def test_a_cram_gives_the_same_and_so_do_workers(simulated, called):
+    for name in ("case1", "case2", "control1", "control2"):
+        out, bam = str(simulated / f"{name}.cram"), str(simulated / f"{name}.bam")
+        pysam.view("-C", "-T", str(simulated / "reference.fa"), "-o", out, bam, catch_stdout=False)
+        pysam.index(out)
+    sheet = (simulated / "samples.csv").read_text().replace(".bam", ".cram")
+    (simulated / "crams.csv").write_text(sheet)
+    found = _called(simulated, "cram", "--workers", "2", sheet="crams.csv")
+    assert _records(found) == _records(called)
+    q = read_state(f"{called.root}/posterior/indels.npz", State)
+    assert same_bits(read_state(f"{found.root}/posterior/indels.npz", State), q)
 
 
 def test_without_indels_in_the_counts_one_sentence_says_so(capsys, simulated, tmp_path):
