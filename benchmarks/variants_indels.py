@@ -128,10 +128,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--length", type=int, default=900)
+    parser.add_argument("--only", default="", help="settings whose name begins so")
     given = parser.parse_args()
     print("| setting | true | two groups | Fisher | bcftools | in runs | beside runs | elsewhere |")
     print("|---|---|---|---|---|---|---|---|")
     for name, what in SETTINGS.items():
+        if not name.startswith(given.only):
+            continue
         hits: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         places: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         total, took = 0, 0.0
