@@ -14,12 +14,11 @@ from vbmodels.core.state import IntArray
 from vbmodels.variants.bases import BASES
 
 FORWARD = "forward"
-LATER = "no_base_quality"  # counts of earlier versions lack it
-_AT_MOST = (FORWARD, "near_indel", "clipped", "many_mismatches", LATER)  # no more than the reads
+_AT_MOST = (FORWARD, "near_indel", "clipped", "many_mismatches")  # no more than the reads
 
 
 def columns(forward: np.ndarray | None, sums: np.ndarray | None) -> dict[str, pa.Array]:
-    """Return the columns of rows [N, 4] and [N, 4, 11]; none of what is not known."""
+    """Return the columns of rows [N, 4] and [N, 4, 10]; none of what is not known."""
     found = {} if forward is None else {FORWARD: _lists(forward)}
     if sums is not None:
         found |= {name: _lists(sums[:, :, i]) for i, name in enumerate(READ_SUMS)}
@@ -32,11 +31,9 @@ def _lists(values: np.ndarray) -> pa.Array:
 
 
 def arrays(table: pa.Table) -> tuple[IntArray | None, IntArray | None]:
-    """Return forward reads [N, 4] and sums [N, 4, 11]; None of what any row lacks."""
+    """Return forward reads [N, 4] and sums [N, 4, 10]; None of what any row lacks."""
     forward = _array(table, FORWARD)
     sums = [_array(table, name) for name in READ_SUMS]
-    if sums[0] is not None and sums[-1] is None:
-        sums[-1] = np.zeros_like(sums[0])
     known = [s for s in sums if s is not None]
     return forward, np.stack(known, axis=2) if len(known) == len(sums) else None
 

@@ -29,12 +29,10 @@ from flows.variants.bam_kernels import (
 
 # Sums of an allele's reads at a location.
 BASE_Q, BASE_Q2, MAP_Q, MAP_Q2, TO_END, TO_END2, NEAR, CLIPPED, MISMATCHES, MANY = range(10)
-WITHOUT = 10  # base qualities
-SUMS = 11
+SUMS = 10
 NEAR_BASES = 5  # of an indel of the same read
 BESIDE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
-WORDS = 8  # of packed sums; seven are used
-_MISSING = 255  # what stands for a base quality that is not given
+WORDS = 8  # of packed sums; six are used
 MOST_PACKED, MOST_BYTES = 2**19, 2**27  # reads, and their bytes, whose sums fit into the words
 _HALF, _SQUARES, _LONG_SQUARES = 32, 40, 43  # bits of a word's lower sum
 _MOST_TO_END = 2**16 - 1
@@ -172,8 +170,6 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                     continue
                 p = position + j
                 own = byte(given, q + i)
-                without = int(own == _MISSING)
-                own = 0 if without else own
                 end = min(i - lead, last - i, _MOST_TO_END)
                 others, beside = wrong, 0
                 for m in range(min(wrong, _MOST_PLACES)):
@@ -189,7 +185,6 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                 of[3] += of_read
                 of[4] += quality + (others << _HALF)
                 of[5] += end * end + (int(beside > MANY_MISMATCHES) << _LONG_SQUARES)
-                of[6] += without
             base += many
             position += many
 
@@ -215,5 +210,4 @@ def unpack(packed, counts, sums):
             to[MISMATCHES] += of[4] >> _HALF
             to[TO_END2] += of[5] & ((1 << _LONG_SQUARES) - 1)
             to[MANY] += of[5] >> _LONG_SQUARES
-            to[WITHOUT] += of[6]
             of[:] = 0

@@ -33,8 +33,6 @@ class AlleleReads:
         end of the read in bases.
     near_indel, many_mismatches
         Reads with an indel beside the base, with several mismatches beside it.
-    no_base_quality
-        Reads that have none, which are in no sum of them.
     """
 
     n: IntArray
@@ -46,7 +44,6 @@ class AlleleReads:
     to_end_2: IntArray
     near_indel: IntArray
     many_mismatches: IntArray
-    no_base_quality: IntArray | int = 0
 
 
 def z_of_means(
@@ -112,26 +109,22 @@ def judge(
         [C] z of the distance to the read's end; NaN where there is nothing to compare.
     """
     enough = (own.n >= LEAST_READS) & (of.n >= LEAST_REFERENCE)
-    known = own.n - own.no_base_quality, of.n - of.no_base_quality
-    both_known = (known[0] >= LEAST_READS) & (known[1] >= LEAST_REFERENCE)
     taken = {}
     limit = norm.ppf(level)
     read_end = np.full(len(own.n), np.nan)
     for name, key in (
         ("read_end", "to_end"), ("low_mapq", "mapping_quality"), ("low_baseq", "base_quality"),
     ):  # fmt: skip
-        n, of_n = known if key == "base_quality" else (own.n, of.n)
         mean, expected, variance, z = z_of_means(
-            n, getattr(own, key), of_n, getattr(of, key), getattr(of, f"{key}_2")
+            own.n, getattr(own, key), of.n, getattr(of, key), getattr(of, f"{key}_2")
         )
-        chance = below_chance(n, of_n, mean, expected, variance)
+        chance = below_chance(own.n, of.n, mean, expected, variance)
         matters = {
             "read_end": mean < 0.5 * expected,
             "low_mapq": expected - mean > 10.0,
             "low_baseq": expected - mean > 5.0,
         }[name]
-        judged = both_known if key == "base_quality" else enough
-        taken[name] = judged & matters & (z < limit) & (chance < level)
+        taken[name] = enough & matters & (z < limit) & (chance < level)
         if name == "read_end":
             read_end = np.where(enough, z, np.nan)
     for name, least in (("near_indel", 0.2), ("many_mismatches", 0.3)):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import pyarrow as pa
 import pysam
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.variants import bam_kernels, bam_walk, read_columns
+from flows.variants import bam_kernels, bam_walk
 from flows.variants.reads import base_codes, count_region, pileup_region
 from flows.variants.regions import Region
 from flows.variants.schema import READ_SUMS
@@ -117,11 +116,10 @@ def _by_hand(path, region, fasta, least):
                 end = min(q - lead, len(shown) - trail - 1 - q)
                 others = wrong - {q}
                 counts[p - region.start, int(read.is_reverse), b] += 1
-                given = 0 if quality[q] == 255 else quality[q]
                 sums[p - region.start, b] += [
-                    given, given**2, read.mapping_quality, read.mapping_quality**2,
+                    quality[q], quality[q] ** 2, read.mapping_quality, read.mapping_quality**2,
                     end, end**2, q in beside, any(clips), len(others),
-                    sum(abs(o - q) <= 10 for o in others) > 2, quality[q] == 255,
+                    sum(abs(o - q) <= 10 for o in others) > 2,
                 ]  # fmt: skip
     return counts, sums
 
@@ -230,14 +228,3 @@ def test_a_long_cigar_is_read_from_its_tag(fasta, tmp_path):
 
 def test_codes_of_bases():
     assert base_codes("acgtN").tolist() == [0, 1, 2, 3, -1]
-
-
-def test_counts_of_before_have_no_read_without_base_qualities():
-    sums = np.arange(3 * 4 * len(READ_SUMS)).reshape(3, 4, -1)
-    table = pa.table(read_columns.columns(np.ones((3, 4), int), sums))
-    assert_array_equal(read_columns.arrays(table)[1], sums)
-    old = table.drop_columns(["no_base_quality"])
-    found = read_columns.arrays(old)[1]
-    assert_array_equal(found[:, :, :-1], sums[:, :, :-1])
-    assert not found[:, :, -1].any()
-    assert read_columns.arrays(old.drop_columns(["clipped"]))[1] is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
@@ -96,15 +94,3 @@ def test_sums_of_reads_are_their_sums():
     assert isinstance(found, AlleleReads)
     assert found.n.tolist() == [7, 7]
     assert found.to_end_2.tolist() == (reads["to_end"] ** 2).sum(axis=1).tolist()
-
-
-def test_reads_without_base_qualities_are_not_of_low_quality():
-    rng = np.random.default_rng(5)
-    of = summed(draw_reads(rng, KINDS["good"], 1, 400))
-    own = summed(draw_reads(rng, KINDS["good"], 1, 40))
-    half = replace(own, base_quality=own.base_quality // 2, base_quality_2=own.base_quality_2 // 2)
-    assert judge(half, of, LEVEL)[0]["low_baseq"].all()  # were they reads of half the quality
-    without = replace(half, no_base_quality=np.array([20]))
-    assert not judge(without, of, LEVEL)[0]["low_baseq"].any()
-    none = replace(own, base_quality=0 * own.n, base_quality_2=0 * own.n, no_base_quality=own.n)
-    assert not judge(none, of, LEVEL)[0]["low_baseq"].any()
