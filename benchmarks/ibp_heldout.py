@@ -1,7 +1,7 @@
 """Held-out cells of real surveys: the IBP beside its rivals, all in one run.
 
-    python benchmarks/ibp_heldout.py npi40|youthdep26|mushroom23|krvskp|tmas|vote [--rows N] [--splits 3]
-                                     [--draws CHAINS WARMUP DRAWS]
+    python benchmarks/ibp_heldout.py npi40|youthdep26|mushroom23|krvskp|tmas|vote [--rows N]
+                                     [--splits 3] [--draws CHAINS WARMUP DRAWS]
 
 10 % of the cells are hidden; figures are mean log probabilities of their categories, one a split,
 then the mean over splits and the CPU seconds of one thread for one split.

@@ -39,13 +39,15 @@ def filling_section(
         for name, weight, told in zip(MEMBERS, at.weights, at.told, strict=True)
     ]
     rows.append((_MIXTURE, "", f"{at.mixture:.4f}", f"{np.exp(at.mixture):.3f}"))
+    text, warnings = _beside(results.get("filling_beside_logistic"))
     return [
         Section(
             "How missing cells are filled",
             f"Several models learned the table while {int(at.hidden):,} known cells were hidden "
             "from them; the weights are those at which their mixture gives these cells the highest "
             "probability, and then all learned from these cells, too. The last line is the mixture "
-            "on the same cells, whose weights it was given: on others it will be a little lower.",
+            "on the same cells, from which it has its weights: on others it will be a little lower."
+            f"{text}",
             (),
             (
                 Grid(
@@ -53,4 +55,23 @@ def filling_section(
                 ),
             ),
         )
-    ], []
+    ], warnings
+
+
+def _beside(rival: dict[str, Any] | None) -> tuple[str, list[str]]:
+    """Say how one logistic regression a column does on the same cells; warn where it is better."""
+    if rival is None:
+        return "", []
+    text = (
+        f" On {rival['cells']:,} of them one logistic regression for each column, learned from "
+        f"{rival['rows']:,} of the rows, has a mean log probability of {rival['rival']:.4f}, the "
+        f"mixture {rival['mixture']:.4f} (difference {rival['difference']:+.4f}, standard error "
+        f"{rival['error']:.4f})."
+    )
+    if rival["difference"] > -2.0 * rival["error"]:
+        return text, []
+    return text, [
+        "One logistic regression for each column fills cells better here (mean log probability "
+        f"{rival['rival']:.4f} against {rival['mixture']:.4f} on the same hidden cells): use that "
+        "where it is missing cells that you are after."
+    ]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.completion.filling import filled
+from vbmodels.features.completion.judged import Judged, judged
 from vbmodels.features.completion.searched import CompletedGlobal, CompletedIBP
 from vbmodels.features.completion.states import Completion
 from vbmodels.features.gibbs import (
@@ -274,6 +275,14 @@ def completion(model: Any, q: Any) -> Completion | None:
     if not isinstance(q, CompletedGlobal) or model.filling(q):
         return None
     return q.completion
+
+
+def judged_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> Judged | None:
+    """Return a partition's hidden cells for rivals to be judged by; None where there are none."""
+    members = completion(model, q)
+    if members is None or local is None:
+        return None
+    return judged(members, batch, local.completion, searched(q).n_rows)
 
 
 def rows_of(q: Any, local: Any) -> Any:
