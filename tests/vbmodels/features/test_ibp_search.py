@@ -314,9 +314,8 @@ def test_a_fit_that_a_delete_made_waits_for_new_chains():
     """Its edit named another place than the first, and was done again in every sweep of theirs."""
     codes, _ = table(3, rows=60, levels=FEW)
     model = SearchIBP(PolyaGammaIBP(3, anneal=0), draws=8)
-    for at, reduce in walk(model, [feature_batch(codes, FEW)]):
-        if at.q.stage == START:
-            break
+    walked = walk(model, [feature_batch(codes, FEW)])
+    at, reduce = next((at, reduce) for at, reduce in walked if at.q.stage == START)
     base = at.q.lanes[1]
     made = replace(base, edit=plain_edit(1, np.arange(len(base.labels))))
     q = model._begin_chains(following(at.q, CHAINS, 0, (made,), attempt=1), 6)
