@@ -10,16 +10,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from tests.vbmodels.bags.test_embedding import some_bags
-from vbmodels.bags.auto import (
-    CACHE,
-    FOLDS,
-    LEAK,
-    AutoModel,
-    _at_one_kernel,
-    fold_of,
-    log_densities,
-    predict_auto,
-)
+from vbmodels.bags.auto import FOLDS, LEAK, AutoModel, _at_kernel, log_densities
+from vbmodels.bags.auto_predict import predict_auto
+from vbmodels.bags.auto_view import CACHE, fold_of
 from vbmodels.bags.batch import split
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.gp_direct import DirectGP
@@ -89,7 +82,7 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
     fold = fold_of(data)
     assert set(fold.tolist()) == set(range(FOLDS))
     turned = replace(data, label=np.where(fold == 2, 1 - data.label, data.label).astype(np.int8))
-    start = _at_one_kernel(done.q.witness)
+    start = _at_kernel(done.q.witness, done.q.witness.kernel[0], FOLDS)
 
     def found(of):
         def reduce(q, **_):
