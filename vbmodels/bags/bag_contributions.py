@@ -132,9 +132,9 @@ def _numbers(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, _Weigh
         return out + _of_large(of, rows, own)
     for kind, values in of.kernels_at(rows).items():
         for m, kernel in enumerate(values):
-            mean, highest = _weights(of, own, kind, m)
-            out += run.shared(kernel, mean, run.means(kernel) @ mean[0])
-            out += run.won(kernel, None, highest)
+            of_mean, of_largest = _weights(of, own, kind, m)
+            out += run.shared(kernel, of_mean, run.means(kernel) @ of_mean[0])
+            out += run.won(kernel, None, of_largest)
     return out
 
 
