@@ -25,17 +25,17 @@ from flows.keywords.check import check_documents
 from flows.keywords.counts import reduce_counts
 from flows.keywords.findings import findings_of, parameters_of
 from flows.keywords.gold import gold_labels
-from flows.keywords.kept_counts import (
-    read_counts,
-    read_phrase_counts,
-    write_counts,
-    write_phrase_counts,
-)
+from flows.keywords.kept_counts import read_counts, write_counts
 from flows.keywords.kept_parts import AboutPart, about_url, write_phrases
 from flows.keywords.models import document_model, phrase_model, sample
 from flows.keywords.names import PHRASES, WORDS
 from flows.keywords.narrow import read_wide, write_narrow
-from flows.keywords.phrase_counts import reduce_phrases
+from flows.keywords.phrase_shards import (
+    add_phrases,
+    elsewhere_of,
+    keep_phrase_counts,
+    read_about,
+)
 from flows.keywords.phrases import PhraseMarks, build_partition
 from flows.keywords.publish import (
     SCORES,
@@ -185,22 +185,23 @@ class Keywords:
                 "a pooled run by sampling keeps no posterior for new documents; fit it with "
                 "inference vi"
             )
+        about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
         if fitted is None:
             counts = reduce_counts(
                 [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
             )
-            about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
             _demand_words(parts, sum(one.documents for one in about))
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = replace(counts, in_phrases=in_phrases(known, several))
             write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
-            if settings.with_phrases:
-                tables = [work_url(paths, "phrase_counts", part.index) for part in parts]
-                read = [partial(storage.read_table, url) for url in tables]
-                found = reduce_phrases(read, sum(one.phrases for one in about))
-                write_phrase_counts(_corpus(paths, None), found)
-        corpus = _corpus(paths, fitted)
-        urls = each(_build, [part.index for part in parts], settings, paths, corpus)
+        corpus, shards = _corpus(paths, fitted), 0
+        indices = [part.index for part in parts]
+        if settings.with_phrases:
+            rows = sum(one.phrases for one in about)
+            shards = add_phrases(
+                indices, rows, settings.phrase_rows, paths, corpus, fitted is None, each
+            )
+        urls = each(_build, indices, settings, paths, corpus, shards)
         warning = read_counts(corpus)[0].warning
         warnings = (warning,) if warning else ()
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
@@ -274,7 +275,7 @@ class Keywords:
         target = storage.join(paths.root, "posterior", "corpus")
         write_counts(target, counts, n_documents)
         if settings.with_phrases:
-            write_phrase_counts(target, read_phrase_counts(_corpus(paths, fitted)))
+            keep_phrase_counts(_corpus(paths, fitted), target)
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the parameters of a corpus's model; the others have no global ones."""
@@ -374,7 +375,7 @@ def _dropped(reason: str, told: Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
 
 
-def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) -> str:
+def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, shards: int) -> str:
     counts, n_documents = read_counts(corpus)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     tokens = _tokens(paths, index)
@@ -389,9 +390,15 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) 
     )
     if settings.with_phrases:
         marks = read_wide(work_url(paths, "marks", index, "npz"), PhraseMarks)
-        phrase_counts = read_phrase_counts(corpus)
         batch = build_partition(
-            tokens, vocabulary, batch, marks, counts, phrase_counts, n_documents
+            tokens,
+            vocabulary,
+            batch,
+            marks,
+            counts,
+            partial(elsewhere_of, index, shards, paths),
+            read_about(corpus).rates,
+            n_documents,
         )
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))

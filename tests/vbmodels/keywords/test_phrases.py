@@ -17,7 +17,12 @@ from vbmodels.keywords.corpus import CorpusProbit
 from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.batch import SCORED, scored
-from vbmodels.keywords.phrases.features import NEUTRAL_SHARE, PHRASE_FEATURES, build_phrases
+from vbmodels.keywords.phrases.features import (
+    NEUTRAL_SHARE,
+    PHRASE_FEATURES,
+    Elsewhere,
+    build_phrases,
+)
 from vbmodels.keywords.phrases.jackknife import word_scores
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.model import Keyphrases
@@ -130,7 +135,7 @@ def test_keys_do_not_hang_on_the_partition():
     assert key_of(["w4", "w3"]) not in both
 
 
-def features(tokens, y, documents=None, labels=None, n_documents=50):
+def features(tokens, y, n_documents=50):
     spans = spans_of(tokens)
     size = len(spans.size)
     words = KeywordBatch(
@@ -144,11 +149,10 @@ def features(tokens, y, documents=None, labels=None, n_documents=50):
         edge_count=np.zeros(0),
         edge_offsets=np.zeros(tokens.n_documents + 1, np.int64),
     )
-    nothing = np.zeros((size, 10), np.int64)
+    nothing = np.zeros(size, np.int64)
     batch = build_phrases(
         tokens, spans, words, y(spans), None, 3, np.full(tokens.n_words, 4),
-        nothing if documents is None else documents, nothing if labels is None else labels,
-        n_documents, np.full(11, 0.1),
+        Elsewhere(nothing, nothing, nothing), n_documents, np.full(11, 0.1),
     )  # fmt: skip
     return spans, batch, {name: batch.x[:, i] for i, name in enumerate(PHRASE_FEATURES[:33])}
 
