@@ -241,7 +241,9 @@ class Keyphrases:
             words=self.words.suff_stats(q.words, batch.words, None)
             if words and q.words is not None
             else None,
-            phrases=self.phrases.suff_stats(q.phrases, self.phrase_units(q, batch), None)
+            phrases=self.phrases.suff_stats(
+                q.phrases, batch.units(batch.x), None, _SCORES.of(q.scorer, q.coefficients, batch)
+            )
             if phrases and q.phrases is not None
             else None,
         )
@@ -316,7 +318,7 @@ class Keyphrases:
     def shown(self, at: PhraseCursor) -> Step | None:
         """Show the published regressions once all of them are at their nodes."""
         found = [one for one in (at.words, at.phrases) if one is not None]
-        if at.q.stage != PHRASES or any(one.q.phase != NODES for one in found):
+        if at.q.stage != PHRASES or any(one.q.phase != NODES or one.q.sampled for one in found):
             return None
         return Step.at(at, all(one.over for one in found))
 
@@ -324,7 +326,7 @@ class Keyphrases:
         """Ask for the trials of the searches that go on, or for the pass that comes next."""
         q: PhraseGlobal = at.q
         assert at.scorer is not None
-        if q.stage == WORDS and at.scorer.over:
+        if q.stage == WORDS and at.scorer.over and not at.scorer.q.sampled:
             return replace(q, stage=FOLDS)
         if q.stage == FOLDS:
             return replace(q, stage=SCALE)
@@ -385,4 +387,4 @@ def _taken(
 
 def _ended(at: CorpusCursor) -> bool:
     """Whether a search has ended at its nodes."""
-    return at.over and bool(at.q.phase == NODES)
+    return at.over and bool(at.q.phase == NODES) and not at.q.sampled
