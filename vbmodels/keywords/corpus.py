@@ -60,9 +60,9 @@ from vbmodels.keywords.rate import (
 )
 
 LABELS, NODES = "labels", "nodes"
-NEAR = 100.0
+NEAR = 300.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""
-SETTLED, READ, BEGUN = 1e-10, 1e-2, 0.1
+SETTLED, READ, BEGUN = 1e-10, 1e-2, 0.5
 """Rise in nats that a whole step still promises where a search ends: at the nodes, where the
 labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
 CHORD = 1e-2
@@ -199,6 +199,10 @@ class CorpusProbit:
         Prior sd of the constant and of every other coefficient.
     labels_sd
         What the labels' shape errs by in log pi, beyond its standard error.
+    begins_small
+        Whether a search with many labels begins in a tenth of the documents.
+    likely_rate
+        Where the search for log pi begins if nothing tells it; None: at a vague guess.
     """
 
     keeps_locals: ClassVar[bool] = False
@@ -210,6 +214,8 @@ class CorpusProbit:
     constant_sd: float = 10.0
     coefficient_sd: float = 1.0
     labels_sd: float = LABELS_SD
+    begins_small: bool = False
+    likely_rate: float | None = None
 
     def __post_init__(self) -> None:
         if self.keyword_rate is not None and not 0.0 < self.keyword_rate < 1.0:
@@ -256,14 +262,16 @@ class CorpusProbit:
             sources=sources,
             n_documents=observed.n_documents,
             n_complete=observed.n_complete,
-            sampled=law.listed >= SAMPLE_LABELS * p,
+            sampled=self.begins_small and law.listed >= SAMPLE_LABELS * p,
         )
         if sources.speaking:
             rate = float(np.exp(min(sources.combined()[0], HIGHEST)))
         else:
             # Above the share that is listed: else delta is cut everywhere and says nothing.
             listed = law.listed / law.open_words if law.open_words else 0.0
-            rate = min(max(VAGUE_RATE, 2.0 * listed), 0.8)
+            likely = VAGUE_RATE if self.likely_rate is None else self.likely_rate
+            least = 2.0 if self.likely_rate is None else 1.2
+            rate = min(max(likely, least * listed), 0.8)
         start[0], start[-2], start[-1] = ndtri(rate), np.log(rate), law.exponent
         if sources.exact:
             return self._at_nodes(replace(q, theta=start[None]))

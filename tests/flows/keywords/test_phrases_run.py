@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.engine.fit import FitError
 from flows.faults import InputError
 from flows.keywords.documents import prepare
 from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases
@@ -328,6 +329,21 @@ def test_the_size_of_shards_moves_no_bit(done, source, tmp_path):
         launch_score(fit.root, source, str(target), ComputeSettings(), False)
         tables.append(table_of(*open_run(str(target)), "phrases"))
     assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize(("unit", "most"), [("both", 3), ("word", 3), ("both", 8)])
+def test_no_more_sweeps_are_made_than_may_be(source, tmp_path, unit, most):
+    """Passes that the trace does not show count too, and no posterior of them is published."""
+    with pytest.raises(FitError, match=f"stopped after {most} sweeps while .* so there is no post"):
+        run(source, tmp_path / "out", unit=unit, max_iter=most)
+    assert not storage.exists(str(tmp_path / "out" / "latest.json"))
+
+
+def test_a_fit_says_that_it_has_not_converged(source, tmp_path, done):
+    whole = done[1].iterations
+    _, record, _ = run(source, tmp_path / "out", max_iter=whole - 1)
+    assert (record.iterations, record.converged) == (whole - 1, False)
+    assert done[1].converged
 
 
 def test_a_damaged_shard_is_named(source, tmp_path):

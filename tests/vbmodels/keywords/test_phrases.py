@@ -229,7 +229,10 @@ def test_the_scores_are_those_of_refits_without_each_fold(corpus, done):
         found = done.q.coefficients[fold]
         moved = np.abs(q.theta[0, :-2] - free.theta[0, :-2]).max()
         assert np.abs(found - q.theta[0, :-2]).max() < 0.25 * moved
-    assert_array_equal(done.q.coefficients[-1], free.theta[0, :-2])
+    q = replace(free, expected=False)
+    for _ in range(20):
+        q = model.global_step(q, model.suff_stats(q, words, None))
+    assert_allclose(done.q.coefficients[-1], q.theta[0, :-2], atol=1e-5)
 
 
 def test_a_phrase_score_is_that_of_coefficients_which_have_not_seen_it(corpus, done):

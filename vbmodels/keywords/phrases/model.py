@@ -148,7 +148,9 @@ class Keyphrases:
 
     words: CorpusProbit = field(default_factory=CorpusProbit)
     with_words: bool = True
-    phrases: CorpusProbit = field(default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD))
+    phrases: CorpusProbit = field(
+        default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD, begins_small=True)
+    )
     per_document: float | None = None
     per_document_sd: float = 0.0
 
@@ -220,7 +222,12 @@ class Keyphrases:
         observed = CorpusObserved(moments, seen.lengths, seen.n_documents, seen.n_complete)
         rate = self.phrase_rate(seen)
         sd = self.per_document_sd if rate is not None else 0.0
-        model = replace(self.phrases, keyword_rate=rate, keyword_rate_sd=sd)
+        likely = None
+        if (known := q.scorer.law.listed) and seen.known:
+            # As large a share of keyphrases is listed as of keywords.
+            share = known / (q.scorer.rate * q.scorer.law.open_words)
+            likely = seen.known / seen.n_phrases / min(share, 1.0)
+        model = replace(self.phrases, keyword_rate=rate, keyword_rate_sd=sd, likely_rate=likely)
         rng = np.random.default_rng(0)  # no draw is made
         if q.before is None:
             return model.init(observed, rng)
