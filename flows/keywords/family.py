@@ -73,6 +73,8 @@ from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
+CHECKED_ROWS = 2**13
+"""Documents that are checked at once."""
 NOTHING_TO_LEARN = (
     "No known keyword is a candidate phrase, so phrases have nothing to learn from: list some as "
     "the documents write them, or set unit=word."
@@ -106,7 +108,7 @@ class Keywords:
         else:
             wrong = ()
         table = DOCUMENTS.of(settings)
-        checker, listed = check_documents(slabs(file.url), file.url, table)
+        checker, listed = check_documents(slabs(file.url, CHECKED_ROWS), file.url, table)
         # The rankings learn nothing from known keywords.
         listed = checker.rows if settings.model in SCORES else listed
         faults = (*wrong, *checker.found.faults())
