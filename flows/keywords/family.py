@@ -22,7 +22,7 @@ from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
 from flows.keywords.asked import Nodes
 from flows.keywords.check import check_documents
-from flows.keywords.counts import reduce_counts
+from flows.keywords.counts import add_counts, reduce_counts
 from flows.keywords.findings import findings_of, parameters_of
 from flows.keywords.gold import gold_labels
 from flows.keywords.kept_counts import read_counts, write_counts
@@ -189,9 +189,8 @@ class Keywords:
             )
         about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
         if fitted is None:
-            counts = reduce_counts(
-                [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
-            )
+            read = (storage.read_table(work_url(paths, "counts", part.index)) for part in parts)
+            counts = reduce_counts(add_counts(read))
             _demand_words(parts, sum(one.documents for one in about))
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = replace(counts, in_phrases=in_phrases(known, several))

@@ -235,6 +235,26 @@ def test_the_scores_are_those_of_refits_without_each_fold(corpus, done):
     assert_allclose(done.q.coefficients[-1], q.theta[0, :-2], atol=1e-5)
 
 
+def test_a_search_that_begins_in_a_tenth_ends_where_others_do(corpus, done, monkeypatch):
+    """At the same nodes; only the first passes look at one fold."""
+    monkeypatch.setattr("vbmodels.keywords.corpus.SAMPLE_LABELS", 1)
+    seen = []
+    ask = Keyphrases.ask
+
+    def heard(model, at):
+        asked = ask(model, at)
+        seen.append(asked.phrases is not None and asked.phrases.sampled)
+        return asked
+
+    monkeypatch.setattr(Keyphrases, "ask", heard)
+    other = fit(Keyphrases(), [corpus[0]])
+    assert any(seen)
+    assert not seen[-1]
+    assert other.converged
+    assert_allclose(other.q.phrases.theta, done.q.phrases.theta, atol=2e-3)
+    assert_allclose(other.q.phrases.information, done.q.phrases.information, rtol=0.02, atol=1.0)
+
+
 def test_a_phrase_score_is_that_of_coefficients_which_have_not_seen_it(corpus, done):
     batch = corpus[0]
     q = done.q

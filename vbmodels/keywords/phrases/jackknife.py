@@ -6,7 +6,8 @@ Newton step, to
     w_(-f) = w + (H - H_f)^-1 (g - g_f),
 
 with g (zero at the mode) and H over all documents and the prior, g_f and H_f over the fold
-(Miller 1974, Biometrika 61, 1); g keeps what is left of it where a search has ended. The features that compare a word with the document's known ones
+(Miller 1974, Biometrika 61, 1). A search ends near the mode: what is left of g is in the step. The
+features that compare a word with the document's known ones
 are left out, since they hold its labels.
 """
 
