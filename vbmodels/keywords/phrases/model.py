@@ -14,6 +14,9 @@ The rate of phrases is asked for as keyphrases a document, K, those included tha
 not contain: with C the share of the listed ones that are candidates, and M phrases in D
 documents, pi = K C D / M.
 
+Where nothing tells it, the search for pi begins where as large a share of keyphrases is listed as
+of keywords.
+
 The trace shows the sum of the log posterior densities of what is published, from where the rate
 of all of it has been read; what comes before passes in silence.
 """
