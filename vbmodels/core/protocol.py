@@ -169,7 +169,12 @@ class Reduce(Protocol):
 
 
 class Observing(Reduce, Protocol):
-    """A `Reduce` that can also sum what is needed before the first sweep."""
+    """A `Reduce` that can also sum what is needed before the first sweep.
+
+    ``most_sweeps`` is the number of sweeps that the fit may take; None where nothing limits it.
+    """
+
+    most_sweeps: int | None
 
     def observe(self) -> Any:
         """Return the sum of `Model.observe` over the partitions."""
