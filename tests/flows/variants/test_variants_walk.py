@@ -119,7 +119,8 @@ def _by_hand(path, region, fasta, least):
                 given = quality[q] < 255
                 sums[p - region.start, b] += [
                     quality[q] * given, quality[q] ** 2 * given,
-                    read.mapping_quality, read.mapping_quality**2, end, end**2, q in beside, any(clips), len(others),
+                    read.mapping_quality, read.mapping_quality**2,
+                    end, end**2, q in beside, any(clips), len(others),
                     sum(abs(o - q) <= 10 for o in others) > 2, not given,
                 ]  # fmt: skip
     return counts, sums
