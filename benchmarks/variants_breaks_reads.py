@@ -87,6 +87,7 @@ def tested(counts: Counts, method: str) -> Calls:
     """Return the alleles whose p-value is called by Benjamini and Hochberg at .05."""
     of = units(counts)
     p = fisher(of) if method == "fisher" else beta_binomial(of)
+    p = np.where(of.depth.sum(axis=1) > 0, np.nan_to_num(p, nan=1.0), 1.0)  # ends without reads
     hits = np.flatnonzero(benjamini_hochberg(p) <= LEVEL)
     return {(int(of.location[i]) + 1, "ACGT"[of.alt[i]]) for i in hits}
 
