@@ -292,14 +292,19 @@ class Variants:
     @property
     def scenarios(self) -> dict[str, str]:
         """What each scenario of samples that differ stands for."""
+        from vbmodels.variants.read_artefacts import ARTEFACTS
         from vbmodels.variants.scenarios import SCENARIOS
 
-        return {name: scenario.meaning for name, scenario in SCENARIOS.items()}
+        return {name: what.meaning for name, what in (SCENARIOS | ARTEFACTS).items()}
 
     def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:
-        """Draw the counts of a scenario with their truth."""
+        """Draw the counts, or the reads, of a scenario with their truth."""
         from flows.variants.simulate import write_scenario
+        from flows.variants.simulate_artefacts import write_artefacts
+        from vbmodels.variants.read_artefacts import ARTEFACTS
 
+        if scenario in ARTEFACTS:
+            return write_artefacts(target, rows, seed, ARTEFACTS[scenario])
         return write_scenario(target, rows, seed, scenario)
 
 
