@@ -42,7 +42,12 @@ def table(name: str, rows: int | None = None) -> tuple[Codes, Codes]:
     for column in found.column_names:
         if column == "id":
             continue
-        values = found[column].to_numpy(zero_copy_only=False).astype(float)
+        values = found[column].to_numpy(zero_copy_only=False)
+        if values.dtype == object:
+            text = ["" if value is None else str(value) for value in values]
+            values = np.unique(text, return_inverse=True)[1].astype(float)
+            values[np.array(text) == ""] = np.nan
+        values = values.astype(float)
         missing = np.isnan(values) | (values == 255)
         kinds, counts = np.unique(values[~missing], return_counts=True)
         if len(kinds) < 2:

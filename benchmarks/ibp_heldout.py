@@ -1,7 +1,7 @@
 """Held-out cells of real surveys: the IBP beside its rivals, all in one run.
 
-    python benchmarks/ibp_heldout.py npi40|youthdep26|mushroom23 [--rows N] [--splits 3]
-                                     [--draws CHAINS WARMUP DRAWS]
+    python benchmarks/ibp_heldout.py npi40|youthdep26|mushroom23|krvskp|tmas|vote [--rows N]
+                                     [--splits 3] [--draws CHAINS WARMUP DRAWS]
 
 10 % of the cells are hidden; figures are mean log probabilities of their categories, one a split,
 then the mean over splits and the CPU seconds of one thread for one split.
@@ -43,6 +43,9 @@ SIZES = {
     "npi40": {"factors": 7, "classes": 12, "sampler": 16, "variational": 8},
     "youthdep26": {"factors": 3, "classes": 6, "sampler": 12, "variational": 6},
     "mushroom23": {"factors": 10, "classes": 40, "sampler": 20, "variational": 16},
+    "krvskp": {"factors": 8, "classes": 40, "sampler": 12, "variational": 12},
+    "tmas": {"factors": 8, "classes": 12, "sampler": 12, "variational": 12},
+    "vote": {"factors": 4, "classes": 6, "sampler": 12, "variational": 12},
 }
 
 
@@ -95,6 +98,7 @@ def methods(sizes: dict[str, int], draws: Draws) -> dict[str, Method]:
         f"IBP, variational (K={few})": lambda b, s: ibp_vi(b, few, s),
         "IBP, searched, mean": lambda b, s: ibp_searched(b, s, "mean"),
         "IBP, searched, sampled rows": lambda b, s: ibp_searched(b, s, "sampled"),
+        "IBP, searched, stacked (default)": lambda b, s: ibp_searched(b, s, "stacked"),
         "one logistic regression a column": lambda b, s: logistic_columns(b),
         f"IBP, PG-Gibbs (K={many}), 1 chain": lambda b, s: ibp_gibbs(b, many, one, s),
         f"IBP, PG-Gibbs (K={many})": lambda b, s: ibp_gibbs(b, many, draws, s + 1),

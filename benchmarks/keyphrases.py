@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.keyword_corpora import LANGUAGES, SHARED, short
 from flows.keywords.counts import count_terms, reduce_counts
 from flows.keywords.documents import Prepared, build, prepare
-from flows.keywords.phrase_counts import count_phrases, reduce_phrases
+from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases, rates_of
 from flows.keywords.phrases import build_partition
 from flows.keywords.text import Normaliser, TextOptions
 from vbmodels.core.fit import fit
@@ -134,12 +134,13 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     counts = reduce_counts([count_terms(terms, folds, pa.chunked_array([pa.array(seen)]))])
     words = build(tokens, corpus.prepared.vocabulary, counts, n)
     table = count_phrases(spans.key, tokens.fold[spans.document], known)
-    phrase_counts = reduce_phrases([lambda: table], table.num_rows)
+    sums = added([Rows.of(table)])
     coverage = truth.sum() / max(truth.sum() + corpus.absent.sum(), 1)
     listed = replace(marks, y=known, listed=round(known.sum() / coverage))
     batch = build_partition(
-        tokens, corpus.prepared.vocabulary, words, listed, counts, phrase_counts, n
-    )
+        tokens, corpus.prepared.vocabulary, words, listed, counts, Whole.of(sums).elsewhere,
+        rates_of(sums.totals), n,
+    )  # fmt: skip
     scored = ~known & ~whole[spans.document]
     return Task(batch, spans, truth, scored, int(corpus.absent[~whole].sum()))
 

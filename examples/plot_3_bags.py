@@ -48,7 +48,7 @@ outcome = launch(
     "bags",
     f"{folder}/bags.parquet",
     f"{folder}/results",
-    BagSettings(held_out=0.3),
+    BagSettings(model="vmmic", held_out=0.3),
     ComputeSettings(),
     recorded=False,
 )

@@ -39,8 +39,9 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"model": "pooled", "fdr_scope": "all"},
     ],
     "bags": [
-        {"model": "embedding"},
-        {"model": "auto", "max_iter": 40},
+        {"model": "embedding", "max_iter": 400},
+        {"model": "auto", "max_iter": 400},
+        {"model": "auto", "max_iter": 400, "witness_memory": 0.0},
         {"prior_scale": "fixed"},
         {"prior_scale": "evidence"},
         {"prior_scale": "cross_validation", "max_iter": 20},

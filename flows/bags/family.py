@@ -34,6 +34,7 @@ from flows.bags.report import Block, report
 from flows.bags.rows import read_rows, slices_of
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
+from flows.bags.stacked import left_out
 from flows.bags.summary import BagSummary, summarise
 from flows.bags.tables import named, written
 from flows.data import json_files, storage
@@ -66,6 +67,8 @@ EMPTY_BY = {
     "embedding": "bag without instances, scored by its size",
 }
 """What becomes of a bag without instances, by the model."""
+COSTS = {"auto": Cost(3.5e-4, 2e-4), "embedding": Cost(1e-4, 1.5e-4)}
+"""Seconds an instance, of some 5 to 20 in a bag; of the others, those of vMMIC."""
 
 
 class BagsFamily:
@@ -76,8 +79,8 @@ class BagsFamily:
     settings = BagSettings
 
     def cost(self, settings: BagSettings) -> Cost:
-        """Return what a row costs with default settings (benchmarks/scale.md)."""
-        return Cost(3e-5, 7e-5)
+        """Return what an instance costs (benchmarks/scale.md and bag_stack.md)."""
+        return COSTS.get(settings.model, Cost(3e-5, 7e-5))
 
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
@@ -258,7 +261,12 @@ class BagsFamily:
         scale = bag_models.chosen_scale(model, q)
         show = tuple(named(bag, name) for bag in settings.show_bags for name in classes)
         more, own = about_members(q, flat, numbers)
+        own += left_out(q, settings)
         return report(flat, blocks, numbers, warnings + own, show, scale, more, settings.positive)
+
+    def foresee(self, q: Any, settings: BagSettings) -> Sequence[str]:
+        """Say before the fit that it will be without the witness."""
+        return left_out(q, settings)
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw bags with known truth."""

@@ -32,11 +32,14 @@ def _weights(weights: dict[str, float], results: dict[str, Any]) -> list[Section
         return []
     results["weights"] = weights
     text = (
-        "A bag's probability is the weighted mean of three. Weights are those with the highest "
-        "probability of labels that a member had not seen. Instances' probabilities are the "
-        "witness's own, not multiplied by its weight, which says how far the labels bear out "
-        "that single instances decide."
+        "A bag's probability is the weighted mean of its members. Weights are those with the "
+        "highest probability of labels that a member had not seen."
     )
+    if "witness" in weights:
+        text += (
+            " Instances' probabilities are the witness's own, not multiplied by its weight, which "
+            "says how far the labels bear out that single instances decide."
+        )
     rows = [(name, f"{value:.3f}") for name, value in weights.items()]
     return [Section("The members", text, (), (Grid(("member", "weight"), rows),))]
 

@@ -18,6 +18,7 @@ _BAG_FORMS = {
 }
 ONE_WAY = ("auto", "embedding")
 """Models with one inference, which is not asked for by name."""
+GIB = 2**30
 
 
 class BagSettings(declared(VMMICOptions, GPOptions)):
@@ -37,15 +38,15 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
         "data": ("positive", "precision"),
         "output": ("show_bags",),
         "expert": (
-            "baseline_feature", "keep_columns", "chains", "warmup", "draws", "thin",
-            "intercept_mean", "intercept_variance", "slope_mean", "slope_variance",
+            "baseline_feature", "witness_memory", "keep_columns", "chains", "warmup", "draws",
+            "thin", "intercept_mean", "intercept_variance", "slope_mean", "slope_variance",
             "slope_length", "slope_lengths", "folds",
         ),
     }  # fmt: skip
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}
 
     model: Literal["auto", "embedding", "vmmic", "gp_probit", "gp_logistic"] = Field(
-        "vmmic",
+        "auto",
         description="auto: the embedding, the Gaussian process and the base rate, weighted by how "
         "well each predicts labels that it has not seen; embedding: what a bag is (pooled features "
         "and kernels, block by block) in one probit regression; vmmic: two probit regressions, "
@@ -71,10 +72,18 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
         "regression of the bags' labels, copied to instances, finds an instance of a bag that it "
         "has not seen. It helps where instances of one bag are alike, and hurts on text.",
     )
+    witness_memory: float = Field(
+        1.0,
+        ge=0.0,
+        description="auto: GiB that the Gaussian process may keep in memory, all workers together "
+        "(about 3,000 bytes an instance). Where it would take more it is left out: the stack is "
+        "of embedding and base rate, and instances have no probability. 0 leaves it out.",
+    )
     keep_columns: bool = Field(
         True,
-        description="gp_probit, gp_logistic: keep the kernel's columns in memory between sweeps "
-        "(8 bytes an instance and inducing point, for each length scale), or compute them anew.",
+        description="auto, gp_probit, gp_logistic: keep the kernel's columns in memory between "
+        "sweeps (8 bytes an instance and inducing point, for each length scale), or compute them "
+        "anew.",
     )
     baselines: bool = Field(
         True,
@@ -120,7 +129,11 @@ class BagSettings(declared(VMMICOptions, GPOptions)):
     def _possible(self) -> BagSettings:
         known = _BAG_FORMS[self.model]
         if self.model in ONE_WAY and self.inference is not None:
-            raise ValueError(f"model {self.model} has one inference, not {self.inference}")
+            others = " or ".join(m for m, forms in _BAG_FORMS.items() if self.inference in forms)
+            raise ValueError(
+                f"model {self.model} has one inference, not {self.inference}; that is one of "
+                f"model {others}"
+            )
         if self.form not in known:
             raise ValueError(
                 f"model {self.model} has inference {' or '.join(known)}, not {self.form}"

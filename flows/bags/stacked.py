@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from flows.bags.scores import Coefficients, Scores
-from flows.bags.settings import BagSettings
-from vbmodels.bags.auto import MEMBERS, AutoModel, predict_auto
+from flows.bags.settings import GIB, BagSettings
+from vbmodels.bags.auto import MEMBERS, AutoModel
 from vbmodels.bags.auto import Auto as AutoState
+from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.bag_contributions import contributions
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.embed_predict import predict_bags
@@ -28,7 +29,7 @@ def make(settings: BagSettings, witness: DirectGP) -> Stacked:
     embedding = EmbeddingModel(sample_seed=settings.seed)
     if settings.model == "embedding":
         return embedding
-    return AutoModel(embedding, witness)
+    return AutoModel(embedding, witness, int(settings.witness_memory * GIB))
 
 
 def apply(model: Stacked, q: Any, data: Bags) -> Scores:
@@ -43,10 +44,12 @@ def apply(model: Stacked, q: Any, data: Bags) -> Scores:
         said = predict_bags(embedding, data, model.eps)
         return Scores(said.probability, None, adds, adds, None, None, said.shares, names)
     found = predict_auto(model, q, data)
-    of = found.witness
+    of, shares = found.witness, found.embedding.shares
+    if of is None:
+        return Scores(found.probability, None, adds, adds, None, None, shares, names)
     return Scores(
         found.probability, parted(data, of.probability), parted(data, of.score), adds,
-        parted(data, of.bald), None, found.embedding.shares, names,
+        parted(data, of.bald), None, shares, names,
     )  # fmt: skip
 
 
@@ -62,7 +65,7 @@ def coefficients(model: Stacked, q: Any) -> list[Coefficients]:
     if isinstance(model, AutoModel):
         found += [
             Coefficients(f"weight of {name}", None, np.array([value]), np.zeros(1))
-            for name, value in zip(MEMBERS, q.weights, strict=True)
+            for name, value in weights_of(q).items()
         ]
     return found
 
@@ -71,11 +74,26 @@ def weights_of(q: Any) -> dict[str, float]:
     """Return the members' weights by name; none where there is one model only."""
     if not isinstance(q, AutoState):
         return {}
-    return dict(zip(MEMBERS, q.weights.tolist(), strict=True))
+    named = zip(MEMBERS, q.weights.tolist(), strict=True)
+    return {name: w for name, w in named if name != "witness" or q.witness is not None}
+
+
+def left_out(q: Any, settings: BagSettings) -> tuple[str, ...]:
+    """Say that the stack is without the witness for its memory, unless that was asked for."""
+    if not isinstance(q, AutoState) or q.witness is not None or not settings.witness_memory:
+        return ()
+    return (
+        f"The witness (the Gaussian process of instances) would keep {q.needed / GIB:.1f} GiB in "
+        f"memory, more than witness_memory={settings.witness_memory:g}, so the stack is of the "
+        "embedding and the base rate, and instances have what they add (contribution) but no "
+        "probability.",
+    )
 
 
 def warnings_of(q: Any) -> tuple[str, ...]:
     """Warn of instances that say little of the labels."""
+    if isinstance(q, AutoState) and q.witness is None:
+        return ()
     weight = weights_of(q).get("witness")
     if weight is None or weight >= LEAST:
         return ()

@@ -77,6 +77,8 @@ class DaskExecutor:
 class Summing:
     """An executor's sums alone, as the loop of `vbmodels.core.fit.drive` asks for them."""
 
+    most_sweeps: int | None = None
+
     def __init__(self, executor: OnCluster) -> None:
         self.executor = executor
 

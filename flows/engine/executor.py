@@ -46,6 +46,11 @@ class Executor(ABC):
         self._carries = True
         self._log: GlobalsLog | None = None
 
+    @property
+    def most_sweeps(self) -> int:
+        """Sweeps that the fit may take; see `vbmodels.core.ascent.search`."""
+        return self.job.max_iter
+
     @abstractmethod
     def blocks(self) -> list[tuple[int, int]]:
         """Return the blocks as (start, stop) of partition ids: complete aligned subtrees."""

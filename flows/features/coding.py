@@ -22,6 +22,7 @@ from flows.features.schema import CATEGORIES_IN, IMPUTED
 from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import bearable, feature_batch
+from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.search import SearchIBP
 
 _NAMED = 20
@@ -154,7 +155,9 @@ def _settle(
 def _refuse_few_sweeps(rows: int, settings: FeatureSettings) -> None:
     """Refuse a search that would be stopped while its chains draw: it would leave no fit."""
     model = make(settings)
-    if not isinstance(model, SearchIBP) or settings.max_iter > model.iterations(rows):
+    if not isinstance(model, SearchIBP | CompletedIBP) or settings.max_iter > model.iterations(
+        rows
+    ):
         return
     raise InputError(
         [

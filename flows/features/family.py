@@ -146,6 +146,7 @@ class FeaturesFamily:
                 batch.row_id,
                 fit.n_rows,
             ),
+            judged=feature_models.judged_cells(model, q, batch, local),
             columns=tuple(columns) if index == 0 else (),
             weights=weights,
         )

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from flows.features.filling_section import filling_section
 from flows.report.page import Grid, Section
+from vbmodels.features.completion.searched import CompletedGlobal
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
 from vbmodels.features.published.laplace_chain import LaplaceIBP
@@ -28,6 +30,9 @@ def fit_section(model: Any, q: Any, results: dict[str, Any]) -> tuple[list[Secti
             f"probabilities are shares of its {model.draws} draws after {model.warmup}. The trace "
             "is log p(data, features), then the bound at these features."
         ]
+    if isinstance(q, CompletedGlobal):
+        cells, told = filling_section(model, q, results)
+        return [*cells, _search(q.search, results)], told
     if isinstance(q, SearchGlobal):
         return [_search(q, results)], []
     if isinstance(q, StartsGlobal) and len(q.bounds) > 1:

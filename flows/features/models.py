@@ -10,7 +10,14 @@ from flows.faults import RunError
 from flows.features.settings import FeatureSettings
 from vbmodels.features import forms
 from vbmodels.features.batch import FeatureBatch
-from vbmodels.features.forms import Hyperparameters, Reported, RowFindings, make, stability
+from vbmodels.features.forms import (
+    Hyperparameters,
+    Reported,
+    RowFindings,
+    judged_cells,
+    make,
+    stability,
+)
 
 __all__ = [
     "Hyperparameters",
@@ -18,6 +25,7 @@ __all__ = [
     "RowFindings",
     "apply",
     "hyperparameters",
+    "judged_cells",
     "make",
     "read",
     "stability",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from flows.features.settings import FeatureSettings
 from flows.report.page import Findings
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.features.completion.judged import Judged, together
 from vbmodels.features.naming import MeaningSums, meanings
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
@@ -51,6 +52,7 @@ class FeatureSummary:
     patterns: Patterns
     imputed: int
     meaning: MeaningSums
+    judged: Judged | None = None
     columns: tuple[Any, ...] = ()
     weights: dict[str, list[Any]] | None = None
 
@@ -129,6 +131,11 @@ def report(
         *occurrence_sections(found, fit.chosen),
         *profile_sections(weights, n),
     ]
+    if cells := [s.judged for s in summaries if s.judged is not None]:
+        from flows.features.cell_baselines import beside_logistic  # scikit-learn loads slowly
+
+        beside = beside_logistic(together(cells), _levels(columns))
+        results["filling_beside_logistic"] = None if beside is None else asdict(beside)
     fitted, told = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
     warnings += told

@@ -8,7 +8,7 @@ add: the sum is the same in whatever order they come.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "COUNTS",
     "MAX_TERMS",
     "CorpusCounts",
+    "add_counts",
     "count_terms",
     "fold_of",
     "merge_counts",
@@ -121,6 +122,22 @@ def count_terms(terms: pa.Array, folds: IntArray, observed: pa.Array) -> pa.Tabl
 def merge_counts(left: pa.Table, right: pa.Table) -> pa.Table:
     """Add two tables of counts; associative and commutative, exact."""
     return _sum(pa.concat_tables([left, right]))
+
+
+def add_counts(tables: Iterable[pa.Table]) -> list[pa.Table]:
+    """Add tables of counts as they come; a few sums are left.
+
+    A table is added to one of as many parts before it, so of n tables log2(n) + 1 sums are held,
+    together no larger than all terms are in every fold, twice.
+    """
+    held: list[tuple[int, pa.Table]] = []
+    for table in tables:
+        parts = 1
+        while held and held[-1][0] == parts:
+            before = held.pop()
+            parts, table = 2 * parts, merge_counts(before[1], table)
+        held.append((parts, table))
+    return [table for _, table in held]
 
 
 def _sum(table: pa.Table) -> pa.Table:

@@ -22,20 +22,20 @@ from flows.faults import Fault, InputError, RunError
 from flows.keywords import documents as documents_of
 from flows.keywords.asked import Nodes
 from flows.keywords.check import check_documents
-from flows.keywords.counts import reduce_counts
+from flows.keywords.counts import add_counts, reduce_counts
 from flows.keywords.findings import findings_of, parameters_of
 from flows.keywords.gold import gold_labels
-from flows.keywords.kept_counts import (
-    read_counts,
-    read_phrase_counts,
-    write_counts,
-    write_phrase_counts,
-)
+from flows.keywords.kept_counts import read_counts, write_counts
 from flows.keywords.kept_parts import AboutPart, about_url, write_phrases
 from flows.keywords.models import document_model, phrase_model, sample
 from flows.keywords.names import PHRASES, WORDS
 from flows.keywords.narrow import read_wide, write_narrow
-from flows.keywords.phrase_counts import reduce_phrases
+from flows.keywords.phrase_shards import (
+    add_phrases,
+    elsewhere_of,
+    keep_phrase_counts,
+    read_about,
+)
 from flows.keywords.phrases import PhraseMarks, build_partition
 from flows.keywords.publish import (
     SCORES,
@@ -73,6 +73,8 @@ from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.pooled import PooledGlobal, PooledVBSS, reliability
 
 CORPUS_WIDE = ("corpus", "pooled")
+CHECKED_ROWS = 2**13
+"""Documents that are checked at once."""
 NOTHING_TO_LEARN = (
     "No known keyword is a candidate phrase, so phrases have nothing to learn from: list some as "
     "the documents write them, or set unit=word."
@@ -95,7 +97,7 @@ class Keywords:
 
     def cost(self, settings: KeywordSettings) -> Cost:
         """Return what a document of a hundred words costs (benchmarks/scale.md)."""
-        return Cost(5e-3, 2.5e-3) if settings.with_phrases else Cost(4e-4, 8.5e-4)
+        return Cost(2.2e-3, 2.5e-3) if settings.with_phrases else Cost(4e-4, 8.5e-4)
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
@@ -106,7 +108,7 @@ class Keywords:
         else:
             wrong = ()
         table = DOCUMENTS.of(settings)
-        checker, listed = check_documents(slabs(file.url), file.url, table)
+        checker, listed = check_documents(slabs(file.url, CHECKED_ROWS), file.url, table)
         # The rankings learn nothing from known keywords.
         listed = checker.rows if settings.model in SCORES else listed
         faults = (*wrong, *checker.found.faults())
@@ -185,22 +187,22 @@ class Keywords:
                 "a pooled run by sampling keeps no posterior for new documents; fit it with "
                 "inference vi"
             )
+        about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
         if fitted is None:
-            counts = reduce_counts(
-                [storage.read_table(work_url(paths, "counts", part.index)) for part in parts]
-            )
-            about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
+            read = (storage.read_table(work_url(paths, "counts", part.index)) for part in parts)
+            counts = reduce_counts(add_counts(read))
             _demand_words(parts, sum(one.documents for one in about))
             known, several = sum(one.known for one in about), sum(one.several for one in about)
             counts = replace(counts, in_phrases=in_phrases(known, several))
             write_counts(_corpus(paths, None), counts, sum(one.documents for one in about))
-            if settings.with_phrases:
-                tables = [work_url(paths, "phrase_counts", part.index) for part in parts]
-                read = [partial(storage.read_table, url) for url in tables]
-                found = reduce_phrases(read, sum(one.phrases for one in about))
-                write_phrase_counts(_corpus(paths, None), found)
-        corpus = _corpus(paths, fitted)
-        urls = each(_build, [part.index for part in parts], settings, paths, corpus)
+        corpus, shards = _corpus(paths, fitted), 0
+        indices = [part.index for part in parts]
+        if settings.with_phrases:
+            rows = sum(one.phrases for one in about)
+            shards = add_phrases(
+                indices, rows, settings.phrase_rows, paths, corpus, fitted is None, each
+            )
+        urls = each(_build, indices, settings, paths, corpus, shards)
         warning = read_counts(corpus)[0].warning
         warnings = (warning,) if warning else ()
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
@@ -274,7 +276,7 @@ class Keywords:
         target = storage.join(paths.root, "posterior", "corpus")
         write_counts(target, counts, n_documents)
         if settings.with_phrases:
-            write_phrase_counts(target, read_phrase_counts(_corpus(paths, fitted)))
+            keep_phrase_counts(_corpus(paths, fitted), target)
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the parameters of a corpus's model; the others have no global ones."""
@@ -374,7 +376,7 @@ def _dropped(reason: str, told: Told) -> Dropped:
     return Dropped(reason=reason, count=told.count, examples=list(told.names))
 
 
-def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) -> str:
+def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, shards: int) -> str:
     counts, n_documents = read_counts(corpus)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     tokens = _tokens(paths, index)
@@ -389,9 +391,15 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str) 
     )
     if settings.with_phrases:
         marks = read_wide(work_url(paths, "marks", index, "npz"), PhraseMarks)
-        phrase_counts = read_phrase_counts(corpus)
         batch = build_partition(
-            tokens, vocabulary, batch, marks, counts, phrase_counts, n_documents
+            tokens,
+            vocabulary,
+            batch,
+            marks,
+            counts,
+            partial(elsewhere_of, index, shards, paths),
+            read_about(corpus).rates,
+            n_documents,
         )
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))

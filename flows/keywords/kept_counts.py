@@ -1,4 +1,4 @@
-"""Where a run keeps the counts of its corpus, of words and of phrases, and how they are read."""
+"""Where a run keeps the counts of its corpus's words, and how they are read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from flows.data import json_files, storage
-from flows.data.states import read_state
 from flows.keywords.counts import CorpusCounts
-from flows.keywords.phrase_counts import PhraseCounts
-from vbmodels.core.state import to_bytes
 
 
 class AboutCounts(json_files.Form):
@@ -38,22 +35,6 @@ def write_counts(folder: str, counts: CorpusCounts, n_documents: int) -> None:
         in_phrases=counts.in_phrases,
     )
     json_files.write(storage.join(folder, "about.json"), about)
-
-
-def write_phrase_counts(folder: str, counts: PhraseCounts) -> None:
-    """Keep the counts of phrases below ``folder``."""
-    storage.write_bytes(storage.join(folder, "phrases.npz"), to_bytes(counts))
-
-
-def read_phrase_counts(folder: str) -> PhraseCounts:
-    """Return the counts of phrases that are kept below ``folder``."""
-    url = storage.join(folder, "phrases.npz")
-    return _phrase_counts_of(url, storage.fingerprint_of(url))
-
-
-@lru_cache(maxsize=1)
-def _phrase_counts_of(url: str, version: str) -> PhraseCounts:
-    return read_state(url, PhraseCounts)
 
 
 def _digest(data: bytes) -> str:

@@ -8,6 +8,7 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.keywords.documents import Prepared
 from flows.keywords.narrow import write_narrow
+from flows.keywords.phrase_shards import GROUP as PHRASE_GROUP
 from flows.keywords.work import work_url
 
 
@@ -34,7 +35,9 @@ def write_phrases(prepared: Prepared, index: int, paths: RunPaths) -> None:
         phrases = prepared.phrase_counts.num_rows
         names = pa.table({"doc_id": prepared.words["doc_id"].unique()})
         write_narrow(work_url(paths, "marks", index, "npz"), prepared.marks)
-        storage.write_table(work_url(paths, "phrase_counts", index), prepared.phrase_counts)
+        storage.write_table(
+            work_url(paths, "phrase_counts", index), prepared.phrase_counts, PHRASE_GROUP
+        )
         storage.write_table(work_url(paths, "forms", index), pa.table({"form": prepared.forms}))
         storage.write_table(work_url(paths, "documents", index), names)
     documents = prepared.tokens.n_documents

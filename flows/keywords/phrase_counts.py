@@ -3,21 +3,21 @@
 A table has one row for each phrase and fold that has it, sorted; a phrase is a number
 (`vbmodels.keywords.phrases.keys`). Tables of partitions add. A phrase of one document that is
 known nowhere is left out of the sum: it counts like one that no other document has.
+
+A candidate's features need three numbers of it: in how many documents of the corpus it stands,
+and of those of other folds than its document's, how many have it and in how many it is known.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from vbmodels.core.state import BoolArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.features import N_FOLDS, label_rates
+from vbmodels.keywords.phrases.features import Elsewhere
 from vbmodels.keywords.phrases.keys import KeyArray
 
 PHRASE_COUNTS = pa.schema(
@@ -28,113 +28,135 @@ PHRASE_COUNTS = pa.schema(
         pa.field("labels", pa.int32(), nullable=False),
     ]
 )
-MOST_ROWS = 2_000_000
-"""Rows of all partitions that are added up at once."""
-
-_Columns = tuple[KeyArray, IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True)
-class PhraseCounts(State):
-    """The counts of all partitions: rows [K] sorted by phrase and fold, and sums over all rows.
-
-    ``totals`` [2, N_FOLDS] are those of documents and labels, phrases left out included.
-    """
+class Rows:
+    """Rows of `PHRASE_COUNTS` as arrays [K]."""
 
     phrase: KeyArray
     fold: IntArray
     documents: IntArray
     labels: IntArray
-    totals: IntArray
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Rows:
+        """Return a table's columns."""
+        return cls(*(table[name].to_numpy() for name in PHRASE_COUNTS.names))
 
     @property
-    def rates(self) -> IntArray:
-        """Label rates [N_FOLDS + 1]; `vbmodels.keywords.features.label_rates`."""
-        rates: IntArray = label_rates(self.totals[0], self.totals[1])
-        return rates
+    def table(self) -> pa.Table:
+        """The rows as a table."""
+        columns = (self.phrase, self.fold, self.documents, self.labels)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, PHRASE_COUNTS, strict=True)]
+        return pa.table(arrays, schema=PHRASE_COUNTS)
 
-    def lookup(self, phrases: KeyArray) -> tuple[IntArray, IntArray]:
-        """Return documents and labels [M, N_FOLDS] of phrases; zeros where there are none."""
-        names, place = np.unique(phrases, return_inverse=True)
-        documents, labels = (np.zeros((len(names), N_FOLDS), np.int64) for _ in range(2))
-        if len(names) and len(self.phrase):
-            row = np.minimum(np.searchsorted(names, self.phrase), len(names) - 1)
-            ours = names[row] == self.phrase
-            row, fold = row[ours], self.fold[ours]
-            documents[row, fold] = self.documents[ours]
-            labels[row, fold] = self.labels[ours]
-        return documents[place], labels[place]
+    def taken(self, rows: IntArray | BoolArray | slice) -> Rows:
+        """Return some of the rows."""
+        columns = (self.phrase, self.fold, self.documents, self.labels)
+        return Rows(*(column[rows] for column in columns))
+
+    def between(self, low: int, high: int) -> Rows:
+        """Return the rows, sorted by phrase, with low <= phrase < high."""
+        first = int(np.searchsorted(self.phrase, np.uint64(low)))
+        last = len(self.phrase)
+        if high < 1 << 64:
+            last = int(np.searchsorted(self.phrase, np.uint64(high)))
+        return self.taken(slice(first, last))
+
+    @property
+    def totals(self) -> IntArray:
+        """Sums [2, N_FOLDS] of documents and labels in every fold."""
+        sums = [np.bincount(self.fold, c, N_FOLDS) for c in (self.documents, self.labels)]
+        return np.array(sums).astype(np.int64)
+
+    @property
+    def ends(self) -> IntArray:
+        """Places [T + 1] of sorted rows where a new phrase begins, and their number."""
+        new = np.ones(len(self.phrase) + 1, bool)
+        new[1:-1] = self.phrase[1:] != self.phrase[:-1]
+        return np.flatnonzero(new) if len(self.phrase) else np.zeros(1, np.int64)
 
 
 def count_phrases(phrases: KeyArray, folds: IntArray, known: BoolArray) -> pa.Table:
     """Count one partition: phrase, fold and label [M] of every candidate."""
-    ones = np.ones(len(phrases), np.int64)
-    columns = _added(phrases, folds, ones, known.astype(np.int64))
-    return pa.table(
-        [pa.array(c, f.type) for c, f in zip(columns, PHRASE_COUNTS, strict=True)],
-        schema=PHRASE_COUNTS,
-    )
+    ones = np.ones(len(phrases), np.int32)
+    return added([Rows(phrases, folds.astype(np.int8), ones, known.astype(np.int32))]).table
 
 
-def reduce_phrases(
-    tables: Sequence[Callable[[], pa.Table]], rows: int, *, most_rows: int = MOST_ROWS
-) -> PhraseCounts:
-    """Add the counts of all partitions, a range of phrases at a time.
-
-    Sums are whole numbers, so neither order nor number of partitions matters. Memory is that of
-    ``most_rows`` rows, one table, and what stays.
-
-    Parameters
-    ----------
-    tables
-        What reads each partition's table.
-    rows
-        Rows of all of them.
-    """
-    pieces = max(1, math.ceil(rows / most_rows))
-    cuts = [(i << 64) // pieces for i in range(pieces + 1)]
-    totals = np.zeros((2, N_FOLDS), np.int64)
-    kept: list[_Columns] = []
-    for low, high in pairwise(cuts):
-        inside = partial(_between, low=low, high=high)
-        parts = [inside(read()) for read in tables]
-        columns = (np.concatenate(c) for c in zip(*parts, strict=True)) if parts else _nothing()
-        phrase, fold, documents, labels = _added(*columns)
-        for row, values in enumerate((documents, labels)):
-            totals[row] += np.bincount(fold, values, N_FOLDS).astype(np.int64)
-        new = np.append(True, phrase[1:] != phrase[:-1])[: len(phrase)]
-        number = np.cumsum(new) - 1
-        worth = np.bincount(number, documents) > 1 if len(phrase) else np.zeros(0, bool)
-        worth |= np.bincount(number, labels) > 0 if len(phrase) else worth
-        stays = worth[number]
-        kept.append((phrase[stays], fold[stays], documents[stays], labels[stays]))
-    phrase, fold, documents, labels = (np.concatenate(c) for c in zip(*kept, strict=True))
-    return PhraseCounts(phrase, fold, documents, labels, totals)
-
-
-def _nothing() -> _Columns:
-    none = np.zeros(0, np.int64)
-    return np.zeros(0, np.uint64), none, none, none
-
-
-def _between(table: pa.Table, low: int, high: int) -> _Columns:
-    """Return the columns of a sorted table's rows with low <= phrase < high."""
-    phrase = table["phrase"].to_numpy()
-    first = int(np.searchsorted(phrase, np.uint64(low)))
-    last = len(phrase) if high >> 64 else int(np.searchsorted(phrase, np.uint64(high)))
-    rows = slice(first, last)
-    fold, documents, labels = (
-        table[name].to_numpy()[rows].astype(np.int64) for name in ("fold", "documents", "labels")
-    )
-    return phrase[rows], fold, documents, labels
-
-
-def _added(phrase: KeyArray, fold: IntArray, documents: IntArray, labels: IntArray) -> _Columns:
-    """Add the rows of equal phrase and fold, sorted."""
-    order = np.lexsort((fold, phrase))
-    phrase, fold, documents, labels = (a[order] for a in (phrase, fold, documents, labels))
-    if not len(phrase):
-        return phrase, fold, documents, labels
-    new = np.append(True, (phrase[1:] != phrase[:-1]) | (fold[1:] != fold[:-1]))
+def added(parts: list[Rows]) -> Rows:
+    """Add rows of equal phrase and fold; sorted."""
+    if not parts:
+        return Rows.of(PHRASE_COUNTS.empty_table())
+    names = ("phrase", "fold", "documents", "labels")
+    rows = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    if not len(rows.phrase):
+        return rows
+    order = np.lexsort((rows.fold, rows.phrase))
+    rows = rows.taken(order)
+    new = np.ones(len(order), bool)
+    new[1:] = (rows.phrase[1:] != rows.phrase[:-1]) | (rows.fold[1:] != rows.fold[:-1])
     at = np.flatnonzero(new)
-    return phrase[at], fold[at], np.add.reduceat(documents, at), np.add.reduceat(labels, at)
+    sums = (np.add.reduceat(c, at, dtype=np.int32) for c in (rows.documents, rows.labels))
+    return Rows(rows.phrase[at], rows.fold[at], *sums)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Sums over the corpus of a range of phrases, without those that tell no other document.
+
+    Attributes
+    ----------
+    rows
+        Sorted by phrase and fold.
+    phrase, documents, labels
+        [T] the distinct phrases, and their sums over all folds.
+    """
+
+    rows: Rows
+    phrase: KeyArray
+    documents: IntArray
+    labels: IntArray
+
+    @classmethod
+    def of(cls, rows: Rows) -> Whole:
+        """Return the sums of sorted rows, phrases of one document known nowhere left out."""
+        ends = rows.ends
+        at = ends[:-1]
+        if not len(at):
+            none = np.zeros(0, np.int64)
+            return cls(rows, rows.phrase, none, none)
+        documents = np.add.reduceat(rows.documents, at, dtype=np.int64)
+        labels = np.add.reduceat(rows.labels, at, dtype=np.int64)
+        stays = (documents > 1) | (labels > 0)
+        kept = rows.taken(np.repeat(stays, np.diff(ends)))
+        return cls(kept, rows.phrase[at[stays]], documents[stays], labels[stays])
+
+    def elsewhere(self, phrases: KeyArray, folds: IntArray) -> Elsewhere:
+        """Return what the corpus tells of phrases [M] of documents of these folds [M]."""
+        total = [np.zeros(len(phrases), np.int64) for _ in range(2)]
+        own = [np.zeros(len(phrases), np.int64) for _ in range(2)]
+        if len(self.phrase):
+            place, ours = _places(self.phrase, phrases)
+            for target, values in zip(total, (self.documents, self.labels), strict=True):
+                target[ours] = values[place[ours]]
+            for fold in range(N_FOLDS):
+                here = np.flatnonzero(folds == fold)
+                mine = self.rows.taken(self.rows.fold == fold)
+                if not (len(here) and len(mine.phrase)):
+                    continue
+                place, ours = _places(mine.phrase, phrases[here])
+                for target, values in zip(own, (mine.documents, mine.labels), strict=True):
+                    target[here[ours]] = values[place[ours]]
+        return Elsewhere(total[0], total[0] - own[0], total[1] - own[1])
+
+
+def _places(names: KeyArray, wanted: KeyArray) -> tuple[IntArray, BoolArray]:
+    """Return where each wanted phrase is in sorted names, and whether it is."""
+    place = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
+    return place, names[place] == wanted
+
+
+def rates_of(totals: IntArray) -> FloatArray:
+    """Return the label rates [N_FOLDS + 1] of sums [2, N_FOLDS]; see `label_rates`."""
+    return label_rates(totals[0], totals[1])

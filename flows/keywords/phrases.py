@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flows.keywords.counts import CorpusCounts
-from flows.keywords.phrase_counts import PhraseCounts, count_phrases
+from flows.keywords.phrase_counts import count_phrases
 from flows.keywords.text import Normaliser
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.phrases.features import build_phrases
-from vbmodels.keywords.phrases.keys import key_of, stem_keys
+from vbmodels.keywords.phrases.features import Elsewhere, build_phrases
+from vbmodels.keywords.phrases.keys import KeyArray, key_of, stem_keys
 from vbmodels.keywords.phrases.spans import MOST_WORDS, Spans, find_spans
 
 UNKNOWN_TRUTH = -1
@@ -144,12 +144,24 @@ def build_partition(
     words: KeywordBatch,
     marks: PhraseMarks,
     counts: CorpusCounts,
-    phrase_counts: PhraseCounts,
+    elsewhere: Callable[[KeyArray, IntArray], Elsewhere],
+    rates: FloatArray,
     n_documents: int,
 ) -> PhraseBatch:
-    """Make the arrays of a partition's phrases with the corpus counts."""
+    """Make the arrays of a partition's phrases with the corpus counts.
+
+    Parameters
+    ----------
+    tokens, vocabulary, words, marks
+        The partition.
+    counts, n_documents
+        Those of the corpus's words, and its number of documents.
+    elsewhere
+        What the corpus tells of phrases [M] of documents of folds [M].
+    rates
+        [N_FOLDS + 1] label rates of the phrases.
+    """
     spans = find_spans(tokens, stem_keys(vocabulary.to_pylist()))
-    documents, labels = phrase_counts.lookup(spans.key)
     word_documents = counts.lookup(vocabulary)[0].sum(axis=1)[tokens.term]
     return build_phrases(
         tokens,
@@ -159,10 +171,9 @@ def build_partition(
         marks.score,
         marks.listed,
         word_documents,
-        documents,
-        labels,
+        elsewhere(spans.key, tokens.fold[spans.document]),
         n_documents,
-        phrase_counts.rates,
+        rates,
     )
 
 

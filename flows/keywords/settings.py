@@ -30,7 +30,7 @@ class KeywordSettings(declared(KeywordOptions)):
         ),
         "expert": (
             "window", "damping", "self_loops", "document_precision", "chains", "draws", "warmup",
-            "per_word", "tau", "var_a", "var_b",
+            "phrase_rows", "per_word", "tau", "var_a", "var_b",
         ),
     }  # fmt: skip
 
@@ -98,6 +98,12 @@ class KeywordSettings(declared(KeywordOptions)):
     self_loops: bool = Field(True, description="Whether a word may co-occur with itself.")
     max_words: int = Field(
         2000, ge=10, description="Most candidate words of a document; the most frequent stay."
+    )
+    phrase_rows: int = Field(
+        1_000_000,
+        ge=1000,
+        description="Counts of phrases that a process adds up at once, some 100 bytes each: what "
+        "the corpus's phrases take of memory, however many they are. It changes no result.",
     )
     ask: int = Field(
         20,

@@ -26,7 +26,7 @@ from flows.settings import RunSettings
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, TreeSum
-from vbmodels.core.protocol import NonFiniteBound
+from vbmodels.core.protocol import NonFiniteBound, Remembering
 from vbmodels.core.state import nbytes
 
 _SWEEPS = 3  # timed; the first ones may compile and start cold, so one alone says nothing
@@ -49,7 +49,8 @@ class Foreseen:
     partitions
         That the rows are cut into.
     memory_bytes
-        The partitions' data, and the local states that a fit in one process holds beside them.
+        The partitions' data, and what a fit in one process holds beside them: local states, and
+        what its model remembers.
     seconds_to_read
         To read and prepare the input, as it took just now.
     seconds_a_sweep
@@ -204,6 +205,8 @@ def _begin(model: Any, prepared: Prepared, seed: int) -> _Begun:
             pass
     share = sum(sizes) / max(sizes[0], 1)
     held = sum(sizes) + _KEPT * first.local_bytes * share
+    if isinstance(model, Remembering):
+        held += model.remembered(q, first.batch) * share
     said = tuple(str(warning.message) for warning in caught)
     return _Begun(q, said, round(held), min(first.seconds) * share)
 
@@ -217,6 +220,7 @@ class _Stopwatch:
 
     def __init__(self, reduce: InProcess) -> None:
         self._reduce, self._last = reduce, time.perf_counter()
+        (self.batch,) = reduce.batches
         self._began = self._last
         self.seconds: list[float] = []
         self.local_bytes = 0

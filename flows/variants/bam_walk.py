@@ -37,7 +37,7 @@ class Tally:
     counts
         [length, 2, 4] reads that show A, C, G, T on the forward and the reverse strand.
     sums
-        [length, 4, 10] sums over the reads of an allele, in the order of `tally_kernels`; None
+        [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`; None
         where they were not taken.
     indels
         [E, 6] insertions and deletions, in the order of `indel_events`; None where they were not

@@ -48,7 +48,7 @@ class Loci(State):
         [E] the locations, rising, of which some allele of the case has reads enough to be judged
         by; None where nothing more of the reads is known.
     sums
-        [E, R, 4, 10] sums over the reads of an allele there, as `READ_SUMS` has them.
+        [E, R, 4, 11] sums over the reads of an allele there, as `READ_SUMS` has them.
     """
 
     chrom: np.ndarray
@@ -58,7 +58,7 @@ class Loci(State):
     sums: IntArray | None = None
 
     def sums_of(self, location: int) -> IntArray | None:
-        """Return what is known of a location's reads, [R, 4, 10]; None where nothing is."""
+        """Return what is known of a location's reads, [R, 4, 11]; None where nothing is."""
         if self.looked_at is None or self.sums is None:
             return None
         at = int(np.searchsorted(self.looked_at, location))
@@ -292,7 +292,7 @@ def clean(
 ) -> tuple[Counts, Loci, int, int]:
     """Leave out locations without a read or without a reference base, and count them.
 
-    Or their ``rows``, [J], where that is how many each location came in. ``sums``, [J, R, 4, 10],
+    Or their ``rows``, [J], where that is how many each location came in. ``sums``, [J, R, 4, 11],
     are kept where the case has reads of an allele to be judged by.
     """
     read = counts.any(axis=(1, 2))
@@ -354,7 +354,7 @@ def to_table(
 ) -> pa.Table:  # fmt: skip
     """Return counts [J, R, 4] of consecutive positions as rows of the counts table.
 
-    With ``forward``, [J, R, 4], and ``sums``, [J, R, 4, 10], where they are known.
+    With ``forward``, [J, R, 4], and ``sums``, [J, R, 4, 11], where they are known.
     """
     j, r = counts.shape[:2]
     letters = np.array([*BASES, "N"])

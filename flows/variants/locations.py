@@ -115,7 +115,7 @@ class Piece:
     forward
         [J, R, 4] those of them on the forward strand.
     sums
-        [J, R, 4, 10] sums over the reads, as `READ_SUMS` has them; None where they are not known.
+        [J, R, 4, 11] sums over the reads, as `READ_SUMS` has them; None where they are not known.
     ref
         [J] reference bases.
     columns

@@ -14,11 +14,13 @@ from vbmodels.core.state import IntArray
 from vbmodels.variants.bases import BASES
 
 FORWARD = "forward"
-_AT_MOST = (FORWARD, "near_indel", "clipped", "many_mismatches")  # no more than the reads
+LATER = "no_base_quality"  # which counts of before lack: they say of no read that it has none
+# no more than the reads
+_AT_MOST = (FORWARD, "near_indel", "clipped", "many_mismatches", LATER)
 
 
 def columns(forward: np.ndarray | None, sums: np.ndarray | None) -> dict[str, pa.Array]:
-    """Return the columns of rows [N, 4] and [N, 4, 10]; none of what is not known."""
+    """Return the columns of rows [N, 4] and [N, 4, 11]; none of what is not known."""
     found = {} if forward is None else {FORWARD: _lists(forward)}
     if sums is not None:
         found |= {name: _lists(sums[:, :, i]) for i, name in enumerate(READ_SUMS)}
@@ -31,11 +33,22 @@ def _lists(values: np.ndarray) -> pa.Array:
 
 
 def arrays(table: pa.Table) -> tuple[IntArray | None, IntArray | None]:
-    """Return forward reads [N, 4] and sums [N, 4, 10]; None of what any row lacks."""
+    """Return forward reads [N, 4] and sums [N, 4, 11]; None of what any row lacks."""
     forward = _array(table, FORWARD)
-    sums = [_array(table, name) for name in READ_SUMS]
+    sums = [_or_none_of(table, name) if name == LATER else _array(table, name)
+            for name in READ_SUMS]  # fmt: skip
     known = [s for s in sums if s is not None]
     return forward, np.stack(known, axis=2) if len(known) == len(sums) else None
+
+
+def _or_none_of(table: pa.Table, name: str) -> IntArray:
+    """Return a column [N, 4]; 0 in the rows that lack it."""
+    found = np.zeros((len(table), 4), np.int64)
+    if name in table.column_names:
+        cells = table[name].combine_chunks()
+        given = cells.is_valid().to_numpy(zero_copy_only=False)
+        found[given] = cells.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, 4)
+    return found
 
 
 def _array(table: pa.Table, name: str) -> IntArray | None:

@@ -21,7 +21,7 @@ from vbmodels.variants.read_filters import (
 _AT = {name: i for i, name in enumerate(READ_SUMS)}
 _JUDGED = (
     "base_quality", "base_quality_2", "mapping_quality", "mapping_quality_2", "to_end", "to_end_2",
-    "near_indel", "many_mismatches",
+    "near_indel", "many_mismatches", "no_base_quality",
 )  # fmt: skip
 
 

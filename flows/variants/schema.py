@@ -23,6 +23,7 @@ READ_SUMS = {
     "clipped": "reads of which an end is clipped",
     "mismatches": "sum of the confident mismatches elsewhere in the reads",
     "many_mismatches": "reads with more than 2 of them within 10 bases",
+    "no_base_quality": "reads without base qualities (255), which are in no sum of them",
 }
 """What is known of the reads of an allele: sums, in the order of `tally_kernels`."""
 

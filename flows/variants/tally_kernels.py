@@ -29,10 +29,12 @@ from flows.variants.bam_kernels import (
 
 # Sums of an allele's reads at a location.
 BASE_Q, BASE_Q2, MAP_Q, MAP_Q2, TO_END, TO_END2, NEAR, CLIPPED, MISMATCHES, MANY = range(10)
-SUMS = 10
+NO_BASE_Q = 10
+SUMS = 11
+MISSING = 255  # a base quality that a record does not have
 NEAR_BASES = 5  # of an indel of the same read
 BESIDE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a read, are many
-WORDS = 8  # of packed sums; six are used
+WORDS = 8  # of packed sums; seven are used
 MOST_PACKED, MOST_BYTES = 2**19, 2**27  # reads, and their bytes, whose sums fit into the words
 _HALF, _SQUARES, _LONG_SQUARES = 32, 40, 43  # bits of a word's lower sum
 _MOST_TO_END = 2**16 - 1
@@ -170,6 +172,8 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                     continue
                 p = position + j
                 own = byte(given, q + i)
+                missing = int(own == MISSING)
+                own *= 1 - missing
                 end = min(i - lead, last - i, _MOST_TO_END)
                 others, beside = wrong, 0
                 for m in range(min(wrong, _MOST_PLACES)):
@@ -185,6 +189,7 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                 of[3] += of_read
                 of[4] += quality + (others << _HALF)
                 of[5] += end * end + (int(beside > MANY_MISMATCHES) << _LONG_SQUARES)
+                of[6] += missing
             base += many
             position += many
 
@@ -210,4 +215,5 @@ def unpack(packed, counts, sums):
             to[MISMATCHES] += of[4] >> _HALF
             to[TO_END2] += of[5] & ((1 << _LONG_SQUARES) - 1)
             to[MANY] += of[5] >> _LONG_SQUARES
+            to[NO_BASE_Q] += of[6]
             of[:] = 0

@@ -73,7 +73,7 @@ def vmmic(rng: np.random.Generator) -> Readings:
         x, bag = rows(rng, LABELLED + HELD, LABELLED)
         delta, y = gate_and_bag(t, x, bag, LABELLED + HELD, rng)
         if both(y):
-            return read(BagSettings(), x, bag, delta, y)
+            return read(BagSettings(model="vmmic"), x, bag, delta, y)
 
 
 def gp(rng: np.random.Generator) -> Readings:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.contract import ends
 from tests.contract.case_embedding import batches, tiny
 from tests.contract.case_milgp import unlabelled
-from vbmodels.bags.auto import AutoModel, predict_auto
+from vbmodels.bags.auto import AutoModel
+from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions

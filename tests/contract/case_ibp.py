@@ -24,10 +24,13 @@ from tests.contract.ibp_definition import (
     tiny,
 )
 from tests.contract.ibp_sampler import first_of_sticks, gibbs_draws, quantities
+from vbmodels.core.chains import Schedule
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, feature_batch, split_rows
+from vbmodels.features.completion.members import Members
+from vbmodels.features.completion.searched import CompletedIBP
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
@@ -182,6 +185,12 @@ def searched_value(q: Any, batches: Sequence[FeatureBatch]) -> float:
     return model.elbo(at, stats_)
 
 
+def filling() -> CompletedIBP:
+    """The default where cells are missing: the search, and members that learn in 13 sweeps."""
+    members = Members(3, 2, BIAS, judged=Schedule(4, 2, thin=2), whole=Schedule(1, 3))
+    return CompletedIBP(searched(), members)
+
+
 SAME = "The row of the plain form asks this of the same steps and the same bound."
 
 STARTS = "The default searches with it: the row of the search asks the pipeline's own model."
@@ -286,6 +295,30 @@ CASES = [
         sweeps=180,
         resume_sweeps=8,
         sweeps_on_workers=110,  # the chains make 100
+    ),
+    Case(
+        name="ibp, search with filling of cells",
+        calibration="The features are those of the search: its row asks.",
+        model=filling,
+        batches=batches,
+        tiny=tiny,
+        draws="what the members draw is asked of them alone: tests/vbmodels/features/completion",
+        extremes=AT_THE_ENDS,
+        agreement="A row may have several optima at one q; a score finds that beside a cold start. "
+        "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
+        global_step=SAME,
+        local_step=SAME,
+        monte_carlo=SAME,
+        evidence=SAME,
+        sampler=SAME,
+        recovery=SAME,
+        objective=Objective(
+            value=lambda q, batches: searched_value(q.search, batches), every=170, rtol=1e-9
+        ),
+        best=Best(phase=lambda q: q.search.stage, max_iter=600),
+        sweeps=180,
+        resume_sweeps=16,
+        sweeps_on_workers=110,
     ),
     Case(
         name="ibp, starts of both kinds",

@@ -15,7 +15,7 @@ from flows.settings import ComputeSettings
 SETTINGS: dict[str, dict[str, Any]] = {
     # Phrases take twice the time; who tests what they write asks for them.
     "keywords": {"max_iter": 6, "keyword_rate": 0.3, "unit": "word"},
-    "bags": {"max_iter": 6},
+    "bags": {"model": "vmmic", "max_iter": 6},
     "variants": {"max_iter": 4, "case": "case", "control": "control"},
     "features": {"max_iter": 4, "n_features": 2, "search": "starts"},
     # Boosted trees use OpenMP, which does not survive the fork that commands are started by.

@@ -15,58 +15,64 @@ probabilities are the witness's own, never multiplied by a weight.
 
 Instances of several modalities are united in one table for the witness (`united`).
 
+The witness keeps columns of every instance in memory. Where they would take more than is allowed,
+it is left out, and the stack is of the other two; instances then have no probability.
+
 The phases of a fit follow one another in one loop: the witness, its folds, the embedding, weights.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from vbmodels.bags.bag_blocks import ModalityMap
+from vbmodels.bags.auto_view import CACHE, as_witnessed, fold_of
 from vbmodels.bags.bag_pools import Pools
-from vbmodels.bags.batch import UNLABELLED, Bags
-from vbmodels.bags.embed_predict import BagScores, predict_bags
+from vbmodels.bags.batch import Bags
 from vbmodels.bags.embedding import Embedding, EmbeddingModel, Sites
-from vbmodels.bags.gp_data import FOLDS, MultiLabelBags, Observed, blocks_of, fold_of_bags, rows_of
+from vbmodels.bags.gp_data import FOLDS, Observed
 from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_predict import Predictions, predict
+from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.gp_probit import Search
 from vbmodels.bags.stacking_weights import objective, stacked
 from vbmodels.bags.united import observed as united_observed
-from vbmodels.bags.united import united
 from vbmodels.core.cavi import cavi, evaluated
 from vbmodels.core.protocol import Cursor, Reduce, Step
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import FloatArray, State, Stats
 
 MEMBERS = ("embedding", "witness", "base rate")
 LEAK = float(ndtr(-3.5 / np.sqrt(1.25)))
 """Chance that a bag is positive without any instance that is: Phi(u), u ~ N(-3.5, .5^2)."""
 SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
+WITNESS_MEMORY = 2**30
+"""Bytes that the witness may keep in memory, all partitions together."""
+GROWN = 1.5
+"""Times as many bags as when the witness's kernel was chosen, from which it is chosen anew."""
 
 
 @dataclass(frozen=True)
 class SeenBags(Stats):
     """What both members' starts need of a partition.
 
-    Of several modalities the witness needs what the embedding needs.
+    Of several modalities the witness needs what the embedding needs. ``instances`` counts all,
+    those of bags without a label too.
     """
 
     witness: Observed | None
     pools: Pools
+    instances: int
 
 
 @dataclass(frozen=True)
 class Told(Stats):
     """Log probability of each fitted bag's label without it, by embedding and witness, [n, 2].
 
-    ``label`` is [n].
+    Where the witness was left out it is [n, 1]. ``label`` is [n].
     """
 
     log_p: FloatArray
@@ -87,7 +93,7 @@ class Auto(State):
     phase
         "witness", "folds", "embedding", "stack" or "done".
     witness
-        The Gaussian process of instances.
+        The Gaussian process of instances; None where it is left out.
     folds
         The same at its kernel value without the bags of each fold, as classes; None before.
     embedding
@@ -96,14 +102,20 @@ class Auto(State):
         Of `MEMBERS`, [3]; 0 until they are known.
     base
         Share of positive bags, (n_1 + 1/2)/(n + 1).
+    needed
+        Bytes that the witness keeps in memory, or would.
+    searched
+        Fitted bags when all kernel values were last tried.
     """
 
     phase: str
-    witness: Search
+    witness: Search | None
     folds: Search | None
     embedding: Embedding
     weights: FloatArray
     base: float
+    needed: int
+    searched: int
 
 
 @dataclass(frozen=True)
@@ -114,52 +126,6 @@ class AutoCursor(Cursor):
 
 
 @dataclass(frozen=True)
-class View:
-    """A partition as the witness sees it: one modality, and a class a fold."""
-
-    key: bytes
-    bags: Bags
-    folded: MultiLabelBags
-
-
-@dataclass
-class ViewCache:
-    """What the witness sees of partitions; a memory, never a meaning.
-
-    Entries go with their batch, and when another map comes.
-    """
-
-    kept: dict[int, View] = field(default_factory=dict)
-
-    def view(self, maps: tuple[ModalityMap, ...], data: Bags) -> View:
-        """Return a partition of one modality, labelled in every class but that of its own fold."""
-        key = b"".join(of.mean.tobytes() + of.scale.tobytes() for of in maps)
-        found = self.kept.get(id(data))
-        if found is None or found.key != key:
-            # Other bags than ``data``, which would never be given up otherwise.
-            bags = replace(data) if len(maps) == 1 else united(maps, data)
-            own = np.arange(FOLDS) == fold_of(bags)[:, None]
-            labels = np.where(own, np.int8(UNLABELLED), data.label[:, None])
-            if found is None:
-                weakref.finalize(data, self.kept.pop, id(data), None)
-            found = View(key, bags, MultiLabelBags(bags, labels))
-            self.kept[id(data)] = found
-        return found
-
-
-CACHE = ViewCache()
-
-
-def fold_of(data: Bags) -> IntArray:
-    """Return the fold of each bag of one modality, [B]."""
-    found = [np.zeros(0, np.int64)]
-    for part in blocks_of(data):
-        offsets = data.modalities[0].offsets[part.start : part.stop + 1]
-        found.append(fold_of_bags(rows_of(data, part), offsets - offsets[0]))
-    return np.concatenate(found)
-
-
-@dataclass(frozen=True)
 class AutoModel:
     """Stack the embedding, the witness and the base rate.
 
@@ -167,30 +133,80 @@ class AutoModel:
     ----------
     embedding, witness
         The members.
+    witness_memory
+        Bytes that the witness may keep in memory, all partitions together; where it would take
+        more it is left out.
     """
+
+    keeps_locals: ClassVar[bool] = False
 
     embedding: EmbeddingModel = field(default_factory=EmbeddingModel)
     witness: DirectGP = field(default_factory=DirectGP)
+    witness_memory: int = WITNESS_MEMORY
 
     def observe(self, batch: Bags) -> SeenBags:
         """Return what both members need before they start."""
         alone = len(batch.modalities) == 1
-        witness = self.witness.observe(batch) if alone else None
-        return SeenBags(witness, self.embedding.observe(batch))
+        witness = self.witness.observe(batch) if alone and self.witness_memory else None
+        return SeenBags(witness, self.embedding.observe(batch), batch.n_instances)
 
     def init(self, observed: SeenBags, rng: np.random.Generator) -> Auto:
-        """Start the witness; the embedding has its landmarks too."""
+        """Start the witness, where it may be; the embedding has its landmarks too."""
+        witness: Search | None = None
         if observed.witness is not None:
             witness = self.witness.init(observed.witness, rng)
             embedding = self.embedding.init(observed.pools, rng)
         else:
             embedding = self.embedding.init(observed.pools, rng)
-            limit = self.witness.options.sample
-            seen = united_observed(embedding.map.modalities, observed.pools, limit)
-            witness = self.witness.init(seen, rng)
+            if self.witness_memory:
+                limit = self.witness.options.sample
+                seen = united_observed(embedding.map.modalities, observed.pools, limit)
+                witness = self.witness.init(seen, rng)
+        needed = self._needed(witness, observed.instances)
+        if needed > self.witness_memory:
+            witness = None
         positive, n = int(observed.pools.counts[1]), observed.pools.n_bags
         base = (positive + 0.5) / (n + 1.0)
-        return Auto("witness", witness, None, embedding, np.zeros(len(MEMBERS)), base)
+        phase = "embedding" if witness is None else "witness"
+        weights = np.zeros(len(MEMBERS))
+        return Auto(phase, witness, None, embedding, weights, base, needed, n)
+
+    def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
+        """Start with the kernel value that an earlier fit chose, and at its blocks' variances.
+
+        Scaling, landmarks and all weights are of the new data, so that the fit is the one from
+        the start where that would choose the same kernel value, to what the searches leave open.
+        With half as many bags again as when the value was chosen all are tried again.
+        """
+        fresh = self.init(observed, rng)
+        if not isinstance(before, Auto) or before.phase != "done":
+            return fresh
+        variances = self.embedding.near(fresh.embedding, before.embedding)
+        fresh = replace(fresh, embedding=variances)
+        if fresh.witness is None or before.witness is None:
+            return fresh
+        if observed.pools.n_bags > GROWN * before.searched:
+            return fresh
+        k = fresh.witness.features.same_value(before.witness.features, before.witness.kernel)
+        if k is None:
+            return fresh
+        return replace(fresh, witness=_at_kernel(fresh.witness, k, 1), searched=before.searched)
+
+    def remembered(self, q: Auto, batch: Bags) -> int:
+        """Return about how many bytes are kept of a partition between sweeps."""
+        own = self.embedding.remembered(q.embedding, batch)
+        return self._needed(q.witness, batch.n_instances) + own
+
+    def _needed(self, witness: Search | None, instances: int) -> int:
+        """Return the bytes that the witness keeps: columns for all bags and for the folds."""
+        if witness is None:
+            return 0
+        features = witness.features
+        columns = len(features.lengths) * (features.n_columns + 1)
+        own = features.n_columns + 1 + features.mean.size
+        square = features.n_columns**2 * max(features.n_kernels, FOLDS)
+        kept = instances * (columns + own) if self.witness.keep_columns else 0
+        return int(8 * (kept + 3 * square))
 
     def local_step(self, q: Auto, batch: Bags, local: Sites | None) -> Sites | None:
         """Do the embedding's local step while it is fitted, and keep what it left."""
@@ -203,7 +219,7 @@ class AutoModel:
         if q.phase in ("witness", "folds"):
             view = CACHE.view(q.embedding.map.modalities, batch)
             if q.phase == "witness":
-                return self.witness.suff_stats(q.witness, view.bags, None)
+                return self.witness.suff_stats(q.witness, view.bags, None)  # type: ignore[arg-type]
             return self.witness.suff_stats(q.folds, view.folded, None)  # type: ignore[arg-type]
         if q.phase == "embedding":
             return self.embedding.suff_stats(q.embedding, batch, local)  # type: ignore[arg-type]
@@ -212,7 +228,7 @@ class AutoModel:
     def elbo(self, q: Auto, stats: Any) -> float:
         """Return the objective of the phase: the member's own; at the end that of the weights."""
         if q.phase == "witness":
-            return self.witness.elbo(q.witness, stats)
+            return self.witness.elbo(q.witness, stats)  # type: ignore[arg-type]
         if q.phase == "folds":
             return self.witness.elbo(q.folds, stats)  # type: ignore[arg-type]
         if q.phase == "embedding":
@@ -262,14 +278,16 @@ class AutoModel:
         q: Auto = at.q
         number = at.number + 1
         if q.phase == "witness":
-            q = replace(q, phase="folds", folds=_at_one_kernel(q.witness))
+            found: Search = q.witness  # type: ignore[assignment]
+            q = replace(q, phase="folds", folds=_at_kernel(found, found.kernel[0], FOLDS))
         elif q.phase == "folds":
             q = replace(q, phase="embedding")
         else:
             q = replace(q, phase="stack")
             told = evaluated(self, reduce, q, number, at.number)
-            log_p = log_densities(told.stats)
-            q = replace(q, phase="done", weights=stacked(log_p))
+            weights = np.zeros(len(MEMBERS))
+            weights[_present(q)] = stacked(log_densities(told.stats))
+            q = replace(q, phase="done", weights=weights)
             return AutoCursor(q, told.stats, number, told.elbo, replace(told, q=q))
         return self._wrapped(evaluated(self, reduce, q, number, None))
 
@@ -280,13 +298,17 @@ class AutoModel:
         return AutoCursor(q, cursor.stats, cursor.number, cursor.elbo, inner)
 
     def _told(self, q: Auto, batch: Bags, local: Sites | None) -> Told:
-        """Return what both members say of the labels of a partition without each bag."""
-        known = as_witnessed(q, batch.labelled())
+        """Return what the members say of the labels of a partition without each bag."""
+        if local is None:
+            raise ValueError("expected the embedding to be fitted before it is weighed")
+        if q.witness is None:
+            return Told(local.log_z[:, None], batch.labelled().label.astype(float))
+        known = as_witnessed(q.embedding.map.modalities, batch.labelled())
         chance = np.full(known.n_bags, LEAK)
         fold = fold_of(known)
         full = known.modalities[0].sizes > 0
-        if q.folds is None or local is None:
-            raise ValueError("expected both members to be fitted before they are weighed")
+        if q.folds is None:
+            raise ValueError("expected the witness to be fitted before it is weighed")
         posterior = self.witness.posterior(q.folds)
         for f in range(FOLDS):
             held = np.flatnonzero((fold == f) & full)
@@ -304,7 +326,10 @@ class AutoModel:
 
 
 def log_densities(told: Told) -> FloatArray:
-    """Return the members' log probabilities of labels without each bag, [n, 3]."""
+    """Return the members' log probabilities of labels without each bag, [n, 3].
+
+    Without the witness, [n, 2].
+    """
     n, positive = told.label.size, told.label.sum()
     left = (positive - told.label + 0.5) / n
     base = np.log(np.where(told.label == 1.0, left, 1.0 - left))
@@ -330,22 +355,17 @@ def _with_member(q: Auto, member: Any) -> Auto:
     return replace(q, **{q.phase: member})
 
 
-def _at_one_kernel(q: Search) -> Search:
-    """Return the start of the folds: features at the chosen kernel value, a class a fold."""
-    k = q.kernel[[0]]
-    of = q.features
-    length = of.which[k]
-    features = replace(
-        of,
-        lengths=of.lengths[length],
-        factors=of.factors[length],
-        which=np.zeros(1, np.int64),
-        amplitude=of.amplitude[k],
-        weights=of.weights[k],
-    )
+def _present(q: Auto) -> list[int]:
+    """Number the members that are stacked."""
+    return [0, 2] if q.witness is None else [0, 1, 2]
+
+
+def _at_kernel(q: Search, k: int, classes: int) -> Search:
+    """Return the start of a search at kernel value k alone, of so many classes."""
+    features = q.features.at_value(k)
     return Search(
         features=features,
-        points=np.zeros((1, FOLDS, features.n_columns)),
+        points=np.zeros((1, classes, features.n_columns)),
         wanted="gram",
         factor=np.empty(0),
         active=np.ones(1, dtype=bool),
@@ -353,42 +373,3 @@ def _at_one_kernel(q: Search) -> Search:
         precision=np.empty(0),
         evidence=np.empty(0),
     )
-
-
-@dataclass(frozen=True)
-class AutoScores:
-    """What is said of bags.
-
-    Attributes
-    ----------
-    probability
-        P(y = 1) of the mixture, [B].
-    members
-        P(y = 1) of each of `MEMBERS`, [B, 3].
-    embedding
-        What the embedding says.
-    witness
-        What the witness says of bags and instances; those of several modalities are united.
-    """
-
-    probability: FloatArray
-    members: FloatArray
-    embedding: BagScores
-    witness: Predictions
-
-
-def as_witnessed(q: Auto, data: Bags) -> Bags:
-    """Return bags as the witness sees them: their instances in one modality."""
-    return data if len(data.modalities) == 1 else united(q.embedding.map.modalities, data)
-
-
-def predict_auto(model: AutoModel, q: Auto, data: Bags) -> AutoScores:
-    """Return what is said of bags and instances; labels are not read."""
-    embedding = predict_bags(q.embedding, data, model.embedding.eps)
-    seen = as_witnessed(q, data)
-    (witness,) = predict(model.witness.posterior(q.witness), seen)
-    full = seen.modalities[0].sizes > 0
-    of_witness = np.where(full, witness.bag_probability, LEAK)
-    base = np.full(data.n_bags, q.base)
-    members = np.column_stack([embedding.probability, of_witness, base])
-    return AutoScores(members @ q.weights, members, embedding, witness)

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from vbmodels.bags.bag_pools import Pool, pooled, rows_of, runs_of
+from vbmodels.bags.bag_pools import Pool, pieces_of, pooled, rows_of, runs_of
 from vbmodels.bags.batch import Instances
 from vbmodels.bags.landmarks import (
     JITTER,
@@ -198,12 +198,14 @@ class ModalityMap(State):
             full = np.flatnonzero(sizes > 0)
             if not full.size:
                 continue
-            starts, count = offsets[full], sizes[full][:, None]
-            for name, values in self.kernels_at(rows).items():
-                for m, kernel in enumerate(values):
-                    at = bags.start + full
-                    means[name][m][at] = np.add.reduceat(kernel, starts, axis=0) / count
-                    highest[name][m][at] = np.maximum.reduceat(kernel, starts, axis=0)
+            # A bag larger than a piece is alone in its run, and taken a piece at a time.
+            starts, count, at = offsets[full], sizes[full][:, None], bags.start + full
+            for piece in pieces_of(rows):
+                for name, values in self.kernels_at(piece).items():
+                    for m, kernel in enumerate(values):
+                        means[name][m][at] += np.add.reduceat(kernel, starts, axis=0) / count
+                        high = np.maximum.reduceat(kernel, starts, axis=0)
+                        highest[name][m][at] = np.maximum(highest[name][m][at], high)
         return means, highest
 
     def _bag_ranks(self, told: FloatArray, instances: Instances) -> FloatArray:

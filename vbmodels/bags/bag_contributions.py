@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.bags.bag_blocks import POOL_NAMES, POOLED_CLIP, RANKED, SMOOTH, ModalityMap
-from vbmodels.bags.bag_pools import rows_of, runs_of
+from vbmodels.bags.bag_pools import BLOCK, pieces_of, rows_of, runs_of
 from vbmodels.bags.batch import Bags, Instances
 from vbmodels.bags.embedding import Embedding
 from vbmodels.core.linalg import solve_lower
@@ -128,13 +128,52 @@ def _numbers(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, _Weigh
             out += run.won(towards, z, weighted)
     if of.smooth is None or of.ranked is None:
         return out
-    kinds = {"smooth": (of.smooth, SMOOTH), "rank": (of.ranked, RANKED)}
+    if len(rows) > BLOCK:
+        return out + _of_large(of, rows, own)
     for kind, values in of.kernels_at(rows).items():
-        kernels, multiples = kinds[kind]
-        for m, times in enumerate(multiples):
-            weights, centre = own[f"{kind} mean {times:g}"]
-            turned = solve_lower(kernels.factors[m], weights[:, None], transposed=True)[:, 0]
-            total = run.means(values[m]) @ turned
-            out += run.shared(values[m], (turned, centre), total)
-            out += run.won(values[m], None, own[f"{kind} max {times:g}"])
+        for m, kernel in enumerate(values):
+            of_mean, of_largest = _weights(of, own, kind, m)
+            out += run.shared(kernel, of_mean, run.means(kernel) @ of_mean[0])
+            out += run.won(kernel, None, of_largest)
     return out
+
+
+def _weights(
+    of: ModalityMap, own: dict[str, _Weighted], kind: str, m: int
+) -> tuple[_Weighted, _Weighted]:
+    """Return what multiplies a kernel's values in its bag's mean, and in its maximum."""
+    kernels, multiples = (of.smooth, SMOOTH) if kind == "smooth" else (of.ranked, RANKED)
+    if kernels is None:
+        raise ValueError("expected a map with kernels of instances")
+    weights, centre = own[f"{kind} mean {multiples[m]:g}"]
+    turned = solve_lower(kernels.factors[m], weights[:, None], transposed=True)[:, 0]
+    return (turned, centre), own[f"{kind} max {multiples[m]:g}"]
+
+
+def _of_large(of: ModalityMap, rows: FloatArray, own: dict[str, _Weighted]) -> FloatArray:
+    """Return what the kernels' blocks share among the instances of one bag, a piece at a time.
+
+    Maxima and how many instances have them come first; then kernels are evaluated again.
+    """
+    best: dict[tuple[str, int], tuple[FloatArray, FloatArray]] = {}
+    for piece in pieces_of(rows):
+        for kind, values in of.kernels_at(piece).items():
+            for m, kernel in enumerate(values):
+                high = kernel.max(axis=0)
+                number = (kernel == high).sum(axis=0).astype(float)
+                if (kind, m) in best:
+                    before, count = best[kind, m]
+                    number = np.where(high >= before, number, 0.0) + count * (before >= high)
+                    high = np.maximum(high, before)
+                best[kind, m] = high, number
+    out = []
+    for piece in pieces_of(rows):
+        told = np.zeros(len(piece))
+        for kind, values in of.kernels_at(piece).items():
+            for m, kernel in enumerate(values):
+                (turned, centre), (weights, middle) = _weights(of, own, kind, m)
+                high, number = best[kind, m]
+                told += (kernel @ turned - centre - middle) / len(rows)
+                told += (kernel == high).astype(float) @ (high * weights / number)
+        out.append(told)
+    return np.concatenate(out)

@@ -39,6 +39,12 @@ def rows_of(instances: Instances, bags: slice) -> tuple[FloatArray, IntArray]:
     return rows, bounds - bounds[0]
 
 
+def pieces_of(rows: FloatArray) -> Iterator[FloatArray]:
+    """Cut a run's rows where there are many, which are then of one bag."""
+    for first in range(0, len(rows), BLOCK):
+        yield rows[first : first + BLOCK]
+
+
 def pooled(instances: Instances) -> FloatArray:
     """Return mean, largest, smallest and sd of every feature in each bag, [B, 4 D].
 

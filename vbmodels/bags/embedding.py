@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,8 @@ RISE = 0.01
 COARSE, FINE = 1e-7, 1e-22
 """Mean squared move of the sites at which EP has settled, while searching and at the end."""
 MOST_SWEEPS = 60
+WIDTH = 300
+"""About the most columns of a bag."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ class Embedding(State):
     ascent
         The search for the variances; None before it begins.
     at
-        Searched coordinates of the variances in use, [M].
+        Searched coordinates of the variances in use, [M]; before there are blocks those of an
+        earlier fit, or [0].
     mean, factor
         Of the weights, [D], [D, D]; [0] before the first sweep.
     sweep
@@ -198,6 +201,8 @@ class EmbeddingModel:
         Whether words of text have the correlated prior, whose products cost N D^2 once.
     """
 
+    keeps_locals: ClassVar[bool] = False
+
     eps: float = 0.0
     sample_seed: int = 0
     gathered: int = GATHERED
@@ -232,6 +237,19 @@ class EmbeddingModel:
             seed=int(rng.integers(2**31)),
             turn=np.empty((0, 0)),
         )
+
+    def restart(self, observed: Pools, before: Any, rng: np.random.Generator) -> Embedding:
+        """Start the search for variances where an earlier fit ended; all else is anew."""
+        fresh = self.init(observed, rng)
+        return self.near(fresh, before) if isinstance(before, Embedding) else fresh
+
+    def remembered(self, q: Embedding, batch: Bags) -> int:
+        """Return about how many bytes of columns are kept of a partition between sweeps."""
+        return 8 * batch.n_bags * min(q.map.n_bags, WIDTH)
+
+    def near(self, fresh: Embedding, before: Embedding) -> Embedding:
+        """Return a start at the variances of an earlier fit, where that has some."""
+        return replace(fresh, at=before.at) if before.final else fresh
 
     def local_step(self, q: Embedding, batch: Bags, local: Sites | None) -> Sites:
         """Update the sites of a partition; before the sweeps they say nothing."""
@@ -298,9 +316,10 @@ class EmbeddingModel:
         return CACHE.columns(q.map, q.turn, q.key, batch)
 
     def _placed(self, q: Embedding, found: Moments) -> Embedding:
-        """Cut the blocks and begin with the variances at the prior's middle."""
+        """Cut the blocks and begin with the variances of an earlier fit, or the prior's middle."""
         placed = with_bases(q.map, found)
-        q = replace(q, map=placed, at=np.zeros(len(placed.bases)))
+        known = q.at.size == len(placed.bases)
+        q = replace(q, map=placed, at=q.at if known else np.zeros(len(placed.bases)))
         if placed.n_bags <= self.gathered:
             return replace(q, stage="rows")
         return self._cold(replace(q, stage="sweep"))

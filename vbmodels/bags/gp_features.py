@@ -121,6 +121,28 @@ class FeatureMap(State):
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
 
+    def at_value(self, k: int) -> FeatureMap:
+        """Return the map of one kernel value."""
+        length = self.which[[k]]
+        return replace(
+            self,
+            lengths=self.lengths[length],
+            factors=self.factors[length],
+            which=np.zeros(1, np.int64),
+            amplitude=self.amplitude[[k]],
+            weights=self.weights[[k]],
+        )
+
+    def same_value(self, other: FeatureMap, kernel: IntArray) -> int | None:
+        """Return the kernel value that is the first of ``kernel`` of another map; None if none."""
+        if self.kinds != other.kinds or self.linear != other.linear or not kernel.size:
+            return None
+        k = int(kernel[0])
+        length, amplitude = other.lengths[other.which[k]], other.amplitude[k]
+        same = (self.lengths[self.which] == length) & (self.amplitude == amplitude)
+        found = np.flatnonzero(same)
+        return int(found[0]) if found.size else None
+
     def with_baseline(self, kernels: IntArray, variance: float) -> FeatureMap:
         """Return some kernel values, [K'], with the baseline's columns at prior variance v_b."""
         n_classes = self.baseline.shape[1]

@@ -30,10 +30,18 @@ class Searching(Protocol):
 
 
 def search(model: Searching, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:
-    """Evaluate what the model asks for, from ``cursor``, until it calls a step converged."""
+    """Evaluate what the model asks for, from ``cursor``, until it calls a step converged.
+
+    Where ``reduce`` has an attribute ``most_sweeps``, the sweep of this number is the last one: it
+    is shown though the model would pass it in silence, so that sweeps are not overrun.
+    """
     at = model.begin(cursor)
+    most = getattr(reduce, "most_sweeps", None)
     while True:
-        if step := model.shown(at):
+        step = model.shown(at)
+        if step is None and most is not None and at.number + 1 >= most:
+            step = Step.at(at, converged=False)
+        if step:
             yield step
             if step.converged:
                 return

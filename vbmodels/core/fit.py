@@ -89,6 +89,7 @@ def drive(
     """
     q = model.init(reduce.observe(), np.random.default_rng(seed))
     run = loop or loop_of(model)
+    reduce.most_sweeps = max_iter
     steps = UntilConverged(run(model, reduce, start(model, q, reduce)), tol, max_iter)
     step = deque(steps, maxlen=1).pop()
     return Fit(step.q, steps.trace, step.iteration + 1, steps.converged, reduce)

@@ -115,6 +115,17 @@ class CatchesUp(Continuable, Protocol):
 
 
 @runtime_checkable
+class Remembering(Protocol):
+    """A model that keeps something of every partition between sweeps, to save time.
+
+    It changes no bit; it is for what a fit will take to be told before.
+    """
+
+    def remembered(self, q: Any, batch: Any) -> int:
+        """Return about how many bytes that is of a partition in a fit that starts at ``q``."""
+
+
+@runtime_checkable
 class Rebuilding(Protocol):
     """A model whose local states follow from the data and from what a fit never moves.
 
@@ -158,7 +169,12 @@ class Reduce(Protocol):
 
 
 class Observing(Reduce, Protocol):
-    """A `Reduce` that can also sum what is needed before the first sweep."""
+    """A `Reduce` that can also sum what is needed before the first sweep.
+
+    ``most_sweeps`` is the number of sweeps that the fit may take; None where nothing limits it.
+    """
+
+    most_sweeps: int | None
 
     def observe(self) -> Any:
         """Return the sum of `Model.observe` over the partitions."""

@@ -61,8 +61,10 @@ class LatentFeatures(
         "pinned" or "free": the text's bound with each column's most frequent category held at
         0, or not.
     prediction
-        "sampled": missing cells average over draws of the weights and of the row's features;
-        "mean": over the weights alone (variational).
+        "stacked": missing cells by a weighed mixture of models that learn beside the search;
+        "sampled": averages over draws of the weights and of the row's features; "mean": over
+        the weights alone; "auto": stacked where ``X`` has missing cells, sampled otherwise
+        (variational).
     alpha
         Concentration of the Indian buffet process (start, if learned).
     sigma2

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from vbmodels.bags.auto import MEMBERS, AutoModel, predict_auto
+from vbmodels.bags.auto import MEMBERS, WITNESS_MEMORY, AutoModel
+from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.bag_contributions import contributions
 from vbmodels.bags.embed_predict import BagScores, predict_bags
 from vbmodels.bags.embedding import EmbeddingModel
@@ -40,6 +41,9 @@ class StackedBagClassifier(GPOptions, BagClassifier):
         Of the Gaussian process; see `MILGPClassifier`.
     standardise
         Whether its features become z-scores; None: unless rows have length 1.
+    witness_memory
+        GiB that the Gaussian process may keep in memory; where it would take more it is left out,
+        and instances have contributions only. 0 leaves it out.
     columns
         Your names of a table's columns, by ours: ``{"bag_id": "patient", "label": "relapse"}``; of
         ``features`` also a list of columns or a pattern such as ``f*``.
@@ -69,6 +73,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
     """
 
     model: Literal["auto", "embedding"] = option("auto", "Whether all are stacked.")
+    witness_memory: float = option(WITNESS_MEMORY / 2**30, "GiB of the witness.", ge=0.0)
     standardise: bool | None = option(None, "Whether features become z-scores.")
 
     @without_weights(OF_BAGS)
@@ -106,10 +111,17 @@ class StackedBagClassifier(GPOptions, BagClassifier):
         ValueError
             For "embedding", which tells contributions only.
         """
+        check_is_fitted(self)
         if self.model == "embedding":
             raise ValueError(
                 "the embedding has no probabilities of instances; see contributions(X), or take "
                 "model='auto'"
+            )
+        if self.q_.witness is None:
+            raise ValueError(
+                "the witness was left out of this stack, for it would have taken "
+                f"{self.q_.needed / 2**30:.1f} GiB of memory, so instances have no probabilities; "
+                "see contributions(X), or raise witness_memory"
             )
         return super().predict_instance_proba(X)
 
@@ -133,11 +145,15 @@ class StackedBagClassifier(GPOptions, BagClassifier):
             linear_prior=self.linear_prior,
             **grid,
         )
-        return AutoModel(embedding, DirectGP(options, posterior_form=self.posterior))
+        witness = DirectGP(options, posterior_form=self.posterior)
+        return AutoModel(embedding, witness, int(self.witness_memory * 2**30))
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         if self.model == "embedding":
             nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
             return predict_bags(self.q_, data, self.model_.eps).probability, nothing
         found = predict_auto(self.model_, self.q_, data)
+        if found.witness is None:
+            nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
+            return found.probability, nothing
         return found.probability, parted(data, found.witness.probability)

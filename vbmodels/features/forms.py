@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
+from vbmodels.features.completion.filling import filled
+from vbmodels.features.completion.judged import Judged, judged
+from vbmodels.features.completion.searched import CompletedGlobal, CompletedIBP
+from vbmodels.features.completion.states import Completion
 from vbmodels.features.gibbs import (
     GibbsIBP,
     drawn_hyperparameters,
@@ -136,7 +140,10 @@ def make(settings: FeatureOptions) -> Any:
     if settings.inference == "laplace":
         return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws, HELD)
     if settings.search == "moves" and settings.bound == "polya_gamma":
-        return SearchIBP(polish, settings.starts)
+        search = SearchIBP(polish, settings.starts)
+        if settings.prediction not in ("auto", "stacked"):
+            return search
+        return CompletedIBP(search, always=settings.prediction == "stacked")
     text = Polished(
         TextIBP(
             settings.n_features,
@@ -188,6 +195,7 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
 
 def best_of(q: Any) -> FeatureGlobal:
     """Return the Polya-Gamma parameters of a fit."""
+    q = searched(q)
     if isinstance(q, SearchGlobal):
         if not q.lanes:
             raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
@@ -247,15 +255,40 @@ def apply(
     at = best_of(q)
     own = _single(model, q).features(at, batch) if local is None else rows_of(q, local)
     nu = own.nu[batch.row_of]
-    if settings.prediction == "sampled":
-        cells = impute_sampled(at, batch, own.nu)
-    else:
+    members = completion(model, q)
+    if members is not None:
+        cells = filled(members, batch)
+    elif settings.prediction == "mean":
         cells = impute(nu[rows], at.mean, at.covariance, batch.levels, columns)
+    else:
+        cells = impute_sampled(at, batch, own.nu)
     return RowFindings(selected(nu, chosen), rows, columns, cells)
+
+
+def searched(q: Any) -> Any:
+    """Return the search of a fit that fills cells, too; any other fit as it is."""
+    return q.search if isinstance(q, CompletedGlobal) else q
+
+
+def completion(model: Any, q: Any) -> Completion | None:
+    """Return the models that fill missing cells of a fit; None where there are none."""
+    if not isinstance(q, CompletedGlobal) or model.filling(q):
+        return None
+    return q.completion
+
+
+def judged_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> Judged | None:
+    """Return a partition's hidden cells for rivals to be judged by; None where there are none."""
+    members = completion(model, q)
+    if members is None or local is None:
+        return None
+    return judged(members, batch, local.completion, searched(q).n_rows)
 
 
 def rows_of(q: Any, local: Any) -> Any:
     """Return the rows' features of a fit."""
+    if isinstance(q, CompletedGlobal):
+        return rows_of(q.search, local.search)
     if isinstance(q, SearchGlobal):
         return FeatureLocal(local.lanes[best_lane(q)])
     return leading(q, local) if isinstance(q, StartsGlobal) else local
@@ -266,6 +299,7 @@ def stability(q: Any, chosen: Selection) -> tuple[IntArray | None, int]:
 
     None where no other start was looked at.
     """
+    q = searched(q)
     if not isinstance(q, SearchGlobal) or len(q.matches) != len(best_of(q).share):
         return None, 0
     return q.matches[chosen.index], q.n_pool
@@ -275,6 +309,8 @@ def _single(model: Any, q: Any) -> PolyaGammaIBP:
     """Return the model that gives new rows their features."""
     if isinstance(model, LaplaceIBP):
         return model.weights_of(q)
+    if isinstance(model, CompletedIBP):
+        return model.search.fit
     if isinstance(model, SearchIBP):
         return model.fit
     chosen = model.models[max(q.chosen, 0)]

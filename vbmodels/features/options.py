@@ -48,11 +48,14 @@ class FeatureOptions:
         "text: whether each column's most frequent category is held at 0, or all categories are "
         "free as in the text.",
     )
-    prediction: Literal["sampled", "mean"] = option(
-        "sampled",
-        "Missing cells. sampled: averages over weights drawn from their posterior, with the row's "
-        "features drawn given each; mean: the features' probabilities beside the posterior of the "
-        "weights, which is surer than it should be (variational, laplace).",
+    prediction: Literal["auto", "stacked", "sampled", "mean"] = option(
+        "auto",
+        "Missing cells. stacked: models made for them learn in the sweeps of the search (binary "
+        "features and continuous traits by sampling, latent classes, columns' shares) and are "
+        "weighed on cells hidden from them (search=moves); sampled: averages over weights drawn "
+        "from their posterior, with the row's features drawn given each; mean: the features' "
+        "probabilities beside the posterior of the weights, which is surer than it should be; "
+        "auto: stacked where the fit has missing cells, sampled otherwise (variational, laplace).",
     )
     alpha: float = option(
         1.0, "Concentration of the Indian buffet process (start, if learned).", gt=0.0

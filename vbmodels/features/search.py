@@ -15,7 +15,7 @@ several fits side by side in one sweep. Draws hang on (seed, attempt, iteration,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,6 +218,8 @@ class SearchIBP:
         return after
 
     def _chains_moved(self, q: SearchGlobal, stats: SearchStats) -> SearchGlobal:
+        # A fit that waits beside new chains was made by its edit in their first sweep.
+        q = replace(q, lanes=tuple(replace(lane, edit=None) for lane in q.lanes))
         last, moved = self.iterations(q.n_rows), []
         for c, (at, sums) in enumerate(zip(q.chains, stats.chains, strict=True)):
             weights, log_odds = at.weights, at.log_odds

@@ -10,6 +10,7 @@ rows; what a row draws hangs on what it answered, so partitions and grouping cha
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from vbmodels.core.state import FloatArray, IntArray
@@ -64,9 +65,14 @@ def likelihood_draws(
 
 def fingerprints(batch: FeatureBatch) -> IntArray:
     """Return a number for each distinct row that depends on its cells alone; [U]."""
-    odd = np.random.default_rng(_STREAM).integers(1, 2**62, batch.codes.shape[1]) * 2 + 1
+    return fingerprints_of(batch.codes)
+
+
+def fingerprints_of(codes: NDArray[np.int16]) -> IntArray:
+    """Return a number for each row of codes [N, D] that depends on them alone; [N]."""
+    odd = np.random.default_rng(_STREAM).integers(1, 2**62, codes.shape[1]) * 2 + 1
     with np.errstate(over="ignore"):
-        result: IntArray = (batch.codes.astype(np.int64) + 2) @ odd
+        result: IntArray = (codes.astype(np.int64) + 2) @ odd
     return result
 
 

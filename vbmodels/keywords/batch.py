@@ -99,6 +99,24 @@ class KeywordBatch(State):
         """Return the rows of document d."""
         return slice(int(self.offsets[d]), int(self.offsets[d + 1]))
 
+    def taken(self, documents: BoolArray) -> KeywordBatch:
+        """Return the documents that are marked [D], without their graphs."""
+        words = np.repeat(documents, self.sizes)
+        offsets = np.concatenate([[0], np.cumsum(self.sizes[documents])]).astype(np.int64)
+        nothing = np.zeros(0, np.int64)
+        return KeywordBatch(
+            x=self.x[words],
+            y=self.y[words],
+            offsets=offsets,
+            fold=self.fold[documents],
+            complete=self.complete[documents],
+            edge_row=nothing,
+            edge_col=nothing,
+            edge_count=np.zeros(0),
+            edge_offsets=np.zeros(len(offsets), np.int64),
+            unlabelled=self.unseen[documents],
+        )
+
     def adjacency(self, d: int) -> FloatArray:
         """Return A [n_d, n_d], the symmetric co-occurrence counts of document d."""
         n = int(self.offsets[d + 1] - self.offsets[d])

@@ -11,14 +11,20 @@ delta_d = 0, and they say nothing. A word that is not listed is a keyword with p
 
 theta = (w, log pi, kappa) is fitted to the mode of the penalised log-likelihood, a partition
 giving its value, gradient and information: by Fisher scoring while far away, by Newton's steps
-from where they promise less than a nat. Steps are halved until the objective does not fall. Some
-features look at labels, so it is a pseudo-likelihood.
+from where they promise less than `NEAR` nats, and at the end by gradients with the last
+information. Steps are halved until the objective does not fall. Some features look at labels, so
+it is a pseudo-likelihood.
+
+Where there are labels enough (phrases alone ask for it) the first search looks at a tenth of the
+documents, one fold, and its end is where that of all begins: some three standard errors away
+(an estimate from a tenth has sqrt(10) times those of all), which a few of Newton's steps remove.
 
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
-   rest. Its mode and standard error are what the labels' shape says of the rate.
+   rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
+   where a step promises less than `READ` nats, and takes that step: the shape errs by .25.
 2. Nodes: all that tells the rate is combined (`vbmodels.keywords.rate`), and (w, kappa) is
-   fitted at each of three values of log pi, together in each pass. Probabilities are averaged
-   over them.
+   fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
+   dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them.
 
 In the trace stands the objective of the second phase, the weighted mean of the log posterior
 densities of (w, kappa) at the nodes; the first passes in silence.
@@ -60,10 +66,16 @@ from vbmodels.keywords.rate import (
 )
 
 LABELS, NODES = "labels", "nodes"
-NEAR = 1.0
+NEAR = 300.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""
-SETTLED = 1e-10
-"""Rise in nats that a whole step still promises where a search ends."""
+SETTLED, READ, BEGUN = 1e-10, 1e-2, 0.5
+"""Rise in nats that a whole step still promises where a search ends: at the nodes, where the
+labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
+CHORD = 1e-2
+"""Rise in nats below which the information at the nodes is not made anew."""
+SAMPLE_FOLD = 0
+SAMPLE_LABELS = 100
+"""Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
 ROUNDING = 1e-13
 MOST_HALVINGS = 40
 
@@ -105,6 +117,10 @@ class CorpusGlobal(State):
         What tells the rate.
     n_documents, n_complete
         Documents fitted, and those of them whose keywords are all known.
+    sampled
+        Whether partitions look at the documents of one fold alone, to begin with.
+    bends
+        Whether they return an information.
     """
 
     phase: str
@@ -119,6 +135,8 @@ class CorpusGlobal(State):
     sources: RateSources
     n_documents: int
     n_complete: int
+    sampled: bool = False
+    bends: bool = True
 
     @property
     def mean(self) -> FloatArray:
@@ -187,6 +205,10 @@ class CorpusProbit:
         Prior sd of the constant and of every other coefficient.
     labels_sd
         What the labels' shape errs by in log pi, beyond its standard error.
+    begins_small
+        Whether a search with many labels begins in a tenth of the documents.
+    likely_rate
+        Where the search for log pi begins if nothing tells it; None: at a vague guess.
     """
 
     keeps_locals: ClassVar[bool] = False
@@ -198,6 +220,8 @@ class CorpusProbit:
     constant_sd: float = 10.0
     coefficient_sd: float = 1.0
     labels_sd: float = LABELS_SD
+    begins_small: bool = False
+    likely_rate: float | None = None
 
     def __post_init__(self) -> None:
         if self.keyword_rate is not None and not 0.0 < self.keyword_rate < 1.0:
@@ -244,13 +268,16 @@ class CorpusProbit:
             sources=sources,
             n_documents=observed.n_documents,
             n_complete=observed.n_complete,
+            sampled=self.begins_small and law.listed >= SAMPLE_LABELS * p,
         )
         if sources.speaking:
             rate = float(np.exp(min(sources.combined()[0], HIGHEST)))
         else:
             # Above the share that is listed: else delta is cut everywhere and says nothing.
             listed = law.listed / law.open_words if law.open_words else 0.0
-            rate = min(max(VAGUE_RATE, 2.0 * listed), 0.8)
+            likely = VAGUE_RATE if self.likely_rate is None else self.likely_rate
+            least = 2.0 if self.likely_rate is None else 1.2
+            rate = min(max(likely, least * listed), 0.8)
         start[0], start[-2], start[-1] = ndtri(rate), np.log(rate), law.exponent
         if sources.exact:
             return self._at_nodes(replace(q, theta=start[None]))
@@ -269,18 +296,26 @@ class CorpusProbit:
         return replace(fresh, theta=theta)
 
     def _at_nodes(self, q: CorpusGlobal) -> CorpusGlobal:
-        """Return the points of the second phase, all at the first point's w and kappa."""
+        """Return the points of the second phase, on the tangent of the ridge over log pi."""
         log_rate, weights = q.sources.nodes()
         theta = np.repeat(q.theta[:1], len(weights), axis=0)
-        theta[:, -2] = log_rate
         p = theta.shape[1]
+        known = bool(q.information.any())
+        if known:
+            _, variance = self.prior(q)
+            free = np.flatnonzero(variance > 0.0)
+            free = free[free != p - 2]
+            bend = q.information[0]
+            slope = inverse(bend[np.ix_(free, free)], variance[free]) @ bend[free, p - 2]
+            theta[:, free] -= np.outer(log_rate - q.theta[0, -2], slope)
+        theta[:, -2] = log_rate
         return replace(
             q,
             phase=NODES,
             theta=theta,
             weights=weights,
             credibility=np.array([q.law.credibility(rate) for rate in np.exp(log_rate)]),
-            expected=True,
+            expected=not known,
             information=np.zeros((len(weights), p, p)),
         )
 
@@ -296,10 +331,21 @@ class CorpusProbit:
     def local_step(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> None:
         """Do nothing: a partition has no parameters of its own."""
 
-    def suff_stats(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> CorpusStats:
-        """Return log-likelihood, gradient and information of the partition at every point."""
+    def suff_stats(
+        self, q: CorpusGlobal, batch: KeywordBatch, local: None, beside: FloatArray | None = None
+    ) -> CorpusStats:
+        """Return log-likelihood, gradient and information of the partition at every point.
+
+        ``beside`` [W, P'] are features that the batch does not have.
+        """
+        if q.sampled:
+            own = batch.fold == SAMPLE_FOLD
+            beside = None if beside is None else beside[np.repeat(own, batch.sizes)]
+            batch = batch.taken(own)
         w, shares = np.ascontiguousarray(q.theta[:, :-2]), self.listings(q, batch)
-        return CorpusStats(*likelihood(batch, q.location, q.scale, w, shares, q.expected))
+        return CorpusStats(
+            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.bends)
+        )
 
     def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
         """Return which share of its keywords each document lists at every point."""
@@ -347,6 +393,8 @@ class CorpusProbit:
 
     def unfinished(self, q: CorpusGlobal) -> str | None:
         """Say so while the rate is being read off the labels."""
+        if q.sampled:
+            return "the search for its start was going on"
         return "the keyword rate was being read off the labels" if q.phase == LABELS else None
 
     # The search; see `vbmodels.core.ascent`.
@@ -361,20 +409,27 @@ class CorpusProbit:
 
     def _begun(self, q: CorpusGlobal, stats: CorpusStats, number: int) -> CorpusCursor:
         steps, promised = self._steps(q, stats)
-        q = replace(self._informed(q, stats), expected=bool(promised.max() > NEAR))
+        far = q.expected and bool(promised.max() > NEAR)
+        q = replace(self._informed(q, stats), expected=far)
         return CorpusCursor(
-            q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)), promised < SETTLED
-        )
+            q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)),
+            promised < _settled(q),
+        )  # fmt: skip
 
     def shown(self, at: CorpusCursor) -> Step | None:
         """Show the second phase, which ends with its searches."""
-        return None if at.q.phase == LABELS else Step.at(at, at.over)
+        silent = at.q.sampled or at.q.phase == LABELS
+        return None if silent else Step.at(at, at.over)
 
     def ask(self, at: CorpusCursor) -> CorpusGlobal:
         """Ask for the trials of the searches that go on, or for the nodes."""
-        if at.over:
-            return self._at_nodes(self._read_off(at.q))
         q: CorpusGlobal = at.q
+        if at.over:
+            assert at.step is not None
+            q = replace(q, theta=q.theta + at.step)
+            if q.sampled:
+                return replace(q, sampled=False, expected=False)
+            return self._at_nodes(self._read_off(q))
         return replace(q, theta=q.theta + _tried(at))
 
     def _read_off(self, q: CorpusGlobal) -> CorpusGlobal:
@@ -390,11 +445,13 @@ class CorpusProbit:
     def take(self, at: CorpusCursor, asked: CorpusGlobal, stats: CorpusStats) -> CorpusCursor:
         """Take or halve each trial, or begin the searches at the nodes."""
         number = at.number + 1
-        if asked.phase != at.q.phase:
+        if (asked.phase, asked.sampled) != (at.q.phase, at.q.sampled):
             return self._begun(asked, stats, number)
         assert at.step is not None
         assert at.share is not None
         assert at.done is not None
+        if not asked.bends:
+            stats = replace(stats, information=at.stats.information)
         before, after = self.values(at.q, at.stats), self.values(asked, stats)
         risen = after >= before - ROUNDING * np.maximum(1.0, np.abs(before))
         risen |= at.done
@@ -407,10 +464,15 @@ class CorpusProbit:
         )
         q = self._informed(replace(at.q, theta=theta), kept)
         steps, promised = self._steps(q, kept)
-        q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
+        settled = _settled(q)
+        q = replace(
+            q,
+            expected=q.expected and bool(promised.max() > NEAR),
+            bends=q.phase == LABELS or bool(promised.max() > CHORD or not risen.all()),
+        )
         share = np.where(risen, 1.0, 0.5 * at.share)
-        idle = risen & (after - before < SETTLED)
-        done = at.done | (promised < SETTLED) | idle | (share < 0.5**MOST_HALVINGS)
+        idle = risen & (after - before < settled)
+        done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
         return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done)
 
     # Answers.
@@ -505,6 +567,13 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
             f"{FEWEST_DOCUMENTS}"
         )
     return tuple(found)
+
+
+def _settled(q: CorpusGlobal) -> float:
+    """Return the rise in nats below which a search of ``q`` ends."""
+    if q.sampled:
+        return BEGUN
+    return READ if q.phase == LABELS else SETTLED
 
 
 def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:

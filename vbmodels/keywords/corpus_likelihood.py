@@ -81,6 +81,8 @@ def likelihood(
     w: FloatArray,
     shares: list[Listing],
     expected: bool,
+    beside: FloatArray | None = None,
+    bends: bool = True,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-likelihood [K], gradient [K, P + 2] and minus its Hessian [K, P + 2, P + 2].
 
@@ -96,6 +98,10 @@ def likelihood(
         The listing at each of them.
     expected
         Whether Fisher's information stands in the Hessian's place: it is never indefinite.
+    beside
+        [W, P'] further columns of the features; None where the batch has all.
+    bends
+        Whether the Hessian is asked for; else it is zero, and half of the time is saved.
     """
     points, size = w.shape[0], w.shape[1] + 2
     value, gradient = np.zeros(points), np.zeros((points, size))
@@ -104,8 +110,7 @@ def likelihood(
     document = batch.document_of_word
     for start in range(0, batch.n_words, BLOCK_WORDS):
         rows = slice(start, start + BLOCK_WORDS)
-        x = batch.x[rows] - location
-        x /= scale
+        x = _standardised(batch.x[rows], None if beside is None else beside[rows], location, scale)
         d, y, counts = document[rows], batch.y[rows], seen[rows]
         if not counts.all():
             x, d, y = x[counts], d[counts], y[counts]
@@ -116,6 +121,8 @@ def likelihood(
             slopes = share.slopes[d]
             gradient[i, :-2] += word.score @ x
             gradient[i, -2:] += word.level @ slopes
+            if not bends:
+                continue
             bend = information[i]
             np.multiply(word.bend[:, None], x, out=weighted)
             bend[:-2, :-2] += x.T @ weighted
@@ -126,6 +133,19 @@ def likelihood(
             if not expected:
                 bend[-2:, -2:] += np.tensordot(word.level, share.bends[d], 1)
     return value, gradient, information
+
+
+def _standardised(
+    x: FloatArray, beside: FloatArray | None, location: FloatArray, scale: FloatArray
+) -> FloatArray:
+    """Return the features of some words, those beside them at the end, standardised."""
+    size = x.shape[1]
+    found = np.empty((len(x), len(location)))
+    np.subtract(x, location[:size], out=found[:, :size])
+    if beside is not None:
+        np.subtract(beside, location[size:], out=found[:, size:])
+    found /= scale
+    return found
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,12 @@ def keyphraseness(
     inside = fold >= 0
     n = documents.sum(axis=1) - np.where(inside, documents[rows, fold], 0)
     y = labels.sum(axis=1) - np.where(inside, labels[rows, fold], 0)
-    rho = rates[fold]
-    ratio: FloatArray = np.log((y + SMOOTHING * rho) / (n + SMOOTHING) / rho)
+    return keyphraseness_elsewhere(n, y, rates[fold])
+
+
+def keyphraseness_elsewhere(documents: IntArray, labels: IntArray, rho: FloatArray) -> FloatArray:
+    """Return `keyphraseness` of counts [W] over other folds, whose label rates are rho [W]."""
+    ratio: FloatArray = np.log((labels + SMOOTHING * rho) / (documents + SMOOTHING) / rho)
     return ratio
 
 

@@ -33,6 +33,8 @@ class AlleleReads:
         end of the read in bases.
     near_indel, many_mismatches
         Reads with an indel beside the base, with several mismatches beside it.
+    no_base_quality
+        Reads without base qualities: they are in no sum of these, and not judged by them.
     """
 
     n: IntArray
@@ -44,6 +46,7 @@ class AlleleReads:
     to_end_2: IntArray
     near_indel: IntArray
     many_mismatches: IntArray
+    no_base_quality: IntArray
 
 
 def z_of_means(
@@ -115,16 +118,20 @@ def judge(
     for name, key in (
         ("read_end", "to_end"), ("low_mapq", "mapping_quality"), ("low_baseq", "base_quality"),
     ):  # fmt: skip
+        n, of_n = own.n, of.n
+        if name == "low_baseq":
+            n, of_n = n - own.no_base_quality, of_n - of.no_base_quality
+        judged = (n >= LEAST_READS) & (of_n >= LEAST_REFERENCE)
         mean, expected, variance, z = z_of_means(
-            own.n, getattr(own, key), of.n, getattr(of, key), getattr(of, f"{key}_2")
+            n, getattr(own, key), of_n, getattr(of, key), getattr(of, f"{key}_2")
         )
-        chance = below_chance(own.n, of.n, mean, expected, variance)
+        chance = below_chance(n, of_n, mean, expected, variance)
         matters = {
             "read_end": mean < 0.5 * expected,
             "low_mapq": expected - mean > 10.0,
             "low_baseq": expected - mean > 5.0,
         }[name]
-        taken[name] = enough & matters & (z < limit) & (chance < level)
+        taken[name] = judged & matters & (z < limit) & (chance < level)
         if name == "read_end":
             read_end = np.where(enough, z, np.nan)
     for name, least in (("near_indel", 0.2), ("many_mismatches", 0.3)):

@@ -74,6 +74,9 @@ def summed(reads: Mapping[str, IntArray]) -> AlleleReads:
         for name in ("base_quality", "mapping_quality", "to_end")
         for power in ("", "_2")
     }
+    missing = np.zeros(len(reads["to_end"]), np.int64)
     n = np.full(len(reads["to_end"]), reads["to_end"].shape[1])
     near, many = reads["near_indel"].sum(axis=1), reads["mismatches"].sum(axis=1)
-    return AlleleReads(n=n, near_indel=near, many_mismatches=many, **totals)
+    return AlleleReads(
+        n=n, near_indel=near, many_mismatches=many, no_base_quality=missing, **totals
+    )

@@ -33,6 +33,7 @@ from flows.data.storage.staging import as_local, linked
 from flows.data.storage.tables import (
     parquet_file,
     read_batches,
+    read_overlapping,
     read_rows,
     read_table,
     row_count,
@@ -70,6 +71,7 @@ __all__ = [
     "parquet_file",
     "read_batches",
     "read_bytes",
+    "read_overlapping",
     "read_rows",
     "read_table",
     "refuse_changed",

@@ -83,6 +83,24 @@ def read_rows(
     return persistent(is_local(url), read)
 
 
+def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
+    """Read the row groups of a table whose numbers in a column may lie from ``low`` to ``high``."""
+
+    def read() -> pa.Table:
+        with storage_errors("read", url):
+            file = parquet_file(url)
+            place = file.schema_arrow.get_field_index(column)
+            groups = []
+            for number in range(file.metadata.num_row_groups):
+                told = file.metadata.row_group(number).column(place).statistics
+                unknown = told is None or not told.has_min_max
+                if unknown or (told.min <= high and told.max >= low):
+                    groups.append(number)
+            return file.read_row_groups(groups, use_threads=False)
+
+    return persistent(is_local(url), read)
+
+
 def _in_memory(url: str) -> pq.ParquetFile:
     """Fetch a small file whole: asking for its size and its footer first would cost more."""
     return pq.ParquetFile(pa.BufferReader(read_bytes(url)))
@@ -126,19 +144,25 @@ def _group(
         yield from file.iter_batches(rows, row_groups=[group], columns=wanted)
 
 
-def write_table(url: str, table: pa.Table) -> None:
-    """Write one Parquet file, whole or not at all."""
+def write_table(url: str, table: pa.Table, group: int | None = None) -> None:
+    """Write one Parquet file, whole or not at all.
+
+    Parameters
+    ----------
+    group
+        Rows of a row group; by default as many as Parquet's writer takes.
+    """
     if is_local(url):
         with storage_errors("write", url), placed(url) as partial:
-            pq.write_table(table, partial, compression="zstd")
+            pq.write_table(table, partial, row_group_size=group, compression="zstd")
         return
     # One request, so that a failure half-way leaves no object; a table is a partition's at most.
-    write_bytes(url, table_bytes(table))
+    write_bytes(url, table_bytes(table, group))
 
 
-def table_bytes(table: pa.Table) -> bytes:
-    """Return the bytes of a Parquet file."""
+def table_bytes(table: pa.Table, group: int | None = None) -> bytes:
+    """Return the bytes of a Parquet file; see `write_table`."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, row_group_size=group, compression="zstd")
     data: bytes = sink.getvalue().to_pybytes()
     return data

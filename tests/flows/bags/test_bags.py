@@ -17,6 +17,8 @@ from vbmodels.bags.posterior import predict
 from vbmodels.bags.simulate import simulate
 from vbmodels.core.state import State, from_bytes
 
+VMMIC = ("--set", "model=vmmic")
+
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
@@ -28,7 +30,7 @@ def simulated(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fitted(simulated, tmp_path_factory):
     target = tmp_path_factory.mktemp("fitted")
-    options = ("--partitions", "4", "--set", "held_out=0.25", "--no-record")
+    options = (*VMMIC, "--partitions", "4", "--set", "held_out=0.25", "--no-record")
     quietly("bags", simulated, target, *options)
     return target
 
@@ -86,7 +88,7 @@ def test_probabilities_belong_to_their_bags_and_instances(fitted, simulated):
 
 def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys):
     asked = ("--set", "show_bags=[bag-000007]")
-    options = ("--partitions", "1", "--set", "held_out=0.25", *asked, *PLAIN)
+    options = (*VMMIC, "--partitions", "1", "--set", "held_out=0.25", *asked, *PLAIN)
     assert run(capsys, "bags", simulated, tmp_path / "t", *options)[0] == 0
     page = storage.read_bytes(open_run(str(tmp_path / "t"))[0].file("report.html")).decode()
     assert "asked for" in page
@@ -110,7 +112,7 @@ def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys
 )
 def test_every_form_runs(simulated, tmp_path, capsys, options):
     settings = [part for option in options for part in ("--set", option)]
-    code, out, err = run(capsys, "bags", simulated, tmp_path / "t", *settings, *PLAIN)
+    code, out, err = run(capsys, "bags", simulated, tmp_path / "t", *VMMIC, *settings, *PLAIN)
     assert (code, err) == (0, err)
     results = json.loads(out)["results"]
     assert results["bags"] == 150
@@ -152,7 +154,14 @@ def test_parameters_are_named_after_their_modality(fitted, simulated):
 
 def test_modalities_without_a_name_have_plain_indices(tmp_path, capsys):
     source = written(tmp_path, instances())
-    options = ("--set", "prior_scale=evidence", "--set", "slope_lengths=[0.5, 2, 8]", *PLAIN)
+    options = (
+        *VMMIC,
+        "--set",
+        "prior_scale=evidence",
+        "--set",
+        "slope_lengths=[0.5, 2, 8]",
+        *PLAIN,
+    )
     code, out, _ = run(capsys, "bags", source, tmp_path / "t", *options)
     assert code == 0
     scale = json.loads(out)["results"]["prior_scale"]
@@ -209,7 +218,7 @@ def test_constant_features_and_few_bags_are_warned_of(tmp_path, capsys):
     rng = np.random.default_rng(0)
     features = np.concatenate([rng.normal(size=(120, 30)), np.full((120, 1), 5.0)], axis=1)
     source = written(tmp_path, instances(features=features.tolist()))
-    by_folds = ("--set", "prior_scale=cross_validation")
+    by_folds = (*VMMIC, "--set", "prior_scale=cross_validation")
     code, out, _ = run(capsys, "bags", source, tmp_path / "t", *by_folds, *PLAIN)
     assert code == 0
     told = json.loads(out)
@@ -347,7 +356,7 @@ def test_files_that_differ_are_refused(tmp_path, capsys):
 
 def test_too_few_sweeps_for_the_sampler_are_refused(tmp_path, capsys):
     source = written(tmp_path, instances())
-    options = ("--set", "inference=gibbs", "--set", "draws=2000", *PLAIN)
+    options = (*VMMIC, "--set", "inference=gibbs", "--set", "draws=2000", *PLAIN)
     code, _, err = run(capsys, "bags", source, tmp_path / "t", *options)
     assert code == 2
     assert "warmup + draws * thin = 2300" in err
@@ -372,7 +381,8 @@ def test_real_bags_are_read(tmp_path, capsys, shared_data):
 def test_workers_give_the_same_bits(simulated, tmp_path, capsys, scale):
     tables, results = [], []
     for name, workers in (("one", ()), ("two", ("--workers", "2"))):
-        options = ("--partitions", "4", "--set", f"prior_scale={scale}", *workers, *PLAIN)
+        scaled = ("--partitions", "4", "--set", f"prior_scale={scale}")
+        options = (*VMMIC, *scaled, *workers, *PLAIN)
         code, out, _ = run(capsys, "bags", simulated, tmp_path / name, *options)
         assert code == 0
         results.append(json.loads(out)["results"])
@@ -383,9 +393,10 @@ def test_workers_give_the_same_bits(simulated, tmp_path, capsys, scale):
 
 
 @pytest.mark.slow
-def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys):
+@pytest.mark.parametrize(("model", "many"), [("vmmic", 1_000_000), ("auto", 400_000)])
+def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys, model, many):
     """Check, ingest, fit, score and publish; none of its instances is lost."""
-    many, table = 1_000_000, instances()
+    table = instances()
     rng = np.random.default_rng(0)
     flat = pa.array(rng.normal(size=2 * many))
     large = pa.table(
@@ -397,9 +408,13 @@ def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys):
         }
     )
     source = written(tmp_path, pa.concat_tables([table, large]))
-    code, out, err = run(capsys, "bags", source, tmp_path / "t", "--partitions", "2", *PLAIN)
+    here = ("--workers", "0") if model == "auto" else ()
+    options = ("--set", f"model={model}", "--partitions", "2", *here, *PLAIN)
+    code, out, err = run(capsys, "bags", source, tmp_path / "t", *options)
     assert (code, err) == (0, err)
     assert json.loads(out)["results"]["instances"] == many + 120
+    left_out = [w for w in json.loads(out)["warnings"] if "more than witness_memory=1" in w]
+    assert len(left_out) == (model == "auto")
     record = open_run(str(tmp_path / "t"))[1]
     assert (record.rows_read, record.rows_kept) == (many + 120, many + 120)
     bags = table_of(tmp_path / "t", "bags").to_pylist()

@@ -57,11 +57,11 @@ def test_the_gaussian_process_scores_new_bags_as_in_the_fit(tmp_path, capsys):
     [
         (("model=gp_probit", "inference=mean_field"), "direct or collapsed or as_printed or gibbs"),
         (
-            ("inference=gibbs", "prior_scale=evidence"),
+            ("model=vmmic", "inference=gibbs", "prior_scale=evidence"),
             "prior_scale evidence goes with inference collapsed of model vmmic",
         ),
         (("slope_lengths=[1, -2]",), "slope_lengths must lie above 0"),
-        (("inference=direct",), "collapsed or mean_field or as_printed or gibbs"),
+        (("model=vmmic", "inference=direct"), "collapsed or mean_field or as_printed or gibbs"),
         (("model=gp_probit", "kernel=cubic"), "expected a kernel out of linear"),
     ],
 )

@@ -100,18 +100,82 @@ def test_workers_give_the_same_bits(tmp_path, capsys, model):
     assert same_bits(posterior(tmp_path / "one"), posterior(tmp_path / "two"))
 
 
-@pytest.mark.parametrize("model", ["embedding", pytest.param("auto", marks=pytest.mark.slow)])
-def test_a_run_since_another_starts_anew(tmp_path, capsys, model):
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_since_another_goes_on_from_it(tmp_path, capsys, model):
+    """It tries one kernel value, and is the run from the start to what its searches leave open."""
     place, source = tmp_path / "t", tmp_path / "in"
     source.mkdir()
-    written(source, instances(40), "a.parquet")
-    fitted(capsys, source, place, model)
+    written(source, instances(60), "a.parquet")
+    fitted(capsys, source, place, model, "--since", "latest")
+    before = posterior(place)
     more = instances(20, seed=1)
     names = pa.array([f"c{name}" for name in more["bag_id"].to_pylist()])
     written(source, more.set_column(0, "bag_id", names), "b.parquet")
     fitted(capsys, source, place, model, "--since", "latest")
-    assert table_of(place, "bags").num_rows == 60
-    assert "started anew" in report(place)
+    page = report(place)
+    assert "1 were taken up as they were and 1 were read. The fit started from its post" in page
+    whole = tmp_path / "whole"
+    fitted(capsys, source, whole, model)
+    one, two = (table_of(t, "bags").sort_by("bag_id") for t in (place, whole))
+    assert one["bag_id"].equals(two["bag_id"])
+    assert one.num_rows == 80
+    told, expected = (t["probability"].to_numpy() for t in (one, two))
+    np.testing.assert_allclose(told, expected, atol=0.02)
+    if model == "auto":
+        now, anew = posterior(place), posterior(whole)
+        assert (before.searched, now.searched, anew.searched) == (60, 60, 80)
+        assert (now.witness.features.n_kernels, anew.witness.features.n_kernels) == (1, 28)
+
+
+def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
+    """It says so before the fit and after it; instances have contributions only."""
+    path, target = written(tmp_path, instances(60)), tmp_path / "t"
+    small = ("--set", "witness_memory=0.0001")
+    code, out, _ = run(capsys, "check", "bags", path, *small, "--json")
+    assert code == 0
+    (said,) = [w for w in json.loads(out)["warnings"] if "witness_memory" in w]
+    assert "more than witness_memory=0.0001, so the stack is of the embedding" in said
+    told = fitted(capsys, path, target, "auto", *small, "--set", "held_out=0.3")
+    assert said in told["warnings"]
+    assert set(told["results"]["weights"]) == {"embedding", "base rate"}
+    assert abs(sum(told["results"]["weights"].values()) - 1.0) < 1e-9
+    found = table_of(target, "instances")
+    assert found["probability"].null_count == found.num_rows
+    assert found["contribution"].null_count == 0
+    assert posterior(target).needed > 0.0001 * 2**30
+    again = tmp_path / "s"
+    code, _, _ = run(capsys, "score", target / "runs" / told["run_id"], path, again, *PLAIN)
+    assert code == 0
+    one, two = (table_of(t, "bags")["probability"].to_numpy() for t in (target, again))
+    np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
+
+
+def test_a_stack_is_asked_to_be_without_the_witness(tmp_path, capsys):
+    path = written(tmp_path, instances(40))
+    told = fitted(capsys, path, tmp_path / "t", "auto", "--set", "witness_memory=0")
+    assert told["warnings"] == []
+    assert "witness" not in told["results"]["weights"]
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_the_default_takes_few_bags(tmp_path, capsys, n):
+    path = written(tmp_path, instances(n))
+    code, out, err = run(capsys, "bags", path, tmp_path / "t", *PLAIN)
+    assert code == 0, err
+    assert set(json.loads(out)["results"]["weights"]) == {"embedding", "witness", "base rate"}
+    p = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
+    assert np.all((p > 0.0) & (p < 1.0))
+
+
+def test_what_a_stack_remembers_is_forecast(tmp_path, capsys):
+    path = written(tmp_path, instances(100))
+    needs = {}
+    for model in MODELS:
+        code, out, _ = run(capsys, "check", "bags", path, "--set", f"model={model}", "--json")
+        assert code == 0
+        needs[model] = json.loads(out)["memory_bytes"]
+    columns = 8 * 300 * (7 * 52 + 52)  # seven lengths of 50 points and a constant, then one
+    assert columns < needs["auto"] - needs["embedding"] < 4 * columns
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -126,7 +190,7 @@ def test_it_takes_several_modalities(tmp_path, capsys, model):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("model=auto", "inference=gibbs"), "model auto has one inference, not gibbs"),
+        (("model=auto", "inference=gibbs"), "that is one of model vmmic or gp_probit"),
         (("model=embedding", "prior_scale=evidence"), "goes with inference collapsed"),
         (("model=auto", "kernel=cubic"), "expected a kernel out of linear"),
     ],

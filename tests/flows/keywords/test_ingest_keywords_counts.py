@@ -7,7 +7,15 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows.keywords.counts import COUNTS, N_FOLDS, count_terms, fold_of, merge_counts, reduce_counts
+from flows.keywords.counts import (
+    COUNTS,
+    N_FOLDS,
+    add_counts,
+    count_terms,
+    fold_of,
+    merge_counts,
+    reduce_counts,
+)
 
 
 def partition(seed, size=400, terms=150):
@@ -56,6 +64,14 @@ def test_order_and_number_of_partitions_do_not_matter(corpus):
     other = reduce_counts([tables[4], merged, tables[2]])
     assert other.terms == found.terms
     assert_array_equal(other.totals, found.totals)
+
+
+def test_tables_that_come_one_by_one_are_a_few_sums(corpus):
+    tables, _ = corpus
+    sums = add_counts(iter(tables * 3))
+    assert len(tables) == 5
+    assert len(sums) == 4  # 8 + 4 + 2 + 1
+    assert reduce_counts(sums).terms == reduce_counts(tables * 3).terms
 
 
 @pytest.mark.parametrize("max_terms", [1, 7, 40, 90, 10_000])

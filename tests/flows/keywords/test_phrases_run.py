@@ -10,15 +10,15 @@ from pydantic import ValidationError
 
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.engine.fit import FitError
 from flows.faults import InputError
 from flows.keywords.documents import prepare
-from flows.keywords.phrase_counts import count_phrases, reduce_phrases
+from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases
 from flows.keywords.phrases import mark, written
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import Normaliser, TextOptions
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
-from vbmodels.core.state import same_bits
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 from vbmodels.keywords.phrases.keys import key_of, stem_keys
 from vbmodels.keywords.phrases.spans import find_spans
@@ -278,14 +278,17 @@ def test_counts_add_in_any_ranges_and_forget_what_stands_alone():
         keys = np.unique(np.concatenate([keys, np.arange(20, dtype=np.uint64)]))
         folds = rng.integers(0, 10, len(keys))
         tables.append(count_phrases(keys, folds, (keys < 3) | (rng.random(len(keys)) < 0.1)))
-    rows = sum(len(t) for t in tables)
-    read = [lambda t=t: t for t in tables]
-    whole = reduce_phrases(read, rows)
-    assert same_bits(whole, reduce_phrases(read[::-1], rows, most_rows=7))
-    assert whole.totals[0].sum() == sum(t["documents"].to_numpy().sum() for t in tables)
-    documents, labels = whole.lookup(np.array([0, 19, 5], np.uint64))
-    assert documents.sum(axis=1).tolist() == [4, 4, 4]
-    assert labels[0].sum() == 4
+    sums = added([Rows.of(t) for t in tables])
+    assert sums.table.equals(added([Rows.of(t) for t in tables[::-1]]).table)
+    whole = Whole.of(sums)
+    halves = [Whole.of(added([Rows.of(t).between(*ends) for t in tables])) for ends in HALVES]
+    assert added([half.rows for half in halves]).table.equals(whole.rows.table)
+    assert sums.totals[0].sum() == sum(t["documents"].to_numpy().sum() for t in tables)
+    told = whole.elsewhere(np.array([0, 19, 5], np.uint64), np.array([0, 1, -1]))
+    assert told.frequency.tolist() == [4, 4, 4]
+    own = [sum(row == one for row in pairs(tables)) for one in ((0, 0), (19, 1))]
+    assert told.documents.tolist() == [4 - own[0], 4 - own[1], 4]
+    assert told.labels[0] == 4 - own[0]
     alone = {k for t in tables for k in t["phrase"].to_pylist()} - set(whole.phrase.tolist())
     assert alone
     known = {
@@ -295,13 +298,62 @@ def test_counts_add_in_any_ranges_and_forget_what_stands_alone():
     assert known <= set(whole.phrase.tolist())
 
 
+HALVES = ((0, 1 << 63), (1 << 63, 1 << 64))
+
+
+def pairs(tables):
+    return [row for t in tables for row in zip(*t.select([0, 1]).to_pydict().values(), strict=True)]
+
+
 def test_an_empty_partition_has_no_phrases():
     prepared = prepare(documents(text=["the of and"]), TextOptions(), True)
     assert len(prepared.marks.y) == 0
     assert prepared.phrase_counts.num_rows == 0
     marks, counts = mark(prepared.tokens, [], [], np.zeros(0, np.int64))
     assert marks.listed == 0
-    assert len(reduce_phrases([lambda: counts], 0).phrase) == 0
+    assert len(Whole.of(added([Rows.of(counts)])).phrase) == 0
+
+
+def test_the_size_of_shards_moves_no_bit(done, source, tmp_path):
+    place, record, _ = run(source, tmp_path / "out", phrase_rows=1000)
+    shards = storage.names(place.file("posterior/corpus/phrases"))
+    assert len(shards) > 1
+    for i in range(record.partitions):
+        for name in ("phrases", "keywords"):
+            ours = storage.read_table(place.table(name, i))
+            assert ours.equals(storage.read_table(done[0].table(name, i)))
+    # Scores from many shards are those from one, and those from one in many pieces.
+    tables = []
+    for number, fit in enumerate((place, done[0])):
+        target = tmp_path / f"score-{number}"
+        launch_score(fit.root, source, str(target), ComputeSettings(), False)
+        tables.append(table_of(*open_run(str(target)), "phrases"))
+    assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize(("unit", "most"), [("both", 3), ("word", 3), ("both", 8)])
+def test_no_more_sweeps_are_made_than_may_be(source, tmp_path, unit, most):
+    """Passes that the trace does not show count too, and no posterior of them is published."""
+    with pytest.raises(FitError, match=f"stopped after {most} sweeps while .* so there is no post"):
+        run(source, tmp_path / "out", unit=unit, max_iter=most)
+    assert not storage.exists(str(tmp_path / "out" / "latest.json"))
+
+
+def test_a_fit_says_that_it_has_not_converged(source, tmp_path, done):
+    whole = done[1].iterations
+    _, record, _ = run(source, tmp_path / "out", max_iter=whole - 1)
+    assert (record.iterations, record.converged) == (whole - 1, False)
+    assert done[1].converged
+
+
+def test_a_damaged_shard_is_named(source, tmp_path):
+    place = run(source, tmp_path / "out")[0]
+    url = place.file("posterior/corpus/phrases/shard-00000.parquet")
+    data = bytearray(storage.read_bytes(url))
+    data[50] ^= 1
+    storage.write_bytes(url, bytes(data))
+    with pytest.raises(InputError, match=r"shard-00000.* is damaged"):
+        launch_score(place.root, source, str(tmp_path / "score"), ComputeSettings(), False)
 
 
 @pytest.mark.parametrize("unit", ["word", "both"])

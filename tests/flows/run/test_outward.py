@@ -89,7 +89,7 @@ def source(tmp_path_factory):
 
 
 def run(source, target, shown=None, **options):
-    settings = pipeline_named("bags").settings(max_iter=3, **options)
+    settings = pipeline_named("bags").settings(model="vmmic", max_iter=3, **options)
     return launch(
         "bags", str(source), str(target), settings, ComputeSettings(), None, False, None, shown
     )

@@ -105,7 +105,7 @@ def ranked_alike(fit, again, atol):
         pytest.param(
             "bags",
             ["bags", "instances"],
-            ("inference=gibbs", "warmup=5", "draws=20"),
+            ("model=vmmic", "inference=gibbs", "warmup=5", "draws=20"),
             1e-9,
             marks=pytest.mark.slow,
         ),

@@ -26,7 +26,7 @@ from vbmodels.variants.two_groups import TwoGroups
 FILES, NEW = 52, 2
 CASES = {
     "keywords": ("doc_id", 520, {"keyword_rate": 0.3, "model": "pooled"}, PooledVBSS, "local_step"),
-    "bags": ("bag_id", 520, {}, CollapsedVMMIC, "suff_stats"),
+    "bags": ("bag_id", 520, {"model": "vmmic"}, CollapsedVMMIC, "suff_stats"),
     "variants": ("pos", 1040, {"tol": 1e-9}, TwoGroups, "suff_stats"),
 }
 RESULTS = {"keywords": "probability", "bags": "probability", "variants": "p_variant"}

@@ -31,7 +31,7 @@ def test_global_steps_have_one_thread_where_more_are_allowed(tmp_path):
     family = pipeline_named("bags")
     source = family.simulate(str(tmp_path / "data"), 60, 0)[0]
     listener = Threads()
-    settings = family.settings(max_iter=4, partitions=1)
+    settings = family.settings(model="vmmic", max_iter=4, partitions=1)
     with threadpool_limits(2, user_api="blas"):
         launch("bags", source, str(tmp_path / "out"), settings, ComputeSettings(), None, False,
                None, listener)  # fmt: skip

@@ -12,9 +12,10 @@ import pytest
 
 from flows.data import reading
 from flows.data.runs import open_run
-from flows.variants.counts import read_sorted
+from flows.variants import read_columns
+from flows.variants.counts import read_sorted, to_table
 from flows.variants.regions import Region, regions
-from flows.variants.schema import COUNTS
+from flows.variants.schema import COUNTS, READ_SUMS
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.variant_files import (
     CONTIGS,
@@ -163,3 +164,16 @@ def test_rows_that_are_left_out_are_counted_with_a_reason(capsys, tmp_path):
     code, _, err = run(capsys, "variants", source, tmp_path / "no", *QUICK, *options(region="chr7"))
     assert code == 2
     assert "no row of these samples and regions" in err
+
+
+def test_counts_of_before_say_of_no_read_that_it_has_no_base_qualities():
+    counts, ref = np.full((2, 1, 4), 9, np.int64), np.zeros(2, np.int8)
+    sums = np.arange(2 * 4 * len(READ_SUMS)).reshape(2, 1, 4, -1)
+    table = to_table(counts, ref, "chr1", 0, [("case", "1")], counts, sums)
+    assert np.array_equal(read_columns.arrays(table)[1], sums[:, 0])
+    at = list(READ_SUMS).index("no_base_quality")
+    before = table.drop_columns(["no_base_quality"])
+    both = pa.concat_tables([table, before], promote_options="default")
+    expected = np.concatenate([sums[:, 0], sums[:, 0]])
+    expected[2:, :, at] = 0
+    assert np.array_equal(read_columns.arrays(both)[1], expected)

@@ -116,10 +116,12 @@ def _by_hand(path, region, fasta, least):
                 end = min(q - lead, len(shown) - trail - 1 - q)
                 others = wrong - {q}
                 counts[p - region.start, int(read.is_reverse), b] += 1
+                given = quality[q] < 255
                 sums[p - region.start, b] += [
-                    quality[q], quality[q] ** 2, read.mapping_quality, read.mapping_quality**2,
+                    quality[q] * given, quality[q] ** 2 * given,
+                    read.mapping_quality, read.mapping_quality**2,
                     end, end**2, q in beside, any(clips), len(others),
-                    sum(abs(o - q) <= 10 for o in others) > 2,
+                    sum(abs(o - q) <= 10 for o in others) > 2, not given,
                 ]  # fmt: skip
     return counts, sums
 

@@ -10,24 +10,21 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from tests.vbmodels.bags.test_embedding import some_bags
-from vbmodels.bags.auto import (
-    CACHE,
-    FOLDS,
-    LEAK,
-    AutoModel,
-    _at_one_kernel,
-    fold_of,
-    log_densities,
-    predict_auto,
-)
+from vbmodels.bags.auto import FOLDS, LEAK, AutoModel, _at_kernel, log_densities
+from vbmodels.bags.auto_predict import predict_auto
+from vbmodels.bags.auto_view import CACHE, fold_of
 from vbmodels.bags.batch import split
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
+from vbmodels.bags.gp_likelihood import CACHE as BLOCKS
 from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.stacking_weights import objective, stacked
 from vbmodels.bags.united import parted, united
-from vbmodels.core.fit import fit
+from vbmodels.core.cavi import start
+from vbmodels.core.convergence import UntilConverged
+from vbmodels.core.fit import fit, loop_of
+from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.protocol import Cursor
 
 OPTIONS = KernelOptions(length_scales=(0.7, 1.4), amplitudes=(1.0, 10.0), n_inducing=10)
@@ -89,7 +86,7 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
     fold = fold_of(data)
     assert set(fold.tolist()) == set(range(FOLDS))
     turned = replace(data, label=np.where(fold == 2, 1 - data.label, data.label).astype(np.int8))
-    start = _at_one_kernel(done.q.witness)
+    start = _at_kernel(done.q.witness, done.q.witness.kernel[0], FOLDS)
 
     def found(of):
         def reduce(q, **_):
@@ -163,3 +160,66 @@ def test_united_rows_go_back_to_where_they_came_from():
         assert np.all(rows[:, 4 + k] == 1.0)
         assert np.all(rows[:, 4 + 1 - k] == 0.0)
         assert_allclose(parted(data, whole.bag.astype(float))[k], m.bag)
+
+
+def seen(batches):
+    return tree_sum(MODEL.observe(b) for b in batches)
+
+
+def test_a_restart_is_the_fit_from_the_start_at_the_kernel_value_that_it_chose(data, done):
+    """On the same bags: the witness's posterior to rounding, the rest to the search's end."""
+    batches = split(data, 3)
+    q = MODEL.restart(seen(batches), done.q, np.random.default_rng(1))
+    assert q.witness.features.n_kernels == 1
+    assert q.searched == data.n_bags
+    assert_allclose(q.embedding.at, done.q.embedding.at)
+    reduce = InProcess(MODEL, batches)
+    again = UntilConverged(loop_of(MODEL)(MODEL, reduce, start(MODEL, q, reduce)), 1e-6, 3000)
+    *_, last = again
+    assert last.q.phase == "done"
+    whole, own = WITNESS.posterior(done.q.witness), WITNESS.posterior(last.q.witness)
+    # A search ends where a step promises 1e-6 nats.
+    assert_allclose(own.mean, whole.mean, atol=5e-3)
+    assert last.iteration < done.iterations
+    one, two = (predict_auto(MODEL, q, data).probability for q in (done.q, last.q))
+    assert_allclose(one, two, atol=5e-3)
+
+
+def test_a_restart_tries_all_kernel_values_with_many_more_bags(data, done):
+    few = fit(MODEL, [data.take(np.arange(30))], seed=1, max_iter=3000).q
+    q = MODEL.restart(seen([data]), few, np.random.default_rng(1))
+    assert q.witness.features.n_kernels == 4
+    assert q.searched == data.n_bags
+    other = replace(done.q, phase="stack")
+    assert MODEL.restart(seen([data]), other, np.random.default_rng(1)).embedding.at.size == 0
+
+
+def test_without_the_witness_the_others_are_stacked(data):
+    needed = MODEL.init(seen([data]), np.random.default_rng(1)).needed
+    for room, stays in ((needed, True), (needed - 1, False), (0, False)):
+        model = replace(MODEL, witness_memory=room)
+        q = model.init(tree_sum([model.observe(data)]), np.random.default_rng(1))
+        assert (q.witness is not None) == stays
+    model = replace(MODEL, witness_memory=needed - 1)
+    q = fit(model, split(data, 3), seed=1, max_iter=3000).q
+    assert q.weights[1] == 0.0
+    assert_allclose(q.weights.sum(), 1.0)
+    said = predict_auto(model, q, data)
+    assert said.witness is None
+    expected = q.weights[0] * said.embedding.probability + q.weights[2] * q.base
+    assert_allclose(said.probability, expected, rtol=1e-12)
+
+
+def test_what_it_remembers_is_what_it_keeps(data):
+    """No less than the columns that are kept in memory, and at most four times these."""
+    fresh = replace(data)
+    q = fit(MODEL, [fresh], seed=1, max_iter=3000).q
+    view = CACHE.view(q.embedding.map.modalities, fresh)
+    kept = sum(
+        array.nbytes
+        for batch in (view.bags, view.folded)
+        for block in BLOCKS.kept[id(batch)][1]
+        for array in (*block.columns, *block.residual)
+    )
+    start = MODEL.init(seen([fresh]), np.random.default_rng(1))
+    assert kept <= start.needed <= MODEL.remembered(start, fresh) <= 4 * kept

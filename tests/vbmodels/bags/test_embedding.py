@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from vbmodels.bags import bag_contributions, bag_pools
 from vbmodels.bags.bag_basis import Moments
 from vbmodels.bags.bag_contributions import contributions, of_instances
 from vbmodels.bags.batch import Instances, bags, split
@@ -194,3 +195,19 @@ def test_moments_have_the_same_bits_however_bags_are_cut():
     for order in (np.arange(90), rng.permutation(90)):
         parts = [Moments.of([(columns[i], has[i])], 90) for i in np.split(order, [7, 30, 64])]
         assert same_bits(parts[0] + parts[1] + (parts[2] + parts[3]), whole)
+
+
+def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):
+    """With pieces of 4 instances: bags of up to 6, some with the same instance in two pieces."""
+    data = some_bags()
+    q = fitted(data).q
+    rows = data.modalities[0].features.copy()
+    last = data.modalities[0].offsets[1:] - 1
+    rows[last] = rows[data.modalities[0].offsets[:-1]]
+    tied = bags([Instances(rows, data.modalities[0].offsets)], data.label)
+    whole, each = predict_bags(q, tied, 0.0), contributions(q, tied)[0]
+    assert data.modalities[0].sizes.max() > 4
+    for module in (bag_pools, bag_contributions):
+        monkeypatch.setattr(module, "BLOCK", 4)
+    assert_allclose(predict_bags(q, tied, 0.0).mean, whole.mean, rtol=1e-12)
+    assert_allclose(contributions(q, tied)[0], each, rtol=1e-9, atol=1e-12)

@@ -16,6 +16,7 @@ from vbmodels.core.state import from_bytes, same_bits, to_bytes
 from vbmodels.features.batch import feature_batch, split_rows
 from vbmodels.features.candidates import held_of, plain_edit
 from vbmodels.features.moves import LEAST_GAIN
+from vbmodels.features.passes import following
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP, second_moments
 from vbmodels.features.proposals import (
     PATTERNS,
@@ -32,7 +33,7 @@ from vbmodels.features.proposals import (
 from vbmodels.features.row_moments import mean_omega, tilt_of
 from vbmodels.features.screens import edited, entropy_of, pattern_sum, screen_sums
 from vbmodels.features.search import SearchIBP, best_fit
-from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE, Lane, LaneStats
+from vbmodels.features.search_state import CHAINS, RELABEL, SETTLE, START, Lane, LaneStats
 from vbmodels.features.simulate import simulate_table
 from vbmodels.features.sticks import best_sticks, fit_sticks, stick_bound
 from vbmodels.features.weights import weight_kl
@@ -307,6 +308,23 @@ def test_slots_double_where_all_are_in_use():
     assert last.q.attempt >= 1
     assert last.q.slots > 2
     assert best_fit(last.q).mean.shape[1] - 1 > 2
+
+
+def test_a_fit_that_a_delete_made_waits_for_new_chains():
+    """Its edit named another place than the first, and was done again in every sweep of theirs."""
+    codes, _ = table(3, rows=60, levels=FEW)
+    model = SearchIBP(PolyaGammaIBP(3, anneal=0), draws=8)
+    walked = walk(model, [feature_batch(codes, FEW)])
+    at, reduce = next((at, reduce) for at, reduce in walked if at.q.stage == START)
+    base = at.q.lanes[1]
+    made = replace(base, edit=plain_edit(1, np.arange(len(base.labels))))
+    q = model._begin_chains(following(at.q, CHAINS, 0, (made,), attempt=1), 6)
+    (kept,) = reduce.local_states(at.number)
+    for _ in range(3):
+        at = evaluated(model, reduce, q, at.number + 1, at.number)
+        (now,) = reduce.local_states(at.number)
+        assert np.array_equal(now.lanes[0], kept.lanes[1])
+        q = model.global_step(at.q, at.stats)
 
 
 def test_an_idle_fit_keeps_its_sums_apart():

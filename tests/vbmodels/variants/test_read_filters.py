@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
@@ -63,6 +65,23 @@ def test_few_reads_are_not_judged():
     taken, z = judge(own, summed(draw_reads(rng, KINDS["good"], 1, 2000)), LEVEL)
     assert not any(which.any() for which in taken.values())
     assert np.isnan(z).all()
+
+
+def test_reads_without_base_qualities_are_not_judged_by_them():
+    """Half of the reference's have none: the rest are as good as the allele's."""
+    rng = np.random.default_rng(5)
+    own, of = (summed(draw_reads(rng, KINDS["good"], 20, n)) for n in (30, 2000))
+    assert not judge(own, of, LEVEL)[0]["low_baseq"].any()
+    known = summed(draw_reads(rng, KINDS["good"], 20, 15))
+    half = replace(
+        own, base_quality=known.base_quality, base_quality_2=known.base_quality_2,
+        no_base_quality=own.n - 15,
+    )  # fmt: skip
+    assert not judge(half, of, LEVEL)[0]["low_baseq"].any()
+    as_if_given = replace(half, no_base_quality=own.n * 0)
+    assert judge(as_if_given, of, LEVEL)[0]["low_baseq"].all()
+    low = replace(half, base_quality=known.base_quality // 2)
+    assert judge(low, of, LEVEL)[0]["low_baseq"].all()
 
 
 def test_bennett_s_bound_holds_and_is_not_idle():

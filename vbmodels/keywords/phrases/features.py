@@ -8,14 +8,16 @@ the document's known phrases leave the phrase's own label out, by the rule of
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
     POS_GROUPS,
-    keyphraseness,
+    keyphraseness_elsewhere,
     score_columns,
 )
 from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch
@@ -63,6 +65,23 @@ NEUTRAL_SHARE = float(np.log(0.05 + 0.05))
 """Of the logarithmic shares in documents with fewer than two known phrases."""
 
 
+@dataclass(frozen=True)
+class Elsewhere(State):
+    """What the corpus tells of candidate phrases.
+
+    Parameters
+    ----------
+    frequency
+        [M] documents of the corpus that have the phrase; 0 where it is in no counts.
+    documents, labels
+        [M] documents of other folds that have it, and in which it is known.
+    """
+
+    frequency: IntArray
+    documents: IntArray
+    labels: IntArray
+
+
 def build_phrases(
     tokens: DocumentTokens,
     spans: Spans,
@@ -71,8 +90,7 @@ def build_phrases(
     score: FloatArray | None,
     listed: int,
     word_documents: IntArray,
-    documents: IntArray,
-    labels: IntArray,
+    elsewhere: Elsewhere,
     n_documents: int,
     rates: FloatArray,
 ) -> PhraseBatch:
@@ -90,8 +108,8 @@ def build_phrases(
         Known keywords of all documents.
     word_documents
         [W] documents of the corpus that have the word.
-    documents, labels
-        [M, N_FOLDS] documents of each fold that have the phrase, and in which it is known.
+    elsewhere
+        What the corpus tells of the phrases.
     n_documents
         Documents of the corpus.
     rates
@@ -100,7 +118,7 @@ def build_phrases(
     several = spans.size > 1
     tf = spans.count.astype(np.float64)
     log_tf = np.log(tf)
-    frequency = np.maximum(documents.sum(axis=1), 1)
+    frequency = np.maximum(elsewhere.frequency, 1)
     idf = np.log((1.0 + n_documents) / (1.0 + frequency)) + 1.0
     word_tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
     low, high = _ends(spans, word_tf)
@@ -125,7 +143,9 @@ def build_phrases(
         maximal,
         maximal * several,
         *_forms(tokens, spans, tf),
-        keyphraseness(documents, labels, tokens.fold[spans.document], rates),
+        keyphraseness_elsewhere(
+            elsewhere.documents, elsewhere.labels, rates[tokens.fold[spans.document]]
+        ),
         *_ends(spans, common),
         log_tf * several,
         *_relations(spans, y),

@@ -6,7 +6,8 @@ Newton step, to
     w_(-f) = w + (H - H_f)^-1 (g - g_f),
 
 with g (zero at the mode) and H over all documents and the prior, g_f and H_f over the fold
-(Miller 1974, Biometrika 61, 1). The features that compare a word with the document's known ones
+(Miller 1974, Biometrika 61, 1). A search ends near the mode: what is left of g is in the step. The
+features that compare a word with the document's known ones
 are left out, since they hold its labels.
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.core.state import BoolArray, FloatArray, Stats
+from vbmodels.core.state import FloatArray, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit, CorpusStats, inverse
 from vbmodels.keywords.corpus_likelihood import likelihood
@@ -49,7 +50,7 @@ def fold_sums(model: CorpusProbit, q: CorpusGlobal, batch: KeywordBatch) -> Fold
         q, theta=q.theta[:1], weights=q.weights[:1], credibility=q.credibility[:1], expected=False
     )
     for fold in range(N_FOLDS):
-        own = _taken(batch, batch.fold == fold)
+        own = batch.taken(batch.fold == fold)
         shares = model.listings(first, own)
         w = np.ascontiguousarray(first.theta[:, :-2])
         _, slope, bend = likelihood(own, q.location, q.scale, w, shares, False)
@@ -72,6 +73,7 @@ def left_out(
     for fold in range(N_FOLDS):
         rest = inverse(bend - folds.information[fold][square], spread)
         found[fold, free] += rest @ (total - folds.gradient[fold][free])
+    found[N_FOLDS, free] += inverse(bend, spread) @ total
     return np.ascontiguousarray(found[:, :-2])
 
 
@@ -82,22 +84,3 @@ def word_scores(q: CorpusGlobal, coefficients: FloatArray, batch: KeywordBatch) 
     every = batch.x[:, : len(q.location)] @ slopes.T - slopes @ q.location
     eta: FloatArray = np.ascontiguousarray(every[np.arange(len(own)), own])
     return eta
-
-
-def _taken(batch: KeywordBatch, documents: BoolArray) -> KeywordBatch:
-    """Return some of the documents, without their graphs."""
-    words = np.repeat(documents, batch.sizes)
-    offsets = np.concatenate([[0], np.cumsum(batch.sizes[documents])]).astype(np.int64)
-    nothing = np.zeros(0, np.int64)
-    return KeywordBatch(
-        x=batch.x[words],
-        y=batch.y[words],
-        offsets=offsets,
-        fold=batch.fold[documents],
-        complete=batch.complete[documents],
-        edge_row=nothing,
-        edge_col=nothing,
-        edge_count=np.zeros(0),
-        edge_offsets=np.zeros(len(offsets), np.int64),
-        unlabelled=batch.unseen[documents],
-    )

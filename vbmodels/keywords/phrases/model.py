@@ -14,6 +14,9 @@ The rate of phrases is asked for as keyphrases a document, K, those included tha
 not contain: with C the share of the listed ones that are candidates, and M phrases in D
 documents, pi = K C D / M.
 
+Where nothing tells it, the search for pi begins where as large a share of keyphrases is listed as
+of keywords.
+
 The trace shows the sum of the log posterior densities of what is published, from where the rate
 of all of it has been read; what comes before passes in silence.
 """
@@ -148,7 +151,9 @@ class Keyphrases:
 
     words: CorpusProbit = field(default_factory=CorpusProbit)
     with_words: bool = True
-    phrases: CorpusProbit = field(default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD))
+    phrases: CorpusProbit = field(
+        default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD, begins_small=True)
+    )
     per_document: float | None = None
     per_document_sd: float = 0.0
 
@@ -220,7 +225,12 @@ class Keyphrases:
         observed = CorpusObserved(moments, seen.lengths, seen.n_documents, seen.n_complete)
         rate = self.phrase_rate(seen)
         sd = self.per_document_sd if rate is not None else 0.0
-        model = replace(self.phrases, keyword_rate=rate, keyword_rate_sd=sd)
+        likely = None
+        if (known := q.scorer.law.listed) and seen.known:
+            # As large a share of keyphrases is listed as of keywords.
+            share = known / (q.scorer.rate * q.scorer.law.open_words)
+            likely = seen.known / seen.n_phrases / min(share, 1.0)
+        model = replace(self.phrases, keyword_rate=rate, keyword_rate_sd=sd, likely_rate=likely)
         rng = np.random.default_rng(0)  # no draw is made
         if q.before is None:
             return model.init(observed, rng)
@@ -241,7 +251,9 @@ class Keyphrases:
             words=self.words.suff_stats(q.words, batch.words, None)
             if words and q.words is not None
             else None,
-            phrases=self.phrases.suff_stats(q.phrases, self.phrase_units(q, batch), None)
+            phrases=self.phrases.suff_stats(
+                q.phrases, batch.units(batch.x), None, _SCORES.of(q.scorer, q.coefficients, batch)
+            )
             if phrases and q.phrases is not None
             else None,
         )
@@ -316,7 +328,7 @@ class Keyphrases:
     def shown(self, at: PhraseCursor) -> Step | None:
         """Show the published regressions once all of them are at their nodes."""
         found = [one for one in (at.words, at.phrases) if one is not None]
-        if at.q.stage != PHRASES or any(one.q.phase != NODES for one in found):
+        if at.q.stage != PHRASES or any(one.q.phase != NODES or one.q.sampled for one in found):
             return None
         return Step.at(at, all(one.over for one in found))
 
@@ -324,7 +336,7 @@ class Keyphrases:
         """Ask for the trials of the searches that go on, or for the pass that comes next."""
         q: PhraseGlobal = at.q
         assert at.scorer is not None
-        if q.stage == WORDS and at.scorer.over:
+        if q.stage == WORDS and at.scorer.over and not at.scorer.q.sampled:
             return replace(q, stage=FOLDS)
         if q.stage == FOLDS:
             return replace(q, stage=SCALE)
@@ -385,4 +397,4 @@ def _taken(
 
 def _ended(at: CorpusCursor) -> bool:
     """Whether a search has ended at its nodes."""
-    return at.over and bool(at.q.phase == NODES)
+    return at.over and bool(at.q.phase == NODES) and not at.q.sampled

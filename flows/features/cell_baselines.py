@@ -1,0 +1,100 @@
+"""What simple rivals make of the hidden cells: one logistic regression for each column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.features.batch import MISSING
+from vbmodels.features.completion.judged import Judged
+
+MOST_COLUMNS = 50
+"""Columns that are regressed on all others; of more, so many evenly chosen ones."""
+RIDGE = 0.1
+"""Inverse strength of the penalty: the best of a few values on surveys (benchmarks/ibp_rivals)."""
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The mixture beside a rival on the same cells.
+
+    Parameters
+    ----------
+    cells, rows
+        How many cells were compared, and from how many rows the rival learned.
+    mixture, rival
+        Mean log probabilities.
+    difference, error
+        Of the mixture less the rival, a cell, and its standard error.
+    """
+
+    cells: int
+    rows: int
+    mixture: float
+    rival: float
+    difference: float
+    error: float
+
+
+def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
+    """Compare the mixture with a logistic regression of each column on the others.
+
+    A missing or hidden cell is a category of its own. None where there are fewer than two cells.
+
+    Parameters
+    ----------
+    found
+        Rows with hidden cells.
+    levels
+        [D] categories of each column.
+    """
+    columns = np.unique(np.linspace(0, len(levels) - 1, MOST_COLUMNS).round().astype(int))
+    log_p = np.full(len(found.truth), np.nan)
+    seen = _indicators(found.codes, levels)
+    edges = np.concatenate([[0], np.cumsum(levels + 1)])
+    for d in columns:
+        cells = np.flatnonzero(found.columns == d)
+        if not cells.size:
+            continue
+        others = np.ones(seen.shape[1], bool)
+        others[edges[d] : edges[d + 1]] = False
+        log_p[cells] = _of_column(found, seen[:, others], cells, int(d))
+    told = ~np.isnan(log_p)
+    if told.sum() < 2:
+        return None
+    gain = found.log_p[told] - log_p[told]
+    return Beside(
+        cells=int(told.sum()),
+        rows=len(found.codes),
+        mixture=float(found.log_p[told].mean()),
+        rival=float(log_p[told].mean()),
+        difference=float(gain.mean()),
+        error=float(gain.std(ddof=1) / np.sqrt(gain.size)),
+    )
+
+
+def _of_column(found: Judged, others: BoolArray, cells: IntArray, d: int) -> FloatArray:
+    own = found.codes[:, d]
+    known = own != MISSING
+    rows, truth = found.rows[cells], found.truth[cells]
+    chance = np.full(len(cells), _LEAST)
+    kinds = np.unique(own[known])
+    if len(kinds) < 2:
+        chance[np.isin(truth, kinds)] = 1.0
+        return np.log(chance)
+    model = LogisticRegression(C=RIDGE, max_iter=300).fit(others[known], own[known])
+    said = model.predict_proba(others[rows])
+    place = np.searchsorted(model.classes_, truth)
+    there = (place < len(model.classes_)) & np.isin(truth, model.classes_)
+    chance[there] = np.maximum(said[np.flatnonzero(there), place[there]], _LEAST)
+    return np.log(chance)
+
+
+def _indicators(codes: IntArray, levels: IntArray) -> BoolArray:
+    return np.concatenate(
+        [codes[:, [d]] == np.arange(MISSING, r) for d, r in enumerate(levels)], axis=1
+    )

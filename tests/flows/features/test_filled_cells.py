@@ -1,0 +1,108 @@
+"""Missing cells: how a run says that they were filled, and a rival that does better."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit
+
+from flows.cli import main
+from flows.features.cell_baselines import beside_logistic
+from flows.features.filling_section import _beside
+from vbmodels.features.batch import MISSING
+from vbmodels.features.completion.judged import Judged, together
+
+LEVELS = np.array([2, 2, 3])
+
+
+def judged(n=400, seed=0):
+    """Columns 0 and 1 are the same, column 2 says nothing; a tenth of the cells is hidden."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 2, n)
+    codes = np.column_stack([first, first, rng.integers(0, 3, n)]).astype(np.int16)
+    hidden = rng.random(codes.shape) < 0.1
+    rows, columns = np.nonzero(hidden)
+    truth = codes[hidden]
+    left = np.where(hidden, np.int16(MISSING), codes)
+    return Judged(left, rows, columns, truth, np.log(1.0 / LEVELS[columns]))
+
+
+def test_a_rival_that_is_better_is_told_of():
+    found = beside_logistic(judged(), LEVELS)
+    copied = found.cells
+    assert copied == len(judged().truth)
+    assert found.rival > found.mixture + 0.2
+    text, warnings = _beside(found.__dict__)
+    assert f"{found.rival:.4f}" in text
+    assert len(warnings) == 1
+    level = Judged(*[getattr(judged(), n) for n in ("codes", "rows", "columns", "truth")],
+                   log_p=np.zeros(copied))  # fmt: skip
+    assert _beside(beside_logistic(level, LEVELS).__dict__)[1] == []
+
+
+def test_parts_together_are_the_whole():
+    one, two = judged(100, 1), judged(150, 2)
+    whole = together([one, two])
+    assert_allclose(whole.rows[len(one.rows) :] - 100, two.rows)
+    assert whole.codes[whole.rows, whole.columns].tolist() == [MISSING] * len(whole.rows)
+
+
+def test_a_column_with_one_known_category_and_too_few_cells():
+    codes = np.zeros((6, 3), np.int16)
+    codes[0, 0] = MISSING
+    none = np.zeros(0, int)
+    alone = Judged(codes, np.array([0]), np.array([0]), np.array([1]), np.zeros(1))
+    assert beside_logistic(alone, LEVELS) is None
+    assert beside_logistic(Judged(codes, none, none, none, np.zeros(0)), LEVELS) is None
+    two = Judged(codes, np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), np.zeros(2))
+    found = beside_logistic(two, LEVELS)
+    assert_allclose(found.rival, np.log(1e-9) / 2)
+
+
+def survey(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    psi = rng.normal(size=(n, 2)) @ rng.normal(0.0, 2.0, (2, 8))
+    codes = rng.random(psi.shape) < expit(psi)
+    gone = rng.random(psi.shape) < 0.1
+    cells = np.where(gone, None, np.where(codes, "yes", "no"))
+    return {f"q{d}": pa.array(cells[:, d], pa.string()) for d in range(8)}, int(gone.sum())
+
+
+def fitted(tmp_path, name, *options):
+    columns, gone = survey()
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    with pytest.raises(SystemExit) as stopped:
+        main(["features", str(tmp_path / "in.parquet"), str(tmp_path / name), "--no-record",
+              "--set", "n_features=4", *options])  # fmt: skip
+    assert stopped.value.code == 0
+    run_id = json.loads((tmp_path / name / "latest.json").read_text())["run_id"]
+    folder = Path(tmp_path / name / "runs" / run_id)
+    return folder, json.loads((folder / "run.json").read_text()), gone
+
+
+def test_a_run_says_which_models_filled_its_cells(tmp_path):
+    folder, record, gone = fitted(tmp_path, "whole", "--partitions", "3")
+    filling = record["results"]["filling"]
+    assert_allclose(sum(one["weight"] for one in filling["members"].values()), 1.0)
+    assert filling["hidden_cells"] > 20
+    rival = record["results"]["filling_beside_logistic"]
+    assert_allclose(rival["mixture"], filling["mixture"], atol=0.01)
+    assert "How missing cells are filled" in (folder / "report.html").read_text()
+    cells = pq.read_table(folder / "imputed")
+    total = cells.group_by(["id", "column"]).aggregate([("probability", "sum")])
+    assert len(total) == gone
+    assert_allclose(total["probability_sum"].to_numpy(), 1.0)
+
+
+def test_a_run_that_stops_before_models_have_learned_says_so(tmp_path):
+    _, record, gone = fitted(tmp_path, "short", "--set", "max_iter=110")
+    assert any("before the models that fill missing cells had learned" in warning
+               for warning in record["warnings"])  # fmt: skip
+    assert "filling" not in record["results"]
+    assert record["results"]["imputed_cells"] == gone

@@ -1,0 +1,164 @@
+"""A whole search that fills cells: what it may see, who learns, and what it predicts."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+
+from vbmodels.core.chains import Schedule
+from vbmodels.core.fit import fit
+from vbmodels.core.state import leaves, same_bits
+from vbmodels.features.batch import feature_batch, split_rows
+from vbmodels.features.completion import members as of_members
+from vbmodels.features.completion.filling import filled
+from vbmodels.features.completion.hiding import learning
+from vbmodels.features.completion.members import Members
+from vbmodels.features.completion.searched import CompletedIBP
+from vbmodels.features.forms import apply, completion, make
+from vbmodels.features.gibbs import missing_cells
+from vbmodels.features.options import FeatureOptions
+from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.search import SearchIBP
+
+LEVELS = np.full(14, 2)
+QUICK = Members(4, 2, judged=Schedule(12, 4, thin=2), whole=Schedule(4, 6))
+
+
+def answers(n=150, seed=0, missing=0.15):
+    """Answers that two continuous traits explain, the truth of missing cells beside them."""
+    rng = np.random.default_rng(seed)
+    u, load = rng.normal(size=(n, 2)), rng.normal(0.0, 2.0, (len(LEVELS), 2))
+    codes = (rng.random((n, len(LEVELS))) < expit(u @ load.T)).astype(int)
+    return np.where(rng.random(codes.shape) < missing, -1, codes), codes
+
+
+def model(**options):
+    search = SearchIBP(PolyaGammaIBP(4, anneal=0), draws=8)
+    return CompletedIBP(search, QUICK, **options)
+
+
+def fitted(batches, one=None, seed=0):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit(one or model(), batches, seed=seed, tol=1e-6, max_iter=400)
+
+
+def test_members_see_nothing_of_the_cells_that_are_hidden_from_them():
+    codes, _ = answers()
+    batch = feature_batch(codes, LEVELS, grouped=False)
+    one, rng = QUICK, np.random.default_rng(0)
+    whole = model()
+    start = whole.init(whole.observe(batch), rng).completion
+    hidden = learning(batch, 1.0, start.seed, hide=True)
+    assert 0.03 < len(hidden.rows) / (codes >= 0).sum() < 0.15
+    other = codes.copy()
+    other[hidden.rows, hidden.columns] = 1 - other[hidden.rows, hidden.columns]
+    changed = feature_batch(other, LEVELS, grouped=False)
+    # Starts count all answers: both begin at the same point, as if the cells were never there.
+    left, right, a, b = start, start, None, None
+    for _ in range(one.judged.sweeps):
+        a, b = one.local_step(left, batch, a), one.local_step(right, changed, b)
+        assert same_bits(a.sums, b.sums)
+        left, right = one.global_step(left, a.sums), one.global_step(right, b.sums)
+    a, b = one.local_step(left, batch, a), one.local_step(right, changed, b)
+    assert_allclose(a.density + b.density, 1.0)  # two categories: the other one was asked for
+
+
+def test_the_search_goes_as_it_would_alone_and_nothing_learns_without_missing_cells():
+    codes, _ = answers(missing=0.0)
+    batch = feature_batch(codes, LEVELS)
+    both, alone = fitted([batch]), fitted([batch], model().search)
+    assert both.q.completion is None
+    assert same_bits(both.q.search, alone.q)
+    assert both.trace == alone.trace
+
+
+def test_the_search_goes_as_it_would_alone_beside_members_too():
+    codes, _ = answers()
+    batch = feature_batch(codes, LEVELS)
+    both, alone = fitted([batch]), fitted([batch], model().search)
+    assert both.q.completion is not None
+    assert both.trace[: len(alone.trace)] == alone.trace
+
+
+def test_rows_that_learn_and_hidden_cells_do_not_hang_on_partitions():
+    codes, _ = answers()
+    whole = learning(feature_batch(codes, LEVELS), 0.4, 7, hide=True)
+    parts = [learning(b, 0.4, 7, hide=True) for b in split_rows(codes, LEVELS, 3)]
+    assert_array_equal(np.concatenate([p.codes for p in parts]), whole.codes)
+    assert_array_equal(np.concatenate([p.row_id for p in parts]), whole.row_id)
+    assert 0.25 < len(whole.row_id) / len(codes) < 0.55
+
+
+def test_cells_of_equal_rows_are_equal_wherever_they_stand():
+    codes, _ = answers(60)
+    done = fitted([feature_batch(codes, LEVELS)])
+    twice = np.repeat(codes, 2, axis=0)
+    found = filled(done.q.completion, feature_batch(twice, LEVELS))
+    parts = [filled(done.q.completion, part) for part in split_rows(twice, LEVELS, 3)]
+    assert_allclose(np.concatenate(parts), found, rtol=1e-12)
+    assert_allclose(found.sum(1), 1.0)
+
+
+def test_a_large_table_is_learned_from_some_of_its_rows(monkeypatch):
+    monkeypatch.setattr(of_members, "MOST_ROWS", 60)
+    codes, _ = answers()
+    done = fitted([feature_batch(codes, LEVELS)])
+    assert_allclose(done.q.completion.share, 60 / 150)
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    assert 40 < len(local.completion.z) < 85
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_continuous_traits_are_filled_better_than_by_the_features(seed):
+    codes, truth = answers(seed=seed)
+    batch = feature_batch(codes, LEVELS)
+    at = missing_cells(batch)
+    told = {}
+    for prediction in ("sampled", "auto"):
+        options = FeatureOptions(n_features=6, prediction=prediction)
+        one = make(options)
+        done = fitted([batch], one, seed)
+        (local,) = done.reduce.local_states(done.iterations - 1)
+        cells = apply(one, done.q, batch, local, options).cells
+        told[prediction] = np.log(cells[np.arange(len(at[0])), truth[at]]).mean()
+        if prediction == "auto":
+            found = completion(one, done.q)
+            assert_allclose(found.weights.sum(), 1.0)
+            assert found.mixture > found.told.max() - 0.01
+            again = apply(one, done.q, batch, None, options).cells
+            assert_array_equal(again, cells)
+    assert told["auto"] > told["sampled"] + 0.01
+
+
+def test_stacked_learns_without_missing_cells_for_rows_to_come():
+    codes, _ = answers(missing=0.0)
+    done = fitted([feature_batch(codes, LEVELS)], model(always=True))
+    assert done.q.completion.hidden > 0
+    new, _ = answers(20, seed=0)
+    assert_allclose(filled(done.q.completion, feature_batch(new, LEVELS)).sum(1), 1.0)
+
+
+def test_a_row_without_any_answer_is_filled():
+    codes, _ = answers(60)
+    codes[3] = -1
+    done = fitted([feature_batch(codes, LEVELS)])
+    assert np.isfinite([v for _, v in leaves(done.q.completion) if isinstance(v, float)]).all()
+    cells = filled(done.q.completion, feature_batch(codes, LEVELS))
+    assert_allclose(cells.sum(1), 1.0)
+
+
+def test_a_fit_that_is_stopped_before_members_have_learned_is_filled_by_its_features():
+    codes, _ = answers(60)
+    batch = feature_batch(codes, LEVELS)
+    slow = replace(model(), members=Members(4, 2, judged=Schedule(500, 1)))
+    done = fitted([batch], slow)
+    assert not done.converged
+    assert completion(slow, done.q) is None
+    cells = apply(slow, done.q, batch, None, FeatureOptions(prediction="auto")).cells
+    assert_allclose(cells.sum(1), 1.0)

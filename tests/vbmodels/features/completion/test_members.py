@@ -1,0 +1,176 @@
+"""The members that fill cells, each beside numbers that share no code with it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import digamma, expit, log_expit, softmax
+
+from vbmodels.features.completion.classes import (
+    EDGES,
+    FEW,
+    LANES,
+    SMOOTH,
+    class_counts,
+    class_shares,
+    column_shares,
+    moved_classes,
+    no_classes,
+)
+from vbmodels.features.completion.continuous import Traits, TraitStats, draw_rows, draw_traits
+from vbmodels.features.completion.members import CONCENTRATION, _told, _weighed
+from vbmodels.features.completion.states import Completion
+from vbmodels.features.gibbs_kernels import row_keys
+
+LEVELS = np.array([2, 3, 4])
+
+
+def table(n=60, seed=0, missing=0.1):
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n)
+    codes = np.column_stack([(kind + (rng.random(n) < 0.2)) % r for r in LEVELS])
+    return np.where(rng.random(codes.shape) < missing, -1, codes)
+
+
+def test_a_trait_has_the_posterior_that_its_row_says():
+    """One trait, three answers and one not asked: the reference is a sum over a grid."""
+    loadings = np.array([[0.5, 1.5], [-1.0, 2.0], [0.3, -1.0], [0.0, 3.0]])
+    row = np.array([1, -1, 1, 0], np.int8)
+    grid = np.linspace(-8, 8, 4001)
+    psi = loadings[:, :1] + loadings[:, 1:] * grid
+    log_p = -0.5 * grid**2 + (np.abs(row)[:, None] * log_expit(row[:, None] * psi)).sum(0)
+    weight = softmax(log_p)
+    mean = weight @ grid
+    sd = np.sqrt(weight @ (grid - mean) ** 2)
+    n = 20_000
+    sign, u, ids = np.tile(row, (n, 1)), np.zeros((n, 1)), np.arange(n)
+    for i in range(15):
+        u, _ = draw_rows(loadings, sign, u, row_keys(ids, 3, i, 1), row_keys(ids, 3, i, 2))
+    assert_allclose(u.mean(), mean, atol=4 * sd / np.sqrt(n))
+    assert_allclose(u.std(), sd, rtol=0.03)
+
+
+def test_the_sums_of_traits_are_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    sign = rng.integers(-1, 2, (700, 4)).astype(np.int8)
+    loadings, ids = rng.normal(size=(4, 3)), np.arange(700)
+    before = rng.normal(size=(700, 2))
+    u, sums = draw_rows(
+        loadings, sign, before, row_keys(ids, 0, 1), row_keys(ids, 0, 2), summed=True
+    )
+    x = np.column_stack([np.ones(700), u])
+    assert_allclose(sums.linear, 0.5 * sign.T @ x)
+    # E omega at psi is tanh(psi / 2) / (2 psi): the packed first entry sums omega itself.
+    psi = loadings[:, 0] + before @ loadings[:, 1:].T
+    expected = (np.abs(sign) * np.tanh(psi / 2) / (2 * psi)).sum(0)
+    assert_allclose(sums.quadratic[:, 0], expected, rtol=0.1)
+
+
+def test_loadings_and_their_variances_are_drawn_from_their_conditionals():
+    rng = np.random.default_rng(1)
+    size, units = 3, 5
+    root = rng.normal(size=(units, size, size))
+    quadratic = root @ root.transpose(0, 2, 1)
+    linear = rng.normal(size=(units, size))
+    variance = np.array([0.5, 2.0])
+    rows, columns = np.tril_indices(size)
+    stats = TraitStats(linear, quadratic[:, rows, columns])
+    at = Traits(np.zeros((units, size)), variance)
+    draws = [draw_traits(at, stats, 10.0, rng) for _ in range(20_000)]
+    found = np.stack([one.loadings for one in draws])
+    precision = quadratic + np.diag([0.1, 2.0, 0.5])
+    covariance = np.linalg.inv(precision)
+    sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    assert_allclose(found.mean(0), (covariance @ linear[..., None])[..., 0], atol=0.05 * sd.max())
+    assert_allclose(found.std(0), sd, rtol=0.05)
+    given = np.mean([(1 + units / 2) / (1 + (one.loadings[:, 1:] ** 2).sum(0) / 2)
+                     for one in draws], axis=0)  # fmt: skip
+    assert_allclose(np.mean([1 / one.variance for one in draws], axis=0), given, rtol=0.03)
+
+
+@pytest.mark.parametrize("lane", range(len(LANES)))
+def test_a_lane_moves_as_its_equations_say(lane):
+    codes = table()
+    keys = row_keys(np.arange(len(codes)), 1)
+    first = moved_classes(class_counts(no_classes(), codes, LEVELS, keys), LEVELS)
+    found = class_counts(first, codes, LEVELS, keys)
+    i, j = EDGES[lane], EDGES[lane + 1]
+    edges, k = np.concatenate([[0], np.cumsum(LEVELS)]), LANES[lane]
+    rows, cells = np.zeros(k), np.zeros((k, LEVELS.sum()))
+    for row in codes:
+        log_r = np.empty(k)
+        for c in range(k):
+            pi, own = first.rows[i:j], first.cells[i + c]
+            of = (lambda a, s: digamma(a) - digamma(s)) if k == FEW else (
+                lambda a, s: np.log(a / s)
+            )  # fmt: skip
+            log_r[c] = of(pi[c], pi.sum())
+            for d, (a, b) in enumerate(pairwise(edges)):
+                if row[d] >= 0:
+                    log_r[c] += of(own[a + row[d]], own[a:b].sum())
+        r = softmax(log_r)
+        rows += r
+        for d, a in enumerate(edges[:-1]):
+            if row[d] >= 0:
+                cells[:, a + row[d]] += r
+    assert_allclose(found.rows[i:j], rows)
+    assert_allclose(found.cells[i:j], cells, atol=1e-12)
+    prior = 1.0 / k if k == FEW else SMOOTH
+    assert_allclose(moved_classes(found, LEVELS).rows[i:j], rows + prior)
+    of_cells = np.repeat(1.0 / LEVELS, LEVELS) if k == FEW else SMOOTH
+    assert_allclose(moved_classes(found, LEVELS).cells[i:j], cells + of_cells, atol=1e-12)
+
+
+def test_shares_of_classes_and_of_columns_are_probabilities():
+    codes = table()
+    at = no_classes()
+    for _ in range(20):
+        counts = class_counts(at, codes, LEVELS, row_keys(np.arange(len(codes)), 1))
+        at = moved_classes(counts, LEVELS)
+    edges = np.cumsum(LEVELS)[:-1]
+    for size in set(LANES):
+        found = class_shares(at, codes, LEVELS, size)
+        for own in np.split(found, edges, axis=1):
+            assert_allclose(own.sum(1), 1.0)
+    shares = np.split(column_shares(at, LEVELS), edges)
+    for d, own in enumerate(shares):
+        counted = np.bincount(codes[codes[:, d] >= 0, d], minlength=LEVELS[d])
+        assert_allclose(own, (counted + FEW / LEVELS[d]) / (counted.sum() + FEW))
+
+
+def test_the_weights_climb_to_their_optimum():
+    """The reference is a general optimiser on the logarithms of the weights."""
+    rng = np.random.default_rng(2)
+    density = expit(rng.normal(size=(300, 5)) + np.array([1.0, 0.5, 0.0, -1.0, -3.0]))
+
+    def loss(v):
+        w = softmax(v)
+        return -np.log(density @ w).sum() - (CONCENTRATION - 1.0) * np.log(w).sum()
+
+    best = softmax(minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9}).x)
+    q = Completion(
+        0, 0, 1.0, LEVELS, None, None, None, None, np.full(5, 0.2), 0.0, np.zeros(5), 0.0
+    )
+    values = []
+    for _ in range(2000):
+        told = _told(q.weights, density)
+        values.append(-loss(np.log(q.weights)))
+        q = _weighed(q, told)
+    assert_allclose(q.weights, best, atol=1e-4)
+    assert np.diff(values).min() > -1e-9
+    assert_allclose(q.mixture, np.log(density @ q.weights).mean(), atol=1e-6)
+    assert_allclose(q.told, np.log(density).mean(0))
+
+
+def test_without_hidden_cells_all_members_weigh_the_same():
+    q = Completion(
+        0, 0, 1.0, LEVELS, None, None, None, None, np.full(5, 0.2), 0.0, np.zeros(5), 0.0
+    )
+    moved = _weighed(q, _told(q.weights, np.zeros((0, 5))))
+    assert_allclose(moved.weights, 0.2)
+    assert moved.hidden == 0
+    assert np.isfinite(moved.told).all()
