@@ -25,6 +25,7 @@ from flows.variants.by_depth import boundaries
 from flows.variants.calls import Decision, Scored
 from flows.variants.count_checks import check_counts
 from flows.variants.count_files import missing_files
+from flows.variants.hyperparameters import hyperparameters
 from flows.variants.indel_calls import KEPT as INDEL_FIT
 from flows.variants.indel_calls import call_indels, fit_url, not_called
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
@@ -60,7 +61,7 @@ from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.batch import Counts
-from vbmodels.variants.batch_null import BatchGlobal, BatchNull, names_of_types
+from vbmodels.variants.batch_null import BatchGlobal, BatchNull
 from vbmodels.variants.published.pair import Pair
 from vbmodels.variants.published.rvd2 import RVD2
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
@@ -283,7 +284,7 @@ class Variants:
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
-        rows = _hyperparameters(_model_of(model, q), q)
+        rows = hyperparameters(_model_of(model, q), q)
         if storage.exists(fit_url(paths)):
             rows += indel_hyperparameters(read_state(fit_url(paths), State))
         return rows
@@ -294,7 +295,7 @@ class Variants:
     ) -> Findings:  # fmt: skip
         """Say what was found."""
         model = _model_of(model, q)
-        rows, caps = _hyperparameters(model, q), model.caps_hit(q)
+        rows, caps = hyperparameters(model, q), model.caps_hit(q)
         batch = q if isinstance(model, BatchNull) else None
         return report(summaries, rows, caps, settings, batch)
 
@@ -393,41 +394,6 @@ def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str,
         known = fasta_contigs(settings.fasta)
         return {name: length for name, length in known.items() if names_a_contig(name)}
     return {name: None for name in sorted({c for part in found for c in part.contigs})}
-
-
-def _hyperparameters(model: Any, q: Any) -> list[Parameter]:
-    if isinstance(model, Pair):
-        return [
-            Parameter(name, sample, value)
-            for sample, of in (("case", q.case), ("control", q.control))
-            for name, value in (
-                ("mu0", of.a0 / (of.a0 + of.b0)), ("M0", of.a0 + of.b0), ("log_M", of.log_m)
-            )
-        ]  # fmt: skip
-    rows = [
-        Parameter("pi", None, q.pi),
-        Parameter("w", None, q.w),
-        Parameter("log_M_mean", None, q.log_m_mean),
-        Parameter("log_M_sd", None, q.log_m_sd),
-    ]
-    if len(q.rho) > 1:
-        means = [f"mean {a / (a + b):.2g}" for a, b in model.alternatives]
-        rows += [Parameter("rho", m, float(r)) for m, r in zip(means, q.rho, strict=True)]
-    if isinstance(model, BatchNull):
-        rows += [
-            Parameter("shift_mean", None, q.shift_mean),
-            Parameter("shift_sd", None, q.shift_sd),
-            Parameter("tau", None, q.tau),
-            Parameter("v", None, q.v),
-        ]
-        rows += [
-            Parameter("shift", kind, float(b), float(se))
-            for kind, b, se in zip(names_of_types(), q.shift, q.shift_se, strict=True)
-        ]
-    for t, kind in enumerate(names_of_types()):
-        rows.append(Parameter("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t]))))
-        rows.append(Parameter("error_shape", kind, float(q.a[t])))
-    return rows
 
 
 FAMILY = Variants()

@@ -12,7 +12,7 @@ import pytest
 
 from flows.data.runs import open_run
 from flows.data.states import read_state
-from flows.variants import indel_events
+from flows.variants import indel_calls, indel_events
 from flows.variants.indel_clusters import clusters
 from flows.variants.reads import count_region
 from flows.variants.regions import Region
@@ -252,3 +252,30 @@ def test_a_cluster_of_uncalled_alleles_is_told_with_its_reads():
                                                                         (1, 500))  # fmt: skip
     assert one.p < 1e-3
     assert clusters(units, np.array([False, True, False, False]), counts, Places()) == ()
+
+
+def test_a_run_that_was_stopped_over_its_indels_has_the_same_bits(
+    capsys, monkeypatch, simulated, called
+):
+    how = (*options(fasta=simulated / "reference.fa", tol=1e-4), "--no-record")
+    target = simulated / "stopped"
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(indel_calls, "_conclude", stopped)
+        assert run(capsys, "variants", simulated / "samples.csv", target, *how)[0] != 0
+    (run_id,) = (path.name for path in (target / "runs").iterdir())
+    asked = ("variants", simulated / "samples.csv", target, *how, "--resume", run_id)
+    assert run(capsys, *asked)[0] == 0
+    assert _records(open_run(str(target))[0]) == _records(called)
+
+
+def test_a_finished_run_scores_new_reads_by_its_own_indels_fit(capsys, simulated, called):
+    target = simulated / "scored"
+    code, _, err = run(capsys, "score", called.root, simulated / "samples.csv", target,
+                       "--no-record")  # fmt: skip
+    assert code == 0, err
+    scored = {record[:3] for record in _records(open_run(str(target))[0])}
+    assert scored == {record[:3] for record in _records(called)}
