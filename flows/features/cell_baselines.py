@@ -47,7 +47,8 @@ class Beside:
 def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
     """Compare the mixture with a logistic regression of each column on the others.
 
-    A missing or hidden cell is a category of its own. None where there are fewer than two cells.
+    A missing or hidden cell is a category of its own. None where there are fewer than two cells,
+    or no other column to regress on.
 
     Parameters
     ----------
@@ -56,6 +57,8 @@ def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
     levels
         [D] categories of each column.
     """
+    if len(levels) < 2:
+        return None
     columns = _regressed(levels, len(found.codes))
     log_p = np.full(len(found.truth), np.nan)
     seen = _indicators(found.codes, levels)
