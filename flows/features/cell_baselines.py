@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -98,16 +99,16 @@ def _of_column(found: Judged, others: sparse.csr_array, cells: IntArray, d: int)
     kinds = np.unique(own[known])
     if len(kinds) < 2:
         chance[np.isin(truth, kinds)] = 1.0
-        return np.log(chance)
+        return np.asarray(np.log(chance))
     model = LogisticRegression(C=RIDGE, max_iter=300).fit(others[known], own[known])
     said = model.predict_proba(others[rows])
     place = np.searchsorted(model.classes_, truth)
     there = (place < len(model.classes_)) & np.isin(truth, model.classes_)
     chance[there] = np.maximum(said[np.flatnonzero(there), place[there]], _LEAST)
-    return np.log(chance)
+    return np.asarray(np.log(chance))
 
 
-def _indicators(codes: IntArray, levels: IntArray) -> sparse.csr_array:
+def _indicators(codes: NDArray[np.int16], levels: IntArray) -> sparse.csr_array:
     """Return an indicator of each column's categories, the missing one first; one a cell."""
     first = np.concatenate([[0], np.cumsum(levels + 1)])
     place = (first[:-1] + codes + 1).ravel()

