@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import MISSING
 from vbmodels.features.completion.judged import Judged
 
 MOST_COLUMNS = 50
 """Columns that are regressed on all others; of more, so many evenly chosen ones."""
+MOST_WORK = 5e8
+"""Cells times categories over all regressions: half a minute, or a few. Of wide tables with columns
+of many categories fewer columns are regressed."""
 RIDGE = 0.1
 """Inverse strength of the penalty: the best of a few values on surveys (benchmarks/ibp_rivals)."""
 _LEAST = 1e-9
@@ -43,7 +48,8 @@ class Beside:
 def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
     """Compare the mixture with a logistic regression of each column on the others.
 
-    A missing or hidden cell is a category of its own. None where there are fewer than two cells.
+    A missing or hidden cell is a category of its own. None where there are fewer than two cells,
+    or no other column to regress on.
 
     Parameters
     ----------
@@ -52,7 +58,9 @@ def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
     levels
         [D] categories of each column.
     """
-    columns = np.unique(np.linspace(0, len(levels) - 1, MOST_COLUMNS).round().astype(int))
+    if len(levels) < 2:
+        return None
+    columns = _regressed(levels, len(found.codes))
     log_p = np.full(len(found.truth), np.nan)
     seen = _indicators(found.codes, levels)
     edges = np.concatenate([[0], np.cumsum(levels + 1)])
@@ -60,9 +68,8 @@ def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
         cells = np.flatnonzero(found.columns == d)
         if not cells.size:
             continue
-        others = np.ones(seen.shape[1], bool)
-        others[edges[d] : edges[d + 1]] = False
-        log_p[cells] = _of_column(found, seen[:, others], cells, int(d))
+        others = sparse.hstack([seen[:, : edges[d]], seen[:, edges[d + 1] :]], format="csr")
+        log_p[cells] = _of_column(found, others, cells, int(d))
     told = ~np.isnan(log_p)
     if told.sum() < 2:
         return None
@@ -77,7 +84,14 @@ def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
     )
 
 
-def _of_column(found: Judged, others: BoolArray, cells: IntArray, d: int) -> FloatArray:
+def _regressed(levels: IntArray, n_rows: int) -> IntArray:
+    """Return the columns that are regressed: evenly chosen, as many as the work allows."""
+    work = float(n_rows) * len(levels) * levels.mean()
+    most = int(np.clip(MOST_WORK / max(work, 1.0), 1, MOST_COLUMNS))
+    return np.unique(np.linspace(0, len(levels) - 1, most).round().astype(int))
+
+
+def _of_column(found: Judged, others: sparse.csr_array, cells: IntArray, d: int) -> FloatArray:
     own = found.codes[:, d]
     known = own != MISSING
     rows, truth = found.rows[cells], found.truth[cells]
@@ -85,16 +99,19 @@ def _of_column(found: Judged, others: BoolArray, cells: IntArray, d: int) -> Flo
     kinds = np.unique(own[known])
     if len(kinds) < 2:
         chance[np.isin(truth, kinds)] = 1.0
-        return np.log(chance)
+        return np.asarray(np.log(chance))
     model = LogisticRegression(C=RIDGE, max_iter=300).fit(others[known], own[known])
     said = model.predict_proba(others[rows])
     place = np.searchsorted(model.classes_, truth)
     there = (place < len(model.classes_)) & np.isin(truth, model.classes_)
     chance[there] = np.maximum(said[np.flatnonzero(there), place[there]], _LEAST)
-    return np.log(chance)
+    return np.asarray(np.log(chance))
 
 
-def _indicators(codes: IntArray, levels: IntArray) -> BoolArray:
-    return np.concatenate(
-        [codes[:, [d]] == np.arange(MISSING, r) for d, r in enumerate(levels)], axis=1
-    )
+def _indicators(codes: NDArray[np.int16], levels: IntArray) -> sparse.csr_array:
+    """Return an indicator of each column's categories, the missing one first; one a cell."""
+    first = np.concatenate([[0], np.cumsum(levels + 1)])
+    place = (first[:-1] + codes + 1).ravel()
+    ends = np.arange(len(codes) + 1) * len(levels)
+    shape = (len(codes), int(first[-1]))
+    return sparse.csr_array((np.ones(place.size), place, ends), shape=shape)

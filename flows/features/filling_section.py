@@ -44,9 +44,10 @@ def filling_section(
         Section(
             "How missing cells are filled",
             f"Several models learned the table while {int(at.hidden):,} known cells were hidden "
-            "from them; the weights are those at which their mixture gives these cells the highest "
-            "probability, and then all learned from these cells, too. The last line is the mixture "
-            "on the same cells, from which it has its weights: on others it will be a little lower."
+            "from them; the weights climbed to where their mixture gives these cells about the "
+            "highest probability, and then all learned from these cells, too. The last line is the "
+            "mixture on the same cells, from which it has its weights: on others it may be a "
+            "little lower."
             f"{text}",
             (),
             (
@@ -66,7 +67,8 @@ def _beside(rival: dict[str, Any] | None) -> tuple[str, list[str]]:
         f" On {rival['cells']:,} of them one logistic regression for each column, learned from "
         f"{rival['rows']:,} of the rows, has a mean log probability of {rival['rival']:.4f}, the "
         f"mixture {rival['mixture']:.4f} (difference {rival['difference']:+.4f}, standard error "
-        f"{rival['error']:.4f})."
+        f"{rival['error']:.4f}). The regressions never saw these cells, the mixture has its "
+        "weights from them, which flatters it a little where they are few."
     )
     if rival["difference"] > -2.0 * rival["error"]:
         return text, []

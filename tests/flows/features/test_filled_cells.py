@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from flows.cli import main
+from flows.features import cell_baselines
 from flows.features.cell_baselines import beside_logistic
 from flows.features.filling_section import _beside
 from vbmodels.features.batch import MISSING
@@ -63,6 +64,23 @@ def test_a_column_with_one_known_category_and_too_few_cells():
     two = Judged(codes, np.array([0, 1]), np.array([0, 0]), np.array([0, 1]), np.zeros(2))
     found = beside_logistic(two, LEVELS)
     assert_allclose(found.rival, np.log(1e-9) / 2)
+
+
+def test_a_single_column_has_nothing_to_be_regressed_on():
+    at = np.arange(3)
+    alone = Judged(
+        np.array([[-1], [-1], [-1], [0], [1]], np.int16), at, at * 0, at % 2, np.zeros(3)
+    )
+    assert beside_logistic(alone, LEVELS[:1]) is None
+
+
+def test_of_a_wide_table_some_columns_are_regressed(monkeypatch):
+    found = judged()
+    whole = beside_logistic(found, LEVELS)
+    monkeypatch.setattr(cell_baselines, "MOST_WORK", 2.0 * found.codes.size * LEVELS.mean())
+    some = beside_logistic(found, LEVELS)
+    assert whole.cells == len(found.truth)
+    assert some.cells == np.isin(found.columns, [0, 2]).sum()
 
 
 def survey(n=120, seed=0):

@@ -95,12 +95,17 @@ def moved_classes(counts: ClassCounts, levels: IntArray) -> Classes:
     return Classes(counts.rows + of_rows, counts.cells + of_cells)
 
 
-def class_shares(at: Classes, codes: NDArray[np.int16], levels: IntArray, size: int) -> FloatArray:
-    """Return P(category) of every column for rows, averaged over the lanes of one size; [N, C]."""
+def class_shares(
+    at: Classes, codes: NDArray[np.int16], levels: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return P(category) of every column for rows, by few classes and by many; [N, C] each.
+
+    What the lanes of one size say is averaged.
+    """
     (pi, theta), means = _log_terms(at, levels), _means(at.cells, levels)
     r = _normalised(pi + one_hot(codes, levels) @ theta.T)
-    chosen = np.repeat(LANES, LANES) == size
-    return np.asarray(r[:, chosen] @ means[chosen] / LANES.count(size))
+    few, each = int(EDGES[STARTS]), 1.0 / STARTS
+    return each * (r[:, :few] @ means[:few]), each * (r[:, few:] @ means[few:])
 
 
 def column_shares(at: Classes, levels: IntArray) -> FloatArray:

