@@ -139,7 +139,8 @@ def report(
     fitted, told = fit_section(model, q, results)
     sections += [*fitted, column_section(columns)]
     warnings += told
-    headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} rows and {len(columns)} columns" + (
+    width = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
+    headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} rows and {width}" + (
         f"; {imputed:,} missing cells filled" if imputed else ""
     )
     top = [
