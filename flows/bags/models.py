@@ -240,7 +240,9 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
         of_features, spread = mean[:width], half[:, :width]
         if features.turn.size:
             of_features, spread = features.turn @ of_features, spread @ features.turn.T
-        variance = (spread**2).sum(axis=0) + (features.alone if features.alone.size else 0.0)
+        variance = (spread**2).sum(axis=0)
+        if features.alone.size:
+            variance = variance + features.amplitude[kernel] * features.alone
         blocks.append(Coefficients("linear", 0, of_features, np.sqrt(variance)))
     if features.kinds:
         for name, value in (

@@ -59,8 +59,6 @@ class FeatureMap(State):
         Whether there is a linear part.
     turn
         L, lower triangular, [D, D], or T, [D, rank]; [0, 0] where R is I.
-    alone
-        v_lin d, what T leaves of the words' variances, [D]; [0] where there is no T.
     baseline
         The baseline's regressions on scaled features and 1, [folds, C, D + 1]; [0, C, D + 1]
         where there is none.
@@ -75,7 +73,7 @@ class FeatureMap(State):
     which
         Length scale of each kernel value, [K].
     amplitude
-        v_k of each kernel value, [K].
+        v_k of each kernel value, [K]; v_lin where the linear part is T.
     weights
         sqrt of the variances that multiply the columns of phi, [K, C', P]; C' is 1 where classes
         have the same, C where each has its own column of the baseline, the others being 0.
@@ -88,7 +86,6 @@ class FeatureMap(State):
     offset: float
     linear: bool
     turn: FloatArray
-    alone: FloatArray
     baseline: FloatArray
     kinds: tuple[str, ...]
     points: FloatArray
@@ -117,6 +114,14 @@ class FeatureMap(State):
         return int(self.turn.shape[1] if self.turn.size else self.mean.size)
 
     @property
+    def alone(self) -> FloatArray:
+        """What T leaves of the words' variances of 1, d, [D]; [0] where there is no T."""
+        if not self.turn.size or self.turn.shape[1] == self.mean.size:
+            return np.empty(0)
+        left: FloatArray = np.maximum(1.0 - (self.turn**2).sum(axis=1), 0.0)
+        return left
+
+    @property
     def n_columns(self) -> int:
         """Columns of phi, P."""
         return int(self.weights.shape[-1])
@@ -131,7 +136,7 @@ class FeatureMap(State):
     def key(self) -> bytes:
         """Digest of all that columns depend on, for caches."""
         digest = hashlib.blake2b(repr((self.clip, self.divisor, self.linear, self.kinds)).encode())
-        for array in (self.mean, self.scale, self.turn, self.alone, self.baseline, self.points,
+        for array in (self.mean, self.scale, self.turn, self.baseline, self.points,
                       self.lengths, self.factors):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
@@ -196,10 +201,10 @@ class FeatureMap(State):
             last.insert(0, scores(self.baseline, x, np.zeros(len(x)) if folds is None else folds))
         distance = cdist(x, self.points) if self.kinds else np.empty((len(x), 0))
         turned = x @ self.turn if self.turn.size else x
-        columns, residuals = [], []
+        columns, residuals, alone = [], [], self.alone
         for length, factors in zip(self.lengths, self.factors, strict=True):
             parts = [turned] if self.linear else []
-            residual = x**2 @ self.alone if self.alone.size else np.zeros(len(x))
+            residual = x**2 @ alone if alone.size else np.zeros(len(x))
             for kind, factor in zip(self.kinds, factors, strict=True):
                 part = solve_lower(factor, correlation(kind, distance / length).T).T
                 residual += np.maximum(1.0 - np.einsum("np,np->n", part, part), 0.0)
@@ -250,7 +255,6 @@ def feature_map(
         mean, scale = spread.mean, np.where(varies, sd, 1.0)
         clip, divisor = options.clip, float(np.sqrt(size))
     kinds = tuple(name for name in names if name != "linear")
-    turn, alone = words(options, observed, names, standardise)
     blank = FeatureMap(
         mean=mean,
         scale=scale,
@@ -258,8 +262,7 @@ def feature_map(
         divisor=divisor,
         offset=options.offset,
         linear="linear" in names,
-        turn=turn,
-        alone=options.linear_variance * alone,
+        turn=words(options, observed, names, standardise),
         baseline=np.zeros((folds if options.baseline_variance else 0, n_classes, size + 1)),
         kinds=kinds,
         points=np.empty((0, size)),
@@ -292,6 +295,8 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
         ]
     ).reshape(len(lengths), len(blank.kinds), len(points), len(points))
     which = np.repeat(np.arange(len(lengths)), len(amplitudes))
+    if blank.alone.size:
+        amplitudes = np.array([options.linear_variance])
     amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds or blank.alone.size))
     linear = np.full(blank.n_linear, np.sqrt(options.linear_variance))
     constant = [np.sqrt(options.constant_variance)]
@@ -315,4 +320,3 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
     if len(amplitude) == 1 and features.baseline_waits:
         return features.with_baseline(np.zeros(1, np.int64), options.baseline_variance)
     return features
-

@@ -29,8 +29,8 @@ LEAST = 1e-12
 
 def words(
     options: KernelOptions, observed: Observed, names: tuple[str, ...], standardise: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return L or T, and d; both [0] where the weights of columns are independent.
+) -> FloatArray:
+    """Return L or T; [0, 0] where the weights of columns are independent.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def words(
                 "expected a linear kernel on rows of unit length without negative numbers for "
                 "linear_prior 'correlated'; take 'auto' or 'independent'"
             )
-        return np.empty((0, 0)), np.empty(0)
+        return np.empty((0, 0))
     products = unpack(observed.products.total)
     length = np.sqrt(np.diag(products))
     seen = length > 0.0
@@ -53,11 +53,11 @@ def words(
         return leading(products, length, options.linear_rank)
     cosines = products / length[:, None] / length
     np.fill_diagonal(cosines, 1.0 + JITTER)
-    return cholesky(cosines, "the cosines between words"), np.empty(0)
+    return cholesky(cosines, "the cosines between words")
 
 
-def leading(products: FloatArray, length: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
-    """Return T [D, rank] and d [D] from C [D, D] and s [D].
+def leading(products: FloatArray, length: FloatArray, rank: int) -> FloatArray:
+    """Return T [D, rank] from C [D, D] and s [D].
 
     A column of T is as long as its eigenvector says, with its largest entry positive. Lanczos'
     iteration starts at s, so that the same C gives the same T.
@@ -68,5 +68,5 @@ def leading(products: FloatArray, length: FloatArray, rank: int) -> tuple[FloatA
     turn = vectors[:, kept] * np.sqrt(values[kept]) / half[:, None]
     largest = turn[np.abs(turn).argmax(axis=0), np.arange(kept.size)]
     turn *= np.sign(largest)
-    alone: FloatArray = np.maximum(1.0 - (turn**2).sum(axis=1), 0.0)
-    return np.ascontiguousarray(turn), alone
+    result: FloatArray = np.ascontiguousarray(turn)
+    return result
