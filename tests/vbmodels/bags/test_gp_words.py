@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vbmodels.bags.auto import AutoModel
 from vbmodels.bags.batch import Instances, bags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
@@ -48,3 +49,17 @@ def test_the_rest_of_words_is_noise_and_predictions_stay():
     assert part.features.alone.max() > 0.0
     assert few.bag_probability == pytest.approx(all_words.bag_probability, abs=0.15)
     assert np.corrcoef(few.score, all_words.score)[0, 1] > 0.95
+
+
+def test_the_heavy_sweep_of_text_is_told_and_that_of_numbers_is_none():
+    data = text()
+    model = AutoModel()
+    q = model.init(model.observe(data), np.random.default_rng(0))
+    at, share = model.heavy(q)
+    stats = model.suff_stats(at, data, None)
+    assert 0.0 < share < 1.0
+    assert stats.value.shape == (5,)
+    assert np.isfinite(stats.curvature).all()
+    numbers = Instances(data.modalities[0].features - 0.5, data.modalities[0].offsets)
+    other = bags([numbers], data.label)
+    assert model.heavy(model.init(model.observe(other), np.random.default_rng(0))) is None
