@@ -236,11 +236,14 @@ def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:
         own = mean.size - 1 - features.baseline.shape[1] + c
         blocks.append(Coefficients("baseline", None, mean[[own]], sd[[own]]))
     if features.linear:
-        width = features.mean.size
+        width = features.n_linear
         of_features, spread = mean[:width], half[:, :width]
         if features.turn.size:
             of_features, spread = features.turn @ of_features, spread @ features.turn.T
-        blocks.append(Coefficients("linear", 0, of_features, np.sqrt((spread**2).sum(axis=0))))
+        variance = (spread**2).sum(axis=0)
+        if features.alone.size:
+            variance = variance + features.amplitude[kernel] * features.alone
+        blocks.append(Coefficients("linear", 0, of_features, np.sqrt(variance)))
     if features.kinds:
         for name, value in (
             ("length scale", features.lengths[features.which[kernel]]),

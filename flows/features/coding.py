@@ -134,7 +134,8 @@ def _settle(
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             warnings.append(
                 f"{len(names)} column{'' if len(names) == 1 else 's'} {what} "
-                f"{'was' if len(names) == 1 else 'were'} left out: {', '.join(names[:_NAMED])}{more}."
+                f"{'was' if len(names) == 1 else 'were'} left out: "
+                f"{', '.join(names[:_NAMED])}{more}."
             )
     kept = [
         tables_of.order_levels(n, v, settings.rare_below, settings.max_levels)

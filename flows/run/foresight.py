@@ -26,7 +26,7 @@ from flows.settings import RunSettings
 from vbmodels.core.cavi import start
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, TreeSum
-from vbmodels.core.protocol import NonFiniteBound, Remembering
+from vbmodels.core.protocol import NonFiniteBound, Remembering, Uneven
 from vbmodels.core.state import nbytes
 
 _SWEEPS = 3  # timed; the first ones may compile and start cold, so one alone says nothing
@@ -208,7 +208,22 @@ def _begin(model: Any, prepared: Prepared, seed: int) -> _Begun:
     if isinstance(model, Remembering):
         held += model.remembered(q, first.batch) * share
     said = tuple(str(warning.message) for warning in caught)
-    return _Begun(q, said, round(held), min(first.seconds) * share)
+    return _Begun(q, said, round(held), _a_sweep(model, q, first) * share)
+
+
+def _a_sweep(model: Any, q: Any, first: _Stopwatch) -> float:
+    """Return the seconds of a sweep, the mean over those that are as the first and heavy ones."""
+    light = min(first.seconds)
+    found = model.heavy(q) if isinstance(model, Uneven) else None
+    if found is None:
+        return light
+    at, share = found
+    seconds = []
+    for _ in range(2):
+        began = time.perf_counter()
+        model.suff_stats(at, first.batch, None)
+        seconds.append(time.perf_counter() - began)
+    return float((1.0 - share) * light + share * min(seconds))
 
 
 class _Enough(Exception):

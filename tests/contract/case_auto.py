@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract import ends
+from tests.contract import calibration_bags, ends
 from tests.contract.case_embedding import batches, tiny
 from tests.contract.case_milgp import unlabelled
 from vbmodels.bags.auto import AutoModel
@@ -21,7 +21,7 @@ OF_MEMBERS = "asked of its members, milgp_direct and bag_embedding; it adds weig
 CASE = Case(
     name="bag_auto",
     model=lambda: MODEL,
-    calibration="A mixture has no prior of its own to draw from: its members are two models.",
+    calibration=calibration_bags.STACK,
     batches=batches,
     tiny=tiny,
     draws=OF_MEMBERS,

@@ -51,6 +51,8 @@ SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
 WITNESS_MEMORY = 2**30
 """Bytes that the witness may keep in memory, all partitions together."""
+HEAVY = 0.25
+"""Share of sweeps that average over draws for all folds, where the witness does so (measured)."""
 GROWN = 1.5
 """Times as many bags as when the witness's kernel was chosen, from which it is chosen anew."""
 
@@ -196,6 +198,17 @@ class AutoModel:
         """Return about how many bytes are kept of a partition between sweeps."""
         own = self.embedding.remembered(q.embedding, batch)
         return self._needed(q.witness, batch.n_instances) + own
+
+    def heavy(self, q: Auto) -> tuple[Auto, float] | None:
+        """Return the folds as they look for the nearest Gaussian, by which text takes its time."""
+        if q.witness is None or not self.witness.wants_gaussian(q.witness):
+            return None
+        folds = _at_kernel(q.witness, 0, FOLDS)
+        size = folds.points.shape[-1]
+        unit = np.broadcast_to(np.eye(size), (FOLDS, size, size))
+        kernel = np.zeros(FOLDS, np.int64)
+        folds = replace(folds, wanted="averages", kernel=kernel, precision=unit)
+        return replace(q, phase="folds", folds=folds), HEAVY
 
     def _needed(self, witness: Search | None, instances: int) -> int:
         """Return the bytes that the witness keeps: columns for all bags and for the folds."""

@@ -141,10 +141,11 @@ class DirectGP(CollapsedGP):
         if isinstance(at, GaussianCursor):
             return bool(at.gaussian.done.all())
         q = at.q
-        more = q.features.baseline_waits or self._wants_gaussian(q)
+        more = q.features.baseline_waits or self.wants_gaussian(q)
         return q.precision.size > 0 and not more
 
-    def _wants_gaussian(self, q: Search) -> bool:
+    def wants_gaussian(self, q: Search) -> bool:
+        """Return whether the search goes on to the nearest Gaussian."""
         text = not q.features.kinds and not np.isfinite(q.features.clip)
         return self.posterior_form == "gaussian" or (self.posterior_form == "auto" and text)
 

@@ -19,6 +19,10 @@ semantics (Cristianini, Shawe-Taylor and Lodhi 2002), with words of unit length:
 variance stays v_lin, and what a bag says of a word is said of its companions too. R reads no
 label. In phi it is x L, L L' = R (with the jitter of k(z, z)).
 
+With more words than ``linear_rank`` it is x T + e, R ~ T T' + diag(d): T has the directions in
+which phi varies most over all instances, and d_j = 1 - |T_j|^2 is what they leave of a word's
+variance, which is noise, independent over instances, as r is (`wordings`).
+
 One more column for each class may hold the score of `gp_baseline` times sqrt(v_b). Where there is
 a grid of kernel values it waits, with weight 0, until one is chosen (`with_baseline`).
 """
@@ -33,7 +37,8 @@ from scipy.spatial.distance import cdist
 
 from vbmodels.bags.gp_data import Observed
 from vbmodels.bags.gp_kernel import JITTER, KernelOptions, correlation, inducing_points
-from vbmodels.core.linalg import cholesky, solve_lower, unpack
+from vbmodels.bags.gp_words import words
+from vbmodels.core.linalg import cholesky, solve_lower
 from vbmodels.core.state import FloatArray, IntArray, State
 
 CLIP = 3.0
@@ -53,7 +58,7 @@ class FeatureMap(State):
     linear
         Whether there is a linear part.
     turn
-        L, lower triangular, [D, D]; [0, 0] where R is I.
+        L, lower triangular, [D, D], or T, [D, rank]; [0, 0] where R is I.
     baseline
         The baseline's regressions on scaled features and 1, [folds, C, D + 1]; [0, C, D + 1]
         where there is none.
@@ -68,7 +73,7 @@ class FeatureMap(State):
     which
         Length scale of each kernel value, [K].
     amplitude
-        v_k of each kernel value, [K].
+        v_k of each kernel value, [K]; v_lin where the linear part is T.
     weights
         sqrt of the variances that multiply the columns of phi, [K, C', P]; C' is 1 where classes
         have the same, C where each has its own column of the baseline, the others being 0.
@@ -102,6 +107,21 @@ class FeatureMap(State):
         return bool(len(self.baseline)) and not self.weights[..., -1 - n_classes : -1].any()
 
     @property
+    def n_linear(self) -> int:
+        """Columns of the linear part."""
+        if not self.linear:
+            return 0
+        return int(self.turn.shape[1] if self.turn.size else self.mean.size)
+
+    @property
+    def alone(self) -> FloatArray:
+        """What T leaves of the words' variances of 1, d, [D]; [0] where there is no T."""
+        if not self.turn.size or self.turn.shape[1] == self.mean.size:
+            return np.empty(0)
+        left: FloatArray = np.maximum(1.0 - (self.turn**2).sum(axis=1), 0.0)
+        return left
+
+    @property
     def n_columns(self) -> int:
         """Columns of phi, P."""
         return int(self.weights.shape[-1])
@@ -116,8 +136,8 @@ class FeatureMap(State):
     def key(self) -> bytes:
         """Digest of all that columns depend on, for caches."""
         digest = hashlib.blake2b(repr((self.clip, self.divisor, self.linear, self.kinds)).encode())
-        for array in (self.mean, self.scale, self.turn, self.baseline, self.points, self.lengths,
-                      self.factors):  # fmt: skip
+        for array in (self.mean, self.scale, self.turn, self.baseline, self.points,
+                      self.lengths, self.factors):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
 
@@ -181,9 +201,10 @@ class FeatureMap(State):
             last.insert(0, scores(self.baseline, x, np.zeros(len(x)) if folds is None else folds))
         distance = cdist(x, self.points) if self.kinds else np.empty((len(x), 0))
         turned = x @ self.turn if self.turn.size else x
-        columns, residuals = [], []
+        columns, residuals, alone = [], [], self.alone
         for length, factors in zip(self.lengths, self.factors, strict=True):
-            parts, residual = [turned] if self.linear else [], np.zeros(len(x))
+            parts = [turned] if self.linear else []
+            residual = x**2 @ alone if alone.size else np.zeros(len(x))
             for kind, factor in zip(self.kinds, factors, strict=True):
                 part = solve_lower(factor, correlation(kind, distance / length).T).T
                 residual += np.maximum(1.0 - np.einsum("np,np->n", part, part), 0.0)
@@ -241,7 +262,7 @@ def feature_map(
         divisor=divisor,
         offset=options.offset,
         linear="linear" in names,
-        turn=_turn(options, observed, names, standardise),
+        turn=words(options, observed, names, standardise),
         baseline=np.zeros((folds if options.baseline_variance else 0, n_classes, size + 1)),
         kinds=kinds,
         points=np.empty((0, size)),
@@ -274,8 +295,10 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
         ]
     ).reshape(len(lengths), len(blank.kinds), len(points), len(points))
     which = np.repeat(np.arange(len(lengths)), len(amplitudes))
-    amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds))
-    linear = np.full(blank.mean.size if blank.linear else 0, np.sqrt(options.linear_variance))
+    if blank.alone.size:
+        amplitudes = np.array([options.linear_variance])
+    amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds or blank.alone.size))
+    linear = np.full(blank.n_linear, np.sqrt(options.linear_variance))
     constant = [np.sqrt(options.constant_variance)]
     waiting = np.zeros(blank.baseline.shape[1] if len(blank.baseline) else 0)
     columns = len(points) * len(blank.kinds)
@@ -297,24 +320,3 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
     if len(amplitude) == 1 and features.baseline_waits:
         return features.with_baseline(np.zeros(1, np.int64), options.baseline_variance)
     return features
-
-
-def _turn(
-    options: KernelOptions, observed: Observed, names: tuple[str, ...], standardise: bool
-) -> FloatArray:
-    """Return L of R; [0, 0] where weights are independent."""
-    text = options.is_text(observed) and not standardise
-    if "linear" not in names or options.linear_prior == "independent" or not text:
-        if options.linear_prior == "correlated":
-            raise ValueError(
-                "expected a linear kernel on rows of unit length without negative numbers for "
-                "linear_prior 'correlated'; take 'auto' or 'independent'"
-            )
-        return np.empty((0, 0))
-    products = unpack(observed.products.total)
-    length = np.sqrt(np.diag(products))
-    seen = length > 0.0
-    length = np.where(seen, length, 1.0)
-    cosines = products / length[:, None] / length
-    np.fill_diagonal(cosines, 1.0 + JITTER)
-    return cholesky(cosines, "the cosines between words")

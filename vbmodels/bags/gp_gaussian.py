@@ -36,6 +36,8 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 DRAWS = 32
 LEAST_STRIDE = 1e-3
+AT_ONCE = 64
+"""Positive bags whose outer products are added in one multiplication."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,14 @@ def _block(
     bend = (terms.slope * (terms.hazard - t)).mean(axis=1) / s**2
     matrix = -(columns * bend[:, None]).T @ columns
     full = np.diff(block.offsets) > 0
-    for b in np.flatnonzero((block.labels[:, c] == 1) & full):
-        rows = slice(block.offsets[b], block.offsets[b + 1])
-        pull = (slope[rows] * terms.root_odds[b] / np.sqrt(count)).T @ columns[rows]
+    root = terms.root_odds / np.sqrt(count)
+    positive = np.flatnonzero((block.labels[:, c] == 1) & full)
+    for first in range(0, positive.size, AT_ONCE):
+        pulls = []
+        for b in positive[first : first + AT_ONCE]:
+            rows = slice(block.offsets[b], block.offsets[b + 1])
+            pulls.append((slope[rows] * root[b]).T @ columns[rows])
+        pull = np.concatenate(pulls)
         matrix += pull.T @ pull
     return float(terms.value.sum(axis=0).mean()), slope.mean(axis=1) @ columns, matrix
 

@@ -23,6 +23,7 @@ TEXT_SHARE = 0.99
 """Share of rows of unit length from which on data count as text."""
 LENGTH_SCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 AMPLITUDES = (1.0, 3.0, 10.0, 30.0)
+LINEAR_RANK = 200
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class KernelOptions:
         "independent": the linear part is v_lin x'x. "correlated": v_lin x'R x, with R the cosines
         between the columns of the rows of unit length; see `gp_features`. "auto" is correlated
         for text, whose features are words.
+    linear_rank
+        Most columns of the linear part of text; with more words it is cut to so many directions
+        (`gp_words`). Quality and time: `benchmarks/bag_stack.md`.
     baseline_variance
         v_b, the prior variance of the weight of one more feature, the trivial baseline's score
         out of its fold (`gp_baseline`); 0 leaves it out.
@@ -67,6 +71,7 @@ class KernelOptions:
     linear_variance: float = 4.0
     constant_variance: float = 4.0
     linear_prior: Literal["auto", "independent", "correlated"] = "auto"
+    linear_rank: int = LINEAR_RANK
     baseline_variance: float = 0.0
     offset: float = -1.0
     n_inducing: int | None = None

@@ -126,6 +126,17 @@ class Remembering(Protocol):
 
 
 @runtime_checkable
+class Uneven(Protocol):
+    """A model whose first sweeps say little of what the others take."""
+
+    def heavy(self, q: Any) -> tuple[Any, float] | None:
+        """Return parameters at which a sweep takes longest, and the share of such sweeps.
+
+        The sweep needs no local states. None where all are as at ``q``, at which a fit starts.
+        """
+
+
+@runtime_checkable
 class Rebuilding(Protocol):
     """A model whose local states follow from the data and from what a fit never moves.
 
