@@ -15,14 +15,16 @@ ROWS = 2**20  # of a slab; a cell may be a word that is stored once for all rows
 PARTS = 8  # in which a slab is read
 
 
-def slabs(url: str, most: int = ROWS) -> Iterator[tuple[int, pa.Table]]:
+def slabs(url: str, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
     """Yield (number of its first row, rows) of every slab of a file.
 
     Parameters
     ----------
     most
-        Rows of a slab, where checking a row takes much more memory than the row.
+        Rows of a slab, where checking a row takes much more memory than the row; by default
+        `ROWS`.
     """
+    most = most or ROWS
     metadata = storage.parquet_file(url).metadata
     size = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
     if size <= SLAB and metadata.num_rows <= most:

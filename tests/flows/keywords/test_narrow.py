@@ -16,6 +16,7 @@ from flows.data.states import read_state
 from flows.keywords.documents import prepare
 from flows.keywords.family import FAMILY
 from flows.keywords.narrow import read_wide, write_narrow
+from flows.keywords.phrase_shards import Shard
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import TextOptions
 from vbmodels.core.state import same_bits
@@ -79,7 +80,9 @@ def test_the_driver_reads_no_tokens(tmp_path):
 
     def each(function, items, *more):
         asked.append(items)
+        if isinstance(items[0], Shard):
+            return [("digest", np.zeros((2, 10), np.int64))]
         return [f"partition {i}" for i in items]
 
     FAMILY.prepare(parts, settings, paths, None, each)
-    assert asked == [[0]]
+    assert asked == [[Shard(0, 1, 0, 1)], [0]]
