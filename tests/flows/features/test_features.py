@@ -394,8 +394,8 @@ def test_empty_rows_and_columns_are_named_and_left_out(tmp_path, capsys):
     code, said = run(capsys, "features", source, tmp_path / "out", *QUICK, "--set", "n_features=2")
     assert code == 0, said
     folder, record = latest(tmp_path / "out")
-    assert "1 columns without any cell were left out: empty" in " ".join(said.split())
-    assert "1 columns with one category only were left out: same" in " ".join(said.split())
+    assert "1 column without any cell was left out: empty" in " ".join(said.split())
+    assert "1 column with one category only was left out: same" in " ".join(said.split())
     assert record["dropped"] == [{"reason": "row without any cell", "count": 1, "examples": ["r7"]}]
     assert pq.read_table(folder / "rows").num_rows == n - 1
 
