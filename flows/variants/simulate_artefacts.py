@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pysam
 
-from flows.data import storage
+from flows.variants.simulated_files import CONTIG, write_files
 from vbmodels.core.state import IntArray
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.read_artefacts import (
@@ -23,7 +21,6 @@ from vbmodels.variants.read_artefacts import (
     draw_pairs,
 )
 
-CONTIG = "simulated"
 LEAST = 2 * PARALOG  # bases of a reference
 _LETTERS = np.array(list(BASES))
 _PAIRED, _PROPER, _REVERSE, _MATE_REVERSE, _FIRST, _SECOND = 0x1, 0x2, 0x10, 0x20, 0x40, 0x80
@@ -33,30 +30,17 @@ _DUPLICATE = 0x400
 def write_artefacts(target: str, rows: int, seed: int, what: Artefacts) -> list[str]:
     """Write reads over ``rows`` bases, 600 at least; return the URLs.
 
-    ``samples.csv``, ``reference.fa``, a BAM with its index for every replicate, and
-    ``_truth/variants.parquet``: what the case carries, the deletion with the base before.
+    The truth, ``variants``, is what the case carries, the deletion with the base before; see
+    `flows.variants.simulated_files.write_files`.
     """
     rng = np.random.default_rng(seed)
     genome = draw_genome(rng, max(rows, LEAST), what)
-    urls = [storage.join(target, name) for name in ("samples.csv", "reference.fa")]
-    lines = ["sample,replicate,path"]
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "reads.bam")
-        for sample in ("case", "control"):
-            for replicate in range(1, what.replicates + 1):
-                name = f"{sample}{replicate}.bam"
-                pairs = draw_pairs(rng, genome, what, sample == "case")
-                _write_bam(path, pairs, len(genome.reference))
-                for end in ("", ".bai"):
-                    with open(path + end, "rb") as file:
-                        storage.write_bytes(storage.join(target, name + end), file.read())
-                urls.append(storage.join(target, name))
-                lines.append(f"{sample},{replicate},{name}")
-    storage.write_bytes(urls[0], ("\n".join(lines) + "\n").encode())
-    storage.write_bytes(urls[1], f">{CONTIG}\n{_text(genome.reference)}\n".encode())
-    urls.append(storage.join(target, "_truth", "variants.parquet"))
-    storage.write_table(urls[-1], _truth(genome, what))
-    return urls
+
+    def reads(sample: str, header: pysam.AlignmentHeader) -> list[pysam.AlignedSegment]:
+        return _aligned(draw_pairs(rng, genome, what, sample == "case"), header)
+
+    text, truth = _text(genome.reference), _truth(genome, what)
+    return write_files(target, text, what.replicates, reads, "variants", truth)
 
 
 def _text(bases: IntArray) -> str:
@@ -81,10 +65,9 @@ def _truth(genome: Genome, what: Artefacts) -> pa.Table:
     return pa.table({"chrom": pa.array([CONTIG] * len(rows), pa.string()), **columns})
 
 
-def _write_bam(path: str, pairs: Sequence[PairOfReads], length: int) -> None:
-    header = pysam.AlignmentHeader.from_dict(
-        {"HD": {"VN": "1.6", "SO": "coordinate"}, "SQ": [{"SN": CONTIG, "LN": length}]}
-    )
+def _aligned(
+    pairs: Sequence[PairOfReads], header: pysam.AlignmentHeader
+) -> list[pysam.AlignedSegment]:
     found = []
     for i, pair in enumerate(pairs):
         both = []
@@ -108,8 +91,4 @@ def _write_bam(path: str, pairs: Sequence[PairOfReads], length: int) -> None:
             read.next_reference_id, read.next_reference_start = 0, mate.reference_start
             read.template_length = sign * size
         found += both
-    found.sort(key=lambda read: read.reference_start)
-    with pysam.AlignmentFile(path, "wb", header=header) as file:
-        for read in found:
-            file.write(read)
-    pysam.index(path)
+    return sorted(found, key=lambda read: read.reference_start)

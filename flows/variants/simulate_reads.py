@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pysam
 
-from flows.data import storage
-from vbmodels.core.state import FloatArray, IntArray
+from flows.variants.simulated_files import CONTIG, write_files
+from vbmodels.core.state import IntArray
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.slippage import (
     READ,
     Indel,
+    Read,
     draw_indels,
     draw_reads,
     draw_reference,
     runs_of,
     slip_rates,
 )
-
-CONTIG = "simulated"
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,7 @@ READ_SCENARIOS = {
 def write_read_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:
     """Write a scenario of `READ_SCENARIOS` over ``rows`` bases; return the URLs.
 
-    ``samples.csv``, ``reference.fa``, a BAM for every replicate, and
-    ``_truth/indels.parquet``.
+    The truth is ``indels``; see `flows.variants.simulated_files.write_files`.
     """
     what = READ_SCENARIOS[scenario]
     return write_reads(target, max(rows, 2 * READ), seed, what)
@@ -77,25 +73,21 @@ def write_reads(target: str, length: int, seed: int, what: ReadScenario) -> list
     slips = slip_rates(rng, runs_of(reference))
     n = length // what.every if what.every else 0
     indels = draw_indels(rng, reference, n, what.share)
-    urls = [storage.join(target, name) for name in ("samples.csv", "reference.fa")]
     letters = "".join(BASES[b] for b in reference)
-    lines = ["sample,replicate,path"]
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "reads.bam")
-        for sample, carried, factor in (("case", indels, what.factor), ("control", [], 1.0)):
-            for replicate in range(1, what.replicates + 1):
-                name = f"{sample}{replicate}.bam"
-                _write_bam(path, rng, reference, slips, carried, what.depth, factor)
-                for end in ("", ".bai"):
-                    with open(path + end, "rb") as file:
-                        storage.write_bytes(storage.join(target, name + end), file.read())
-                urls.append(storage.join(target, name))
-                lines.append(f"{sample},{replicate},{name}")
-    storage.write_bytes(urls[0], ("\n".join(lines) + "\n").encode())
-    storage.write_bytes(urls[1], f">{CONTIG}\n{letters}\n".encode())
-    urls.append(storage.join(target, "_truth", "indels.parquet"))
-    storage.write_table(urls[-1], _truth(indels, reference))
-    return urls
+
+    def reads(sample: str, header: pysam.AlignmentHeader) -> Iterator[pysam.AlignedSegment]:
+        case = sample == "case"
+        return _aligned(
+            rng,
+            draw_reads(
+                rng, reference, slips, indels if case else [], what.depth,
+                factor=what.factor if case else 1.0,
+            ),
+            header,
+        )  # fmt: skip
+
+    truth = _truth(indels, reference)
+    return write_files(target, letters, what.replicates, reads, "indels", truth)
 
 
 def _truth(indels: Sequence[Indel], reference: IntArray) -> pa.Table:
@@ -111,26 +103,16 @@ def _truth(indels: Sequence[Indel], reference: IntArray) -> pa.Table:
     )
 
 
-def _write_bam(
-    path: str, rng: np.random.Generator, reference: IntArray, slips: FloatArray,
-    indels: Sequence[Indel], depth: int, factor: float,
-) -> None:  # fmt: skip
-    header = pysam.AlignmentHeader.from_dict(
-        {
-            "HD": {"VN": "1.6", "SO": "coordinate"},
-            "SQ": [{"SN": CONTIG, "LN": len(reference)}],
-        }
-    )
+def _aligned(
+    rng: np.random.Generator, reads: Iterable[Read], header: pysam.AlignmentHeader
+) -> Iterator[pysam.AlignedSegment]:
     letters = np.array(list(BASES))
-    with pysam.AlignmentFile(path, "wb", header=header) as file:
-        reads = draw_reads(rng, reference, slips, indels, depth, factor=factor)
-        for i, drawn in enumerate(reads):
-            read = pysam.AlignedSegment(header)
-            read.query_name, read.flag = f"read{i}", 16 if drawn.reverse else 0
-            read.query_sequence = "".join(letters[drawn.bases])
-            read.reference_id, read.reference_start = 0, drawn.start
-            read.mapping_quality, read.cigartuples = 60, drawn.cigar
-            quality = rng.choice([25, 37, 37, 37], len(drawn.bases))
-            read.query_qualities = pysam.qualitystring_to_array("".join(map(chr, quality + 33)))
-            file.write(read)
-    pysam.index(path)
+    for i, drawn in enumerate(reads):
+        read = pysam.AlignedSegment(header)
+        read.query_name, read.flag = f"read{i}", 16 if drawn.reverse else 0
+        read.query_sequence = "".join(letters[drawn.bases])
+        read.reference_id, read.reference_start = 0, drawn.start
+        read.mapping_quality, read.cigartuples = 60, drawn.cigar
+        quality = rng.choice([25, 37, 37, 37], len(drawn.bases))
+        read.query_qualities = pysam.qualitystring_to_array("".join(map(chr, quality + 33)))
+        yield read
