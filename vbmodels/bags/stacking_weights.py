@@ -1,19 +1,13 @@
-"""Weights of a mixture of predictions, by the probability that each gives labels it has not seen.
-
-    argmax_w sum_i log sum_k w_k p_ik + (a - 1) sum_k log w_k,   w on the simplex
-
-by EM (stacking of predictive densities: Yao et al. 2018; here with a Dirichlet(a) prior, a = 1.2,
-which keeps every member a little).
-"""
+"""The weights of a stack (`vbmodels.core.stacking`) from all predictions at once."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.special import logsumexp
 
+from vbmodels.core.stacking import CONCENTRATION, moved_weights
 from vbmodels.core.state import FloatArray
 
-CONCENTRATION = 1.2
 MOST_ROUNDS = 10_000
 
 
@@ -24,7 +18,7 @@ def stacked(log_p: FloatArray) -> FloatArray:
     for _ in range(MOST_ROUNDS):
         joint = log_p + np.log(weights)
         told = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
-        new = (told + CONCENTRATION - 1.0) / (n + k * (CONCENTRATION - 1.0))
+        new = moved_weights(told, n)
         done = np.abs(new - weights).max() <= 1e-12
         weights = new
         if done:

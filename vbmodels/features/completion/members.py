@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vbmodels.core.chains import Schedule
+from vbmodels.core.stacking import moved_weights
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable
 from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
@@ -36,7 +37,6 @@ from vbmodels.features.completion.states import (
 )
 from vbmodels.features.gibbs_kernels import draw_features, draw_omega, row_keys
 
-CONCENTRATION = 1.2
 SURE = 1e-12
 """Probabilities are held this far from 0."""
 _Z, _CHAIN_OMEGA, _TRAIT_OMEGA, _U, _CLASSES = 33, 34, 35, 36, 37
@@ -194,8 +194,7 @@ def _told(weights: FloatArray, density: FloatArray) -> ToldStats:
 
 def _weighed(q: Completion, told: ToldStats) -> Completion:
     """Move the weights by one step of EM; what was told stands at the weights before it."""
-    added = CONCENTRATION - 1.0
-    weights = (told.taken + added) / (told.cells + len(q.weights) * added)
+    weights = moved_weights(told.taken, told.cells)
     cells = max(told.cells, 1.0)
     return replace(
         q, weights=weights, hidden=told.cells, told=told.log_p / cells, mixture=told.mixture / cells

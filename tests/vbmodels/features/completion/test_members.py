@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import digamma, expit, log_expit, softmax
 
+from vbmodels.core.stacking import CONCENTRATION
 from vbmodels.features.completion.classes import (
     EDGES,
     FEW,
@@ -22,7 +23,7 @@ from vbmodels.features.completion.classes import (
     no_classes,
 )
 from vbmodels.features.completion.continuous import Traits, TraitStats, draw_rows, draw_traits
-from vbmodels.features.completion.members import CONCENTRATION, _told, _weighed
+from vbmodels.features.completion.members import _told, _weighed
 from vbmodels.features.completion.states import Completion
 from vbmodels.features.gibbs_kernels import row_keys
 
