@@ -58,11 +58,7 @@ def draw_chain(
     """Draw weights, sticks and, if they are learned, alpha and the weights' variance."""
     prior = np.full(sums.linear.shape[1], 1.0 / chain.variance)
     prior[0] = 1.0 / bias_variance
-    precision = linalg.unpack(sums.quadratic) + np.diag(prior)
-    factor = linalg.cholesky(precision, "the precision of the weights")
-    noise = rng.standard_normal(sums.linear.shape)[..., None]
-    weights = linalg.solve(factor, sums.linear)
-    weights = weights + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
+    weights = draw_weights(sums.linear, sums.quadratic, prior, rng)
     v = draw_sticks(sums.on, sums.n_rows, chain.alpha, chain.v, rng)
     alpha, variance = chain.alpha, chain.variance
     if learn:
@@ -71,6 +67,26 @@ def draw_chain(
         shape, rate = 1.0 + 0.5 * square.size, 1.0 + 0.5 * square.sum()
         variance = float(rate / rng.gamma(shape))
     return Chain(weights, v, alpha, variance)
+
+
+def draw_weights(
+    linear: FloatArray, quadratic: FloatArray, prior: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Draw from N(Lambda^-1 b, Lambda^-1), Lambda = Q + diag(prior), for every unit; [J, D].
+
+    Parameters
+    ----------
+    linear, quadratic
+        b [J, D] and Q [J, D (D + 1) / 2], packed.
+    prior
+        [D] precisions.
+    """
+    precision = linalg.unpack(quadratic) + np.diag(prior)
+    factor = linalg.cholesky(precision, "the precision of the weights")
+    noise = rng.standard_normal(linear.shape)[..., None]
+    mean = linalg.solve(factor, linear)
+    drawn: FloatArray = mean + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
+    return drawn
 
 
 def first_chain(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.features.chain_steps import BLOCK
 from vbmodels.features.gibbs_kernels import Keys, draw_uniform
 
 FEW, MANY = 15, 40
@@ -31,8 +32,6 @@ EDGES = np.concatenate([[0], np.cumsum(LANES)])
 SMOOTH = 0.1
 SHARP = 4
 """The first responsibilities are powers of exponential draws, so that classes differ at once."""
-BLOCK = 512
-"""Rows worked on at once."""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,8 @@ from scipy.special import ndtri
 
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.features.chain_steps import BLOCK, draw_weights
 from vbmodels.features.gibbs_kernels import Keys, draw_omega, draw_uniform
-
-BLOCK = 512
-"""Rows worked on at once."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +114,7 @@ def draw_traits(
 ) -> Traits:
     """Draw biases, loadings and the loadings' variances."""
     prior = np.concatenate([[1.0 / bias_variance], 1.0 / at.variance])
-    precision = linalg.unpack(stats.quadratic) + np.diag(prior)
-    factor = linalg.cholesky(precision, "the precision of the loadings")
-    noise = rng.standard_normal(stats.linear.shape)[..., None]
-    loadings = linalg.solve(factor, stats.linear)
-    loadings = loadings + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
+    loadings = draw_weights(stats.linear, stats.quadratic, prior, rng)
     square = (loadings[:, 1:] ** 2).sum(0)
     variance = (1.0 + 0.5 * square) / rng.gamma(1.0 + 0.5 * len(loadings), size=len(square))
     return Traits(loadings, variance)
