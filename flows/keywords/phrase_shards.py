@@ -25,6 +25,7 @@ from flows.family import Each
 from flows.keywords.phrase_counts import Rows, Whole, added, rates_of
 from flows.keywords.work import work_url
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.keywords.features import N_FOLDS
 from vbmodels.keywords.phrases.features import Elsewhere
 from vbmodels.keywords.phrases.keys import KeyArray
 
@@ -103,7 +104,7 @@ def add_phrases(
     if new:
         shards = [Shard(i, wanted, i, wanted) for i in range(wanted)]
         told = each(_add_up, shards, list(indices), paths, corpus)
-        totals = sum((one[1] for one in told), np.zeros((2, 10), np.int64))
+        totals = sum((one[1] for one in told), np.zeros((2, N_FOLDS), np.int64))
         about = AboutPhrases(shards=[one[0] for one in told], totals=totals.tolist())
         json_files.write(_about_url(corpus), about)
         return wanted

@@ -225,6 +225,29 @@ AT_THE_ENDS = Extremes(
     infinite=frozenset({"value", "bounds", "yardstick"}),  # of a start that has not been judged yet
 )
 
+SEARCH = Case(
+    name="ibp, search",
+    calibration=calibration_features.VARIATIONAL,
+    model=searched,
+    batches=batches,
+    tiny=tiny,
+    draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
+    extremes=AT_THE_ENDS,
+    agreement="A row may have several optima at one q; a score finds that beside a cold start. "
+    "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
+    global_step=SAME,
+    local_step=SAME,
+    monte_carlo=SAME,
+    evidence=SAME,
+    sampler=SAME,
+    recovery=SAME,
+    objective=Objective(value=searched_value, every=170, rtol=1e-9),
+    best=Best(phase=lambda q: q.stage, max_iter=600),
+    sweeps=180,
+    resume_sweeps=8,
+    sweeps_on_workers=110,  # the chains make 100
+)
+
 CASES = [
     Case(
         name="ibp polya-gamma",
@@ -274,51 +297,18 @@ CASES = [
         sampler=POINTS,
         recovery=SAME,
     ),
-    Case(
-        name="ibp, search",
-        calibration=calibration_features.VARIATIONAL,
-        model=searched,
-        batches=batches,
-        tiny=tiny,
-        draws="its samplers have rows of their own: ibp gibbs and ibp laplace gibbs",
-        extremes=AT_THE_ENDS,
-        agreement="A row may have several optima at one q; a score finds that beside a cold start. "
-        "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
-        global_step=SAME,
-        local_step=SAME,
-        monte_carlo=SAME,
-        evidence=SAME,
-        sampler=SAME,
-        recovery=SAME,
-        objective=Objective(value=searched_value, every=170, rtol=1e-9),
-        best=Best(phase=lambda q: q.stage, max_iter=600),
-        sweeps=180,
-        resume_sweeps=8,
-        sweeps_on_workers=110,  # the chains make 100
-    ),
-    Case(
+    SEARCH,
+    replace(
+        SEARCH,
         name="ibp, search with filling of cells",
         calibration="The features are those of the search: its row asks.",
         model=filling,
-        batches=batches,
-        tiny=tiny,
         draws="what the members draw is asked of them alone: tests/vbmodels/features/completion",
-        extremes=AT_THE_ENDS,
-        agreement="A row may have several optima at one q; a score finds that beside a cold start. "
-        "tests/flows/run/test_scores_of_the_fit.py asks how many rows that are.",
-        global_step=SAME,
-        local_step=SAME,
-        monte_carlo=SAME,
-        evidence=SAME,
-        sampler=SAME,
-        recovery=SAME,
         objective=Objective(
             value=lambda q, batches: searched_value(q.search, batches), every=170, rtol=1e-9
         ),
         best=Best(phase=lambda q: q.search.stage, max_iter=600),
-        sweeps=180,
         resume_sweeps=16,
-        sweeps_on_workers=110,
     ),
     Case(
         name="ibp, starts of both kinds",
