@@ -29,12 +29,16 @@ class Counts(State):
         [R] True for the replicates of the case, False for those of the control.
     fitted
         [J] locations that the two-groups hyperparameters are fitted on; None for all.
+    member
+        [R] which of the control's samples each replicate is of, from 0; -1 for the case. None: all
+        replicates of the control are of one sample.
     """
 
     counts: NDArray[np.int32]
     ref: NDArray[np.int8]
     case: BoolArray
     fitted: BoolArray | None = None
+    member: IntArray | None = None
 
     def __post_init__(self) -> None:
         j, r = self.counts.shape[:2]
@@ -43,6 +47,8 @@ class Counts(State):
                 "expected counts [J, R, 4], ref [J] and case [R], got "
                 f"{self.counts.shape}, {self.ref.shape} and {self.case.shape}"
             )
+        if self.member is not None and not np.array_equal(self.member < 0, self.case):
+            raise ValueError("expected member -1 for the case's replicates, and for no others")
         if j and self.counts.min() < 0:
             where = np.argwhere(self.counts < 0)[0]
             raise ValueError(f"counts must not be negative; location {where[0]} has a negative one")
@@ -54,7 +60,7 @@ class Counts(State):
 
     def take(self, index: Any) -> Counts:
         """Return the locations at ``index``."""
-        return Counts(self.counts[index], self.ref[index], self.case)
+        return Counts(self.counts[index], self.ref[index], self.case, None, self.member)
 
     def sample(self) -> Counts:
         """Return the locations that hyperparameters are fitted on."""
@@ -79,6 +85,8 @@ class Units(State):
         [U] index of the alternative base in ``ACGT``.
     case
         [R] True for the replicates of the case.
+    member
+        [R] as `Counts` has it.
     """
 
     alt_reads: IntArray
@@ -87,9 +95,15 @@ class Units(State):
     location: IntArray
     alt: IntArray
     case: BoolArray
+    member: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    @property
+    def members(self) -> IntArray:
+        """Which of the control's samples each replicate is of, [R]; -1 for the case."""
+        return np.asarray(np.where(self.case, -1, 0) if self.member is None else self.member)
 
     def take(self, index: Any) -> Units:
         """Return the units at ``index``."""
@@ -100,6 +114,7 @@ class Units(State):
             self.location[index],
             self.alt[index],
             self.case,
+            self.member,
         )
 
 
@@ -124,6 +139,7 @@ def units(batch: Counts) -> Units:
         location=location.astype(np.int64),
         alt=alt.ravel(),
         case=batch.case,
+        member=batch.member,
     )
 
 

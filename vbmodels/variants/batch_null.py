@@ -220,14 +220,23 @@ class BatchNull(TwoGroups):
             log_far, slope = widened(plain.x, plain.log_case, WIDE)
         return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
 
+    def resolved(self, q: Any, table: Any) -> Any:
+        """Return a table whose control's likelihoods are those at ``q``: here they all are."""
+        return table
+
     def reweigh(self, q: Any, table: Any) -> tuple[FloatArray, FloatArray, BatchSums]:
         """Return log m0 and log m1 of every unit (without binomials), and the sums."""
-        profile = TAUS if q.comparing else TAUS[:0]
+        return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
+
+    def _weighed(
+        self, q: Any, table: Any, profile: FloatArray, nodes: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BatchSums]:
+        """Do what `reweigh` does, and fill the nodes' probabilities [U, Q, K] where asked to."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         n_alt = len(self.alternatives)
         sums = np.zeros(size_of_sums(n_alt, len(profile)))
         form = kernels.reweigh if self.compiled else reweigh_reference
-        form(table.widened, self.shifted(q, profile), log_m0, log_m1, sums)
+        form(table.widened, self.shifted(q, profile), log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
         errors, shift, spread, taus = np.split(
             sums[5 + n_alt :], np.cumsum([3 * N_TYPES, N_SHIFT, N_TAU])
@@ -242,7 +251,7 @@ class BatchNull(TwoGroups):
             errors=errors.reshape(N_TYPES, 3).copy(),
             shift=shift.reshape(N_TYPES, 4).copy(),
             spread=spread.copy(),
-            profile=taus + binomials if q.comparing else np.zeros(len(TAUS)),
+            profile=taus + binomials if len(profile) else np.zeros(len(TAUS)),
         )
         return log_m0, log_m1, stats
 
@@ -294,7 +303,7 @@ class BatchNull(TwoGroups):
         """Move log tau by Newton's step, or to a better one of `TAUS`."""
         score, observed = stats.spread[:2]
         score -= np.log(q.tau / TAU_CENTRE)
-        complete = 2.0 * stats.shift[:, 0].sum() + 1.0
+        complete = 2.0 * self._differences(stats) + 1.0
         newton = max(observed + 1.0, 0.5)  # of its prior alone: 1
         step = np.clip(score / (complete if careful else newton), -LONGEST, LONGEST)
         moved = np.clip(np.log(q.tau) + step, *np.log(TAU_RANGE))
@@ -305,6 +314,10 @@ class BatchNull(TwoGroups):
             if value[best] > here + LEAST_GAIN and abs(np.log(TAUS[best] / q.tau)) > abs(step):
                 moved = _vertex(np.log(TAUS), value, best)
         return float(np.exp(moved))
+
+    def _differences(self, stats: Any) -> float:
+        """Return the expected number of differences between sites whose sd is tau."""
+        return float(stats.shift[:, 0].sum())
 
     def _weight(self, q: Any, stats: Any, near: float, far: float, careful: bool) -> float:
         """Move logit v by Newton's step."""
@@ -363,6 +376,7 @@ class BatchNull(TwoGroups):
         return found
 
 
+_NO_NODES = np.empty((0, 0, 0))
 _OWN = frozenset(("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks"))
 
 

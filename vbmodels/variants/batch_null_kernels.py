@@ -387,8 +387,9 @@ def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def reweigh(table, under, log_m0, log_m1, sums):
+def reweigh(table, under, log_m0, log_m1, sums, nodes):
     """One pass over a table; see `batch_null_reference.reweigh_reference`."""
+    of_nodes = nodes.shape[0] > 0
     x, log_weight, log_case, log_control, kind = table.of
     of, shift = under.of, under.shift
     log_p = of.log_p
@@ -415,6 +416,8 @@ def reweigh(table, under, log_m0, log_m1, sums):
     extra = np.empty((n_m, 8))
     z_alt = np.empty((n_m, n_alt))
     at_tau = np.empty((n_m, n_tau))
+    here_0, here_1 = np.empty((n_m, size)), np.empty((n_m, size))
+    scale = np.empty((n_m, 2))
     tops = np.empty((n_m, 2))
     bound = np.empty(n_m)
     row = np.empty(4)
@@ -434,6 +437,8 @@ def reweigh(table, under, log_m0, log_m1, sums):
         extra[:] = 0.0
         z_alt[:] = 0.0
         at_tau[:] = 0.0
+        here_0[:] = 0.0
+        here_1[:] = 0.0
         best0 = best1 = -np.inf
         order = np.argsort(-bound)
         for rank in range(n_m):
@@ -468,6 +473,7 @@ def reweigh(table, under, log_m0, log_m1, sums):
                     away = v * far[0, k]
                     both = (1.0 - v) * row[0] + away
                     of_spike = rates[0, k] * both
+                    here_0[q, k] = a * both
                     part[q, 0, 0] += of_spike
                     part[q, 0, 1] += rates[1, k] * both
                     part[q, 0, 2] += of_spike * lmu[k]
@@ -509,6 +515,9 @@ def reweigh(table, under, log_m0, log_m1, sums):
                 z_alt[q, c] = of_spike + of_broad
                 part[q, 1, 0] += of_spike
                 part[q, 1, 1] += of_broad
+                if of_nodes:
+                    for k in range(size):
+                        here_1[q, k] += (rates[0, k] + rates[1, k]) * survive[k]
                 for k in range(size):
                     survive[k] *= rates[0, k]
                 part[q, 1, 2] += dot(survive, lmu)
@@ -516,12 +525,19 @@ def reweigh(table, under, log_m0, log_m1, sums):
             found = part[q, 1, 0] + part[q, 1, 1]
             if found > 0.0:
                 best1 = max(best1, part[q, 1, 4] + math.log(found))
-        log_m0[u], log_m1[u] = _add_unit(part, z_alt, extra, at_tau, under, t, sums)
+        log_m0[u], log_m1[u] = _add_unit(part, z_alt, extra, at_tau, under, t, sums, scale)
+        if of_nodes:
+            for q in range(n_m):
+                for k in range(size):
+                    nodes[u, q, k] = scale[q, 0] * here_0[q, k] + scale[q, 1] * here_1[q, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_unit(part, z_alt, extra, at_tau, under, t, sums):
-    """Return one unit's log m0 and log m1, and add to the sums of both steps."""
+def _add_unit(part, z_alt, extra, at_tau, under, t, sums, scale):
+    """Return one unit's log m0 and log m1, and add to the sums of both steps.
+
+    ``scale`` [Q, 2] is filled with what turns masses at nodes under H0 and H1 into probabilities.
+    """
     of = under.of
     log_pi, log_not_pi, log_m = of.log_pi, of.log_not_pi, of.log_m
     tau, wide, v = under.tau, under.wide, under.v
@@ -547,6 +563,7 @@ def _add_unit(part, z_alt, extra, at_tau, under, t, sums):
         p1 = math.exp(mass[q, 1] + log_pi - marginal)
         w0 = p0 / (part[q, 0, 0] + part[q, 0, 1]) if p0 > 0.0 else 0.0
         w1 = p1 / (part[q, 1, 0] + part[q, 1, 1]) if p1 > 0.0 else 0.0
+        scale[q, 0], scale[q, 1] = w0, w1
         node = p0 + p1
         sums[2] += w0 * part[q, 0, 1] + w1 * part[q, 1, 1]
         sums[3] += node * log_m[q]

@@ -184,8 +184,9 @@ def _blocks(ends: FloatArray, case: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def reweigh_reference(
-    table: Widened, under: Shifted, log_m0: FloatArray, log_m1: FloatArray, sums: FloatArray
-) -> None:
+    table: Widened, under: Shifted, log_m0: FloatArray, log_m1: FloatArray, sums: FloatArray,
+    nodes: FloatArray,
+) -> None:  # fmt: skip
     """Fill log m0, log m1 and the sums; the NumPy reference of the compiled `reweigh`.
 
     Parameters
@@ -198,6 +199,8 @@ def reweigh_reference(
         and information in log tau; information in logit v; the units' variance of log M, its
         covariance with log^2 M and the variance of that; then the log likelihood at each tau of
         the profile.
+    nodes
+        [U, Q, K] filled with the posterior probability of each node of M and of x; or empty.
     """
     x, log_weight, log_case, log_control, kind = table.of
     of = under.of
@@ -230,6 +233,8 @@ def reweigh_reference(
     scale_1 = np.exp(offset_1 + (of.log_pi - total)[:, None])
     s = spike * (both * scale_0[..., None] + ratio.sum(axis=0) * scale_1[..., None])
     d = broad * (both * scale_0[..., None] + ratio.sum(axis=0) * scale_1[..., None])
+    if len(nodes):
+        nodes[:] = s + d
     node = (s + d).sum(axis=2)
     sums[2] += d.sum()
     sums[3] += (node * of.log_m).sum()

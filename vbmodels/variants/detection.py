@@ -19,6 +19,7 @@ _CHUNK = 600  # units whose tables are held at once
 def least_reads(
     model: TwoGroups, q: Any, case_depth: IntArray, control_depth: IntArray,
     control_reads: IntArray, kind: IntArray, replicates: tuple[int, int], least: float,
+    member: IntArray | None = None,
 ) -> IntArray:  # fmt: skip
     """Return the fewest reads of an allele in the case that are called, [U]; -1 for none.
 
@@ -39,6 +40,9 @@ def least_reads(
         Number of the case's and of the control's.
     least
         Log Bayes factor from which on an allele is called.
+    member
+        [R] which of the control's samples each replicate is of, as `Units` has it; the case's
+        replicates come first.
     """
     of_case, of_control = replicates
     case = np.arange(of_case + of_control) < of_case
@@ -52,7 +56,9 @@ def least_reads(
         alt[:, ~case] = np.minimum(
             _spread(control_reads[which], of_control), depth[which][:, ~case]
         )
-        units = Units(alt, depth[which], kind[which], which, np.zeros(len(which), np.int64), case)
+        units = Units(
+            alt, depth[which], kind[which], which, np.zeros(len(which), np.int64), case, member
+        )
         score = np.empty(len(which))
         for start in range(0, len(which), _CHUNK):
             some = slice(start, start + _CHUNK)

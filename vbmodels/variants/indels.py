@@ -117,7 +117,9 @@ class Indels(State):
         return np.asarray(LONGEST_RUN * (self.length > 0) + run - 1)
 
 
-def indel_units(of: Indels, depth: IntArray, case: BoolArray) -> Units:
+def indel_units(
+    of: Indels, depth: IntArray, case: BoolArray, member: IntArray | None = None
+) -> Units:
     """Return the units of anchors, sorted by location; ``alt`` is the allele, -1 where unseen.
 
     Parameters
@@ -126,8 +128,8 @@ def indel_units(of: Indels, depth: IntArray, case: BoolArray) -> Units:
         The alleles.
     depth
         [J, R] reads at every location.
-    case
-        [R] True for the replicates of the case.
+    case, member
+        [R] as `Counts` has them.
     """
     kind, slips = of.kind, of.slips
     one = slips & (np.abs(of.length) == 1)
@@ -146,5 +148,6 @@ def indel_units(of: Indels, depth: IntArray, case: BoolArray) -> Units:
         location=location,
         alt=np.concatenate([np.arange(len(of)), np.full(len(none), UNSEEN)]),
         case=case,
+        member=member,
     )
     return found.take(np.argsort(location, kind="stable"))

@@ -53,8 +53,8 @@ def rates(model: TwoGroups, q: Any, table: Any) -> tuple[Rate, Rate]:
     """
     if isinstance(model, BatchNull):
         found = np.empty((len(table), 2, 2 + len(LEVELS)))
-        profile = np.empty(0)
-        batch_kernels.posteriors(table.widened, model.shifted(q, profile), np.array(LEVELS), found)
+        under, at = model.shifted(q, np.empty(0)), model.resolved(q, table)
+        batch_kernels.posteriors(at.widened, under, np.array(LEVELS), found)
         return _rates(found)
     if not model.compiled:
         masses = _densities(model, q, table)

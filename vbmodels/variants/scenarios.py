@@ -38,6 +38,14 @@ class Scenario:
         Coefficient of variation between the case's replicates.
     jackpot
         Share of alleles that gain .2 to 2 % of the reads of the case's first library.
+    members
+        Samples of the control: 1, or a panel of other people's.
+    site_sd, type_sd
+        Sd of the log factor that each sample, the case too, has at every site, and by type.
+    carriers
+        Share of alleles that one member of the panel carries, at half of its reads.
+    member_replicates
+        Replicates of each sample of a panel; 0: as many as of the case.
     """
 
     meaning: str
@@ -51,6 +59,11 @@ class Scenario:
     hot_factor: float = 5.0
     case_noise: float = NOISE
     jackpot: float = 0.0
+    members: int = 1
+    site_sd: float = 0.0
+    type_sd: float = 0.0
+    carriers: float = 0.0
+    member_replicates: int = 0
 
 
 NULLS = {
@@ -76,7 +89,21 @@ FINDS = {
     "af.003_4000_N1": Scenario(".3 %, one replicate each", 0.003, 24, replicates=1),
     "af.01_400_N1": Scenario("1 % at 400 reads, one replicate each", 0.01, 24, 400, 1),
 }
-SCENARIOS = NULLS | FINDS
+PANEL = Scenario(
+    "a panel of 6 other people's samples, each sample with its own errors by site and substitution",
+    0.003, 12, members=6, site_sd=0.6, type_sd=0.5,
+)  # fmt: skip
+PANELS = {
+    "null_simpanel": replace(PANEL, meaning=f"{PANEL.meaning}; no variants", n_variants=0),
+    "simpanel": replace(PANEL, meaning=f"{PANEL.meaning}; 12 variants of .3 %"),
+    "simpanel_N1": replace(
+        PANEL, meaning="the same, one replicate of each of the panel", member_replicates=1
+    ),
+    "simpanel_carriers": replace(
+        PANEL, meaning="the same; of 2 % of alleles a member carries the allele", carriers=0.02
+    ),
+}
+SCENARIOS = NULLS | FINDS | PANELS
 
 
 def simulate_scenario(
@@ -86,7 +113,8 @@ def simulate_scenario(
 
     Substitution type t has rate 2e-4 times a log-normal of sd .7, an allele that times
     Gamma(2)/2; each library multiplies it by Gamma noise of mean 1, as amplification does, and
-    the reads are multinomial. Variants have Beta noise of M = 5000.
+    the reads are multinomial. Variants have Beta noise of M = 5000. In a panel an allele that a
+    member carries may be a variant of the case: that is drawn apart.
     """
     ref = rng.integers(0, 4, n_locations).astype(np.int8)
     rank = np.arange(3)
@@ -102,22 +130,47 @@ def simulate_scenario(
     share[location, which] = scenario.share
     hit = rng.random(kind.shape) < scenario.jackpot
     jackpot = np.where(hit, np.exp(rng.uniform(np.log(0.002), np.log(0.02), kind.shape)), 0.0)
-    case = np.arange(2 * scenario.replicates) < scenario.replicates
-    counts = np.zeros((n_locations, len(case), 4), np.int32)
-    for i, of_case in enumerate(case):
-        noise = 1.0 / (scenario.case_noise if of_case else NOISE) ** 2
-        theta = errors * rng.gamma(noise, 1.0 / noise, kind.shape)
-        if of_case:
+    of_sample = _samples(scenario)
+    own = errors * _own_factors(rng, scenario, kind)
+    carried = np.zeros(own.shape)
+    if scenario.carriers > 0.0:
+        alleles = np.argwhere(rng.random(kind.shape) < scenario.carriers)
+        who = rng.integers(1, scenario.members + 1, len(alleles))
+        carried[who, alleles[:, 0], alleles[:, 1]] = 0.5
+    counts = np.zeros((n_locations, len(of_sample), 4), np.int32)
+    for i, sample in enumerate(of_sample):
+        noise = 1.0 / (NOISE if sample else scenario.case_noise) ** 2
+        theta = own[sample] * rng.gamma(noise, 1.0 / noise, kind.shape)
+        if not sample:
             theta = theta * factor + _variants(rng, share)
         if i == 0:
             theta = theta + jackpot
+        theta = np.where(carried[sample] > 0.0, carried[sample], theta)
         counts[:, i] = _reads(rng, theta, ref, alts, scenario.depth)
     mu_control, mu_case = np.zeros((n_locations, 4)), np.zeros((n_locations, 4))
     rows = np.arange(n_locations)[:, None]
-    mu_control[rows, alts], mu_case[rows, alts] = errors, errors * factor + share
+    mu_control[rows, alts], mu_case[rows, alts] = errors, own[0] * factor + share
     truth = Truth(location.astype(np.int64), alts[location, which].astype(np.int64), mu_case,
                   mu_control)  # fmt: skip
-    return Counts(counts, ref, case), truth
+    member = of_sample - 1 if scenario.members > 1 else None
+    return Counts(counts, ref, of_sample == 0, None, member), truth
+
+
+def _samples(scenario: Scenario) -> IntArray:
+    """Return the sample of each replicate, 0 the case's."""
+    of_member = scenario.member_replicates or scenario.replicates
+    sizes = [scenario.replicates, *[of_member] * scenario.members]
+    return np.repeat(np.arange(scenario.members + 1), sizes)
+
+
+def _own_factors(rng: np.random.Generator, scenario: Scenario, kind: IntArray) -> FloatArray:
+    """Return each sample's own factor of its errors, [S, J, 3]."""
+    size = scenario.members + 1
+    if scenario.site_sd == 0.0 and scenario.type_sd == 0.0:
+        return np.ones((size, *kind.shape))
+    by_type = scenario.type_sd * rng.standard_normal((size, 12))
+    by_site = scenario.site_sd * rng.standard_normal((size, *kind.shape))
+    return np.asarray(np.exp(by_type[:, kind] + by_site))
 
 
 def exchangeable(scenario: Scenario) -> Scenario:

@@ -91,7 +91,11 @@ class Table(State):
 
 
 def tabulate(
-    units: Units, anchor: FloatArray, compiled: bool = True, noise: Noise = CONSTANT
+    units: Units,
+    anchor: FloatArray,
+    compiled: bool = True,
+    noise: Noise = CONSTANT,
+    n_nodes: int = quadrature.N_NODES,
 ) -> Table:
     """Return the table of some units.
 
@@ -106,8 +110,10 @@ def tabulate(
         Whether to run the Numba kernel rather than the NumPy reference.
     noise
         How M depends on the rate.
+    n_nodes
+        Number of nodes of x.
     """
-    shape = (len(units), len(noise.nodes), quadrature.N_NODES)
+    shape = (len(units), len(noise.nodes), n_nodes)
     x, log_weight, log_case, log_control = (np.empty(shape) for _ in range(4))
     at, scale = anchor[0, units.kind], anchor[1, units.kind]
     form = kernels.tabulate if compiled else tabulate_reference
@@ -123,9 +129,13 @@ def tabulate(
         log_case,
         log_control,
     )
+    return Table(x, log_weight, log_case, log_control, log_binomials(units), units.kind)
+
+
+def log_binomials(units: Units) -> FloatArray:
+    """Return the sum over all replicates of log C(n_i, r_i), [U]."""
     n, r = units.depth, units.alt_reads
-    binomial = (gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum(axis=1)
-    return Table(x, log_weight, log_case, log_control, binomial, units.kind)
+    return np.asarray((gammaln(n + 1.0) - gammaln(r + 1.0) - gammaln(n - r + 1.0)).sum(axis=1))
 
 
 def tabulate_reference(

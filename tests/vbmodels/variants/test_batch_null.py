@@ -224,7 +224,9 @@ def test_scenarios_break_what_they_say_and_no_more():
     for name, scenario in SCENARIOS.items():
         few = replace(scenario, n_variants=min(scenario.n_variants, 3))
         counts, truth = simulate_scenario(np.random.default_rng(1), few, 30)
-        assert counts.counts.shape == (30, 2 * scenario.replicates, 4), name
+        of_member = scenario.member_replicates or scenario.replicates
+        replicates = scenario.replicates + scenario.members * of_member
+        assert counts.counts.shape == (30, replicates, 4), name
         assert len(truth.location) == few.n_variants
     plain = exchangeable(SCENARIOS["null_oxo5"])
     assert plain == replace(SCENARIOS["null"], meaning=plain.meaning)

@@ -1,0 +1,191 @@
+"""The row of the test against a panel; the truth is summed on a uniform grid, by scipy.stats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import integrate, stats
+from scipy.special import betaln, expit, logsumexp
+
+from tests.contract import ends
+from tests.contract.case_two_groups import cut, log_bayes_factors
+from vbmodels.core.fit import fit
+from vbmodels.testing.agreement import Agreement
+from vbmodels.testing.case import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
+from vbmodels.testing.extremes import Extremes
+from vbmodels.variants.batch import Counts, Units, units
+from vbmodels.variants.calls import called, local_fdr
+from vbmodels.variants.panel import PanelNull
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
+from vbmodels.variants.two_groups import MIXTURE
+
+MODEL = PanelNull(growing=False)
+SMALL = replace(SCENARIOS["simpanel"], depth=1000, replicates=2, members=3, member_replicates=1)
+
+
+def batches(seed: int, parts: int) -> list[Counts]:
+    scenario = replace(SMALL, share=0.01, n_variants=3)
+    return cut(simulate_scenario(np.random.default_rng(seed), scenario, 32)[0], parts)
+
+
+def tiny(seed: int) -> list[Counts]:
+    scenario = replace(SMALL, share=0.01, n_variants=1, members=2)
+    return cut(simulate_scenario(np.random.default_rng(seed), scenario, 4)[0], 2)
+
+
+def brute_force(model: PanelNull, q: Any, of: Units, u: int) -> tuple[float, float]:
+    """Return log m0 and log m1 of one unit; the alternative is Beta(.1, .1).
+
+    Every sample's rate is integrated by the trapezoid rule at each rate of the site.
+    """
+    kind, who = int(of.kind[u]), of.members
+    x = np.linspace(-40.0, 8.0, 1201)
+    step = x[1] - x[0]
+    mu, jacobian = expit(x), expit(x) * expit(-x)
+    broad = stats.beta(0.1, 0.1).pdf(mu) * jacobian
+    errors = stats.beta(0.5, 2500.0).pdf(mu) * jacobian
+    shares = np.array([0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+    spike = np.exp(
+        q.a[kind] * np.log(mu) + q.b[kind] * np.log1p(-mu) - betaln(q.a[kind], q.b[kind])
+    )
+    log_e = np.log((1.0 - q.w) * spike + q.w * broad + 1e-300)
+    d = x[None, :] - x[:, None]
+    null = (1.0 - q.v) * stats.norm.pdf(d, q.shift[kind], q.tau)
+    null += q.v * stats.norm.pdf(d, q.shift[kind], 1.2)
+    near_of = [stats.norm.pdf(d, shift[kind], q.tau) * step for shift in q.member_shift]
+    nodes = model.noise.nodes
+    log_p = stats.norm.logpdf(np.log(nodes), q.log_m_mean, q.log_m_sd)
+    log_p -= logsumexp(log_p)
+    m0, m1 = [], []
+    for node in nodes:
+        m = node * np.maximum(1.0, 0.002 / mu) if model.growing else np.full_like(mu, node)
+
+        def sample(own: Any, m: Any = m) -> Any:
+            pairs = zip(of.alt_reads[u, own], of.depth[u, own], strict=True)
+            return sum(
+                (stats.betabinom.logpmf(r, n, m * mu, m * expit(-x)) for r, n in pairs),
+                np.zeros_like(x),
+            )
+
+        told, control, people = np.zeros_like(x), np.zeros_like(x), []
+        for p in range(who.max() + 1):
+            log_l = sample(who == p)
+            top = log_l.max()
+            value = np.log(near_of[p] @ np.exp(log_l - top) + 1e-290) + top
+            carried = np.log((np.exp(log_l - top) * broad).sum() * step) + top
+            own = model.matched and p == 0
+            eps = 1e-7 if own else model.contamination
+            value = np.logaddexp(np.log1p(-eps) + value, np.log(eps) + carried)
+            if own:
+                control += value
+                continue
+            told += value
+            erring = np.log((np.exp(log_l - top) * errors).sum() * step) + top
+            people.append([carried, erring])
+        if model.matched:
+            eps = model.contamination
+            carried, erring = np.array(people).T[:, :, None]
+            both = np.logaddexp(np.log(shares) + carried, np.log1p(-shares) + erring).sum(axis=0)
+            silent = logsumexp(both) - np.log(9.0)
+            told = np.logaddexp(np.log1p(-eps) + told, np.log(eps) + silent)
+        log_site = told + control + log_e
+        of_case = sample(of.case)
+        top = of_case.max(), log_site.max()
+        site, shown = np.exp(log_site - top[1]), np.exp(of_case - top[0])
+        m0.append(np.log((site * (null @ shown)).sum() + 1e-300) + 2.0 * np.log(step) + sum(top))
+        above = integrate.cumulative_simpson((shown * broad)[::-1], dx=step, initial=0.0)[::-1]
+        at = x + q.shift[kind]
+        ratio = np.interp(at, x, above) / stats.beta(0.1, 0.1).sf(expit(at))
+        m1.append(np.log((site * ratio).sum() * step + 1e-300) + sum(top))
+    return float(logsumexp(log_p + m0)), float(logsumexp(log_p + m1))
+
+
+def log_evidence(parts: Sequence[Counts]) -> float:
+    """The penalised log marginal likelihood at the hyperparameters that the fit ends at."""
+    q = fit(MODEL, parts, tol=1e-10, max_iter=3000).q
+    total = 0.0
+    for part in parts:
+        of = units(part)
+        for u in range(len(of)):
+            m0, m1 = brute_force(MODEL, q, of, u)
+            total += np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1)
+    penalty = 0.5 * np.log([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w]).sum()
+    penalty -= 0.5 * (np.log(q.a / 2.0) ** 2).sum()
+    penalty -= 0.5 * (np.log(q.a / q.b / 5e-4) ** 2).sum() / 9.0
+    spread = ((q.log_m_mean - np.log(2000.0)) / q.log_m_sd) ** 2
+    penalty -= spread + 5.0 * np.log(q.log_m_sd**2) + 5.0 / q.log_m_sd**2
+    # b_t ~ N(b_0, s^2), b_0 ~ N(0, 1), four pseudo-observations of .3; members' b ~ N(0, .5^2).
+    penalty -= 0.5 * ((q.shift - q.shift_mean) ** 2).sum() / q.shift_sd**2
+    penalty -= 16.0 * np.log(q.shift_sd) + 0.5 * q.shift_mean**2 + 0.18 / q.shift_sd**2
+    penalty -= 2.0 * (q.member_shift**2).sum() + 0.5 * np.log(q.tau / 0.15) ** 2
+    return float(total + penalty + 0.5 * np.log(q.v) + 100.0 * np.log1p(-q.v))
+
+
+def recovery_error(seed: int) -> float:
+    """Missed and false variants at .3 % and 4000 reads against a panel, as a share of the 12."""
+    counts, truth = simulate_scenario(np.random.default_rng(seed), SCENARIOS["simpanel"])
+    model = PanelNull(alternatives=MIXTURE)
+    done = fit(model, [counts], tol=1e-6)
+    m0, m1, _ = model.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
+    of = units(counts)
+    calls = called(local_fdr(m1 - m0, done.q.pi), 0.05)
+    found = set(zip(of.location[calls].tolist(), of.alt[calls].tolist(), strict=True))
+    true = set(zip(truth.location.tolist(), truth.alt.tolist(), strict=True))
+    return len(found ^ true) / len(true)
+
+
+def tables() -> dict[str, list[Counts]]:
+    """The tables of counts at their ends, each replicate of the control a sample of its own."""
+    member = np.array([-1, -1, 0, 1])
+    return {
+        name: [replace(batch, member=member) for batch in batches]
+        for name, batches in ends.tables_of_counts().items()
+        if name != "a case without control"
+    }
+
+
+CASE = Case(
+    name="panel_null",
+    calibration="its kernels and its global step are those of batch_null, whose row is calibrated; "
+    "benchmarks/variants_panel.py measures its false discoveries",
+    best=Best(max_iter=40),
+    model=lambda: MODEL,
+    batches=batches,
+    tiny=tiny,
+    draws="it has no sampler: every posterior is quadrature",
+    extremes=Extremes(
+        tables=tables,
+        empty=ends.no_counts,
+        plain=lambda: replace(MODEL, compiled=False),
+    ),
+    agreement=Agreement(
+        published=log_bayes_factors,
+        scored=lambda model, q, batch: log_bayes_factors(
+            model, q, batch, model.table(model.anchored(q), units(batch))
+        ),
+        largest=5e-2,
+        because="a score's tables are made at the fitted error rates, those of a sweep at the "
+        "first guess of them: the same integrals by two grids; the former alone are published",
+        tol=1e-8,
+    ),
+    global_step=GlobalStep(
+        coordinates=Coordinates(
+            to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3
+        ),
+        at="fixed_point",
+        fit_tol=1e-12,
+        tolerance=1e-3,
+        max_iter=3000,
+    ),
+    local_step="the local state is a table of likelihoods: it depends on the data alone",
+    monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
+    evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
+    # A leap divides two small differences: rounding grows more than under plain ascent.
+    partition_rtol=1e-8,
+    slow=frozenset({"recovery", "stationary"}),
+    sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
+    recovery=Recovery(error=recovery_error, tolerance=0.34, seeds=(0, 1, 2)),
+)

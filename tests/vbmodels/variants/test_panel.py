@@ -1,0 +1,258 @@
+"""A panel of controls: its limit, other code's integrals, derivatives, carriers, tau."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from tests.contract.case_panel_null import brute_force
+from tests.contract.case_two_groups import cut
+from vbmodels.core.cavi import start
+from vbmodels.core.fit import fit
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.state import leaves, same_bits
+from vbmodels.variants import posterior
+from vbmodels.variants.batch import Counts, units
+from vbmodels.variants.batch_null import TAUS, BatchNull, groups
+from vbmodels.variants.panel import PanelNull
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
+from vbmodels.variants.two_groups import MIXTURE
+
+MODEL = PanelNull(alternatives=MIXTURE)
+
+
+def drawn(name="simpanel_carriers", locations=12, seed=0, **changes):
+    scenario = replace(SCENARIOS[name], **({"n_variants": 2, "carriers": 0.05} | changes))
+    return simulate_scenario(np.random.default_rng(seed), scenario, locations)[0]
+
+
+def at(batch, model=MODEL, **changes):
+    q = model.init(model.observe(batch), np.random.default_rng(0))
+    return replace(q, **({"shift": np.linspace(-0.3, 0.6, 12), "tau": 0.4} | changes))
+
+
+def log_bf(model, q, batch):
+    m0, m1, _ = model.reweigh(q, model.table(q, units(batch)))
+    return m1 - m0
+
+
+def same_members(batch, name):
+    """The same counts, their control one sample."""
+    return Counts(batch.counts, batch.ref, batch.case, None, name)
+
+
+@pytest.mark.parametrize("sense", ["gain", "either"])
+def test_one_member_that_carries_nothing_is_the_batch_aware_null_to_the_bit(sense):
+    batch = drawn()
+    batch = same_members(batch, np.where(batch.case, -1, 0))
+    one = PanelNull(sense, MIXTURE, contamination=0.0)
+    old = BatchNull(sense, MIXTURE)
+    for looks in (0, 7):
+        q, p = at(batch, old, looks=looks), at(batch, one, looks=looks)
+        a, b = (m.reweigh(x, m.table(x, units(batch))) for m, x in ((old, q), (one, p)))
+        assert np.array_equal(a[0], b[0])
+        assert np.array_equal(a[1], b[1])
+        for name, value in leaves(a[2]):
+            assert np.array_equal(value, getattr(b[2], name)), name
+        assert not b[2].members.any()
+        here, there = old.global_step(q, a[2]), one.global_step(p, b[2])
+        for name, value in leaves(here):
+            assert np.array_equal(value, getattr(there, name)), name
+    rates = [posterior.rates(m, x, m.table(x, units(batch))) for m, x in ((old, q), (one, p))]
+    for first, second in zip(*rates, strict=True):
+        assert np.array_equal(first.quantiles, second.quantiles)
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_both_marginals_equal_a_uniform_grid_by_other_code(matched):
+    batch = drawn(locations=4, members=3, member_replicates=1, carriers=0.3)
+    model = PanelNull(matched=matched)
+    q = at(batch, model, v=0.01)
+    of, table = units(batch), model.table(q, units(batch))
+    m0, m1, _ = model.reweigh(q, table)
+    carried = of.alt_reads[:, ~of.case].max(axis=1) > 1000
+    assert carried.any()
+    for u in [*range(0, len(of), 5), *np.flatnonzero(carried)[:2]]:
+        exact = brute_force(model, q, of, u)
+        found = np.array([m0[u], m1[u]]) + table.log_binomial[u]
+        assert_allclose(found, exact, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_scores_are_differences_of_the_log_likelihood(matched):
+    batch, h = drawn(locations=6), 1e-4
+    model = replace(MODEL, matched=matched)
+    q = at(batch, model)
+    table = model.table(q, units(batch))
+    stats = model.reweigh(q, table)[2]
+
+    def value(**changes):
+        return model.reweigh(replace(q, **changes), table)[2].bound
+
+    for p in (0, 4):
+        for t in range(0, 12, 3):
+            move = np.zeros_like(q.member_shift)
+            move[p, t] = h
+            slope = value(member_shift=q.member_shift + move)
+            slope = (slope - value(member_shift=q.member_shift - move)) / (2 * h)
+            assert slope == pytest.approx(stats.members[p, t, 1], abs=2e-5)
+    low, high = (value(tau=q.tau * np.exp(s * h)) for s in (-1.0, 1.0))
+    assert (high - low) / (2 * h) == pytest.approx(stats.spread[0], abs=1e-4)
+
+
+def test_information_of_a_shift_is_a_second_difference():
+    batch, h = drawn(locations=8), 2e-3
+    q = at(batch)
+    table = MODEL.table(q, units(batch))
+    stats = MODEL.reweigh(q, table)[2]
+    for p in (0, 5):
+        for t in (1, 7):
+            move = np.zeros_like(q.member_shift)
+            move[p, t] = h
+            low, mid, high = (
+                MODEL.reweigh(replace(q, member_shift=q.member_shift + s * move), table)[2].bound
+                for s in (-1, 0, 1)
+            )
+            bend = -(low - 2.0 * mid + high) / h**2
+            assert stats.members[p, t, 2] == pytest.approx(bend, rel=0.01, abs=0.01)
+
+
+def test_the_profile_is_the_log_likelihood_at_each_tau():
+    batch = drawn(locations=6)
+    q = at(batch, looks=7)
+    table = MODEL.table(q, units(batch))
+    found = MODEL.reweigh(q, table)[2].profile
+    expected = [MODEL.reweigh(replace(q, tau=float(t), looks=0), table)[2].bound for t in TAUS]
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_compiled_loops_equal_their_reference(matched):
+    batch = drawn(locations=8)
+    model = replace(MODEL, matched=matched)
+    q = at(batch, model, looks=7)
+    plain = replace(model, compiled=False)
+    one, other = (m.reweigh(q, m.table(q, units(batch))) for m in (model, plain))
+    assert_allclose(one[0], other[0], rtol=0, atol=1e-6)
+    assert_allclose(one[1], other[1], rtol=0, atol=1e-6)
+    for (name, a), (_, b) in zip(leaves(one[2]), leaves(other[2]), strict=True):
+        # Far out in a member's tail the moments are ratios of nothings.
+        assert_allclose(a, b, rtol=1e-5, atol=5e-3 if name in ("members", "spread") else 1e-5,
+                        err_msg=name)  # fmt: skip
+
+
+def test_sums_of_partitions_add():
+    batch = drawn(locations=21)
+    q = at(batch)
+    parts = [MODEL.suff_stats(q, b, MODEL.table(q, units(b))) for b in cut(batch, 7)]
+    whole = MODEL.suff_stats(q, batch, MODEL.table(q, units(batch)))
+    summed = parts[0]
+    for part in parts[1:]:
+        summed = summed + part
+    for (name, a), (_, b) in zip(leaves(summed), leaves(whole), strict=True):
+        assert_allclose(a, b, rtol=1e-10, atol=1e-9, err_msg=name)
+
+
+def test_seven_partitions_fit_as_one():
+    batch, ends = drawn(locations=28, members=3), []
+    for parts in (1, 7):
+        reduce = InProcess(MODEL, cut(batch, parts))
+        q = MODEL.init(reduce.observe(), np.random.default_rng(0))
+        ends.append(list(islice(MODEL.steps(reduce, start(MODEL, q, reduce)), 10))[-1])
+    assert_allclose(ends[1].elbo, ends[0].elbo, rtol=1e-9)
+    for name in ("shift", "tau", "v", "member_shift", "a"):
+        one, many = (getattr(end.q, name) for end in ends)
+        assert_allclose(many, one, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("types", ["12", "6", "1"])
+def test_members_shifts_stay_by_their_groups_and_sum_to_nothing(types):
+    batch = drawn(locations=12, members=3)
+    model = replace(MODEL, types=types)
+    q = at(batch, model)
+    for careful in (False, True):
+        q = model.global_step(q, model.suff_stats(q, batch, model.table(q, units(batch))), careful)
+        assert_allclose(q.member_shift.sum(axis=0), 0.0, atol=1e-12)
+        for group in range(int(groups(types).max()) + 1):
+            assert np.ptp(q.member_shift[:, groups(types) == group], axis=1).max() < 1e-12
+    again = model.from_vector(q, model.to_vector(q))
+    assert_allclose(again.member_shift, q.member_shift, atol=1e-12)
+
+
+def unit(case, *members, depth=4000):
+    """One location with reference A: reads of C in the case and in every member."""
+    shown = np.array([case, *members])
+    depths = np.broadcast_to(depth, shown.shape)
+    counts = np.zeros((1, len(shown), 4), np.int32)
+    counts[0, :, 1], counts[0, :, 0] = shown, depths - shown
+    return Counts(counts, np.zeros(1, np.int8), np.arange(len(shown)) == 0, None,
+                  np.arange(len(shown)) - 1)  # fmt: skip
+
+
+def alone(batch, **options):
+    """Log Bayes factor of its C with hyperparameters of usual libraries."""
+    model = PanelNull(alternatives=MIXTURE, **options)
+    q = at(batch, model, shift=np.zeros(12), tau=0.5, a=np.full(12, 2.0), b=np.full(12, 1e4),
+           member_shift=np.zeros((int(batch.member.max()) + 1, 12)))  # fmt: skip
+    return log_bf(model, model.anchored(q), batch)[0]
+
+
+def test_a_member_that_carries_the_allele_hides_no_variant():
+    clean, carried = unit(40, 1, 0, 1, 1, 0, 1), unit(40, 1, 0, 1, 1, 0, 2000)
+    assert alone(clean) > 6.0
+    assert alone(carried) > alone(clean) - 2.0
+    assert alone(carried, contamination=0.0) < alone(carried) - 2.0
+    # An artefact that every member has is none.
+    assert alone(unit(40, 30, 44, 38, 51, 29, 40)) < -1.0
+
+
+def test_a_large_panel_outweighs_no_control_of_few_reads():
+    reads = [15, 15] + [0] * 12
+    depth = np.array([30, 30] + [4000] * 12)
+    assert alone(unit(*reads, depth=depth), matched=True) < 0.0
+    # Without a control of the person it is a variant, if one of the germline.
+    assert alone(unit(*reads[:1], *reads[2:], depth=depth[1:])) > 6.0
+
+
+def test_members_without_reads_say_nothing():
+    batch = unit(20, 1, 0, 2, depth=4000)
+    more = unit(20, 1, 0, 2, 0, depth=np.array([4000] * 4 + [0]))
+    assert alone(more) == pytest.approx(alone(batch), abs=1e-9)
+
+
+def test_the_order_of_members_is_of_no_matter():
+    batch = drawn(locations=6, members=4, replicates=1)
+    order = np.array([0, 3, 1, 4, 2])
+    turned = Counts(batch.counts[:, order], batch.ref, batch.case[order], None, batch.member)
+    one, other = (log_bf(MODEL, at(b), b) for b in (batch, turned))
+    assert_allclose(other, one, atol=1e-8)
+
+
+def test_the_spread_between_samples_is_found():
+    batch, _ = simulate_scenario(np.random.default_rng(0), SCENARIOS["simpanel"])
+    done = fit(MODEL, [batch], tol=1e-6)
+    assert abs(done.q.tau - 0.6) < 0.15
+    assert done.converged
+
+
+def test_a_fit_is_taken_up_only_for_as_many_members():
+    three, two = drawn(members=3), drawn(members=2)
+    rng = np.random.default_rng(0)
+    before = at(three)
+    fresh = MODEL.init(MODEL.observe(two), rng)
+    assert same_bits(MODEL.restart(MODEL.observe(two), before, rng), fresh)
+    assert MODEL.restart(MODEL.observe(three), before, rng).tau == before.tau
+    known, new = (MODEL.suff_stats(at(b), b, MODEL.table(at(b), units(b))) for b in (two, three))
+    assert MODEL.catch_up(before, before, known, new) is before
+
+
+def test_what_members_are_must_fit_the_case():
+    batch = drawn(members=2)
+    with pytest.raises(ValueError, match="member -1 for the case"):
+        Counts(batch.counts, batch.ref, batch.case, None, np.zeros(len(batch.case), np.int64))
+    with pytest.raises(ValueError, match="contamination"):
+        PanelNull(contamination=1.0)
