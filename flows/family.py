@@ -148,6 +148,17 @@ class ChecksToFit(Protocol):
 
 
 @runtime_checkable
+class ReadsSettings(Protocol):
+    """A family whose input may say what settings else would."""
+
+    def settled(self, source: str, settings: Any) -> Any:
+        """Return the settings with what the input says, before it is checked.
+
+        What is wrong with the input, beyond what it says of settings, is left to the check.
+        """
+
+
+@runtime_checkable
 class Foresees(Protocol):
     """A family whose report warns of something that is known before the fit."""
 

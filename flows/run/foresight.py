@@ -20,7 +20,7 @@ from flows.family import Family, Foresees, Prepared, model_for
 from flows.run import since as incremental
 from flows.run.events import Events, Listener, Stage
 from flows.run.outcome import total_dropped
-from flows.run.pipeline import check_files
+from flows.run.pipeline import check_files, settled_by_input
 from flows.run.running import Run
 from flows.settings import RunSettings
 from vbmodels.core.cavi import start
@@ -140,6 +140,7 @@ def look_ahead(
     began = time.perf_counter()
     events = Events(listener)
     events.tell(Stage("check"))
+    settings = settled_by_input(family, source, settings)
     files, checked = check_files(family, events, source, settings)
     found = Foreseen(len(files), sum(one.rows for one in checked))
     if not prepare:

@@ -21,7 +21,7 @@ from flows.engine.block import Job, one_thread
 from flows.engine.compute import computing, each_of
 from flows.engine.executor import Executor
 from flows.engine.fit import FitResult, Progress, run_fit
-from flows.family import Checked, ChecksToFit, Family, Prepared, model_for
+from flows.family import Checked, ChecksToFit, Family, Prepared, ReadsSettings, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
 from flows.run import tasks
@@ -94,6 +94,7 @@ def run_pipeline(
                 return publish_again(family, paths)
             refuse_nothing(paths)
         again = resume is not None
+        settings = settled_by_input(family, source, settings)
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
         with outward(run):
             return _carry_out(run, compute, since)
@@ -264,6 +265,14 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
             ", ".join(names),
             f"fit again, or score with vbflows {record.versions.get('vbflows', 'of that time')}",
         ) from error
+
+
+def settled_by_input(family: Family, source: str, settings: RunSettings) -> RunSettings:
+    """Return the settings with what the input itself says of them."""
+    if not isinstance(family, ReadsSettings):
+        return settings
+    found: RunSettings = family.settled(source, settings)
+    return found
 
 
 def check_files(

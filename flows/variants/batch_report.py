@@ -9,6 +9,7 @@ import numpy as np
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.variants.batch_null import BatchGlobal, BatchNull, names_of_types
+from vbmodels.variants.panel import PanelGlobal, PanelNull
 
 LEAST_SHIFT, LEAST_Z = 0.4, 4.0
 MOST_TAU, MOST_V = 0.5, 0.02
@@ -22,8 +23,9 @@ def null_of(model: Any, q: Any) -> str:
     factors = ", ".join(
         f"{name} x{np.exp(b):.2f}" for name, b in zip(names_of_types(), q.shift, strict=True)
     )
+    against = "panel's" if isinstance(model, PanelNull) else "control's"
     return (
-        "batch: without a variant the case's error rates are the control's times a factor by "
+        f"batch: without a variant the case's error rates are the {against} times a factor by "
         f"substitution ({factors}), and sites differ by tau = {q.tau:.3f} in logit"
     )
 
@@ -56,7 +58,8 @@ def batch_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
         for name, b, mark in zip(names_of_types(), q.shift, marked, strict=True)
         if mark
     ]
-    if q.tau > MOST_TAU or q.v > MOST_V:
+    # What is usual between samples a panel shows, and tau has learned it.
+    if (q.tau > MOST_TAU and not isinstance(q, PanelGlobal)) or q.v > MOST_V:
         told.append(
             f"Sites differ between {case} and {control} beyond replicates (tau = {q.tau:.2f}, "
             f"{q.v:.1%} of sites far off): a call of a small share rests on few replicates; look "

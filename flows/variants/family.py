@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+from pydantic import ValidationError
 
 from flows.data import json_files, partition, storage
 from flows.data.partition import Part, Slice
@@ -56,12 +56,14 @@ from flows.variants.sample_sheet import (
     check_sheet,
     needs_a_sheet,
     read_sheet,
+    settled_by,
 )
 from flows.variants.settings import VariantSettings
 from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.batch_null import BatchGlobal, BatchNull
+from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.published.pair import Pair
 from vbmodels.variants.published.rvd2 import RVD2
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
@@ -97,6 +99,28 @@ class Variants:
     def cost(self, settings: VariantSettings) -> Cost:
         """Return what a row costs with default settings (benchmarks/scale.md)."""
         return Cost(2e-4, 1.5e-4)
+
+    def settled(self, source: str, settings: VariantSettings) -> VariantSettings:
+        """Return the settings with the case, the control and the panel that a sheet's roles say."""
+        try:
+            urls = [file.url for file in storage.expand(source, self.suffixes)]
+            alone = len(urls) == 1 and urls[0].endswith(".csv")
+            lines = read_sheet(urls[0]) if alone else []
+        except storage.TransientStorageError:
+            raise
+        except (storage.StorageError, InputError):
+            return settings  # the check says what is wrong
+        said = settled_by(lines, settings)
+        try:
+            return VariantSettings(**{**settings.model_dump(), **said}) if said else settings
+        except ValidationError as error:
+            asked = "; ".join(
+                str(one["msg"]).removeprefix("Value error, ") for one in error.errors()
+            )
+            raise InputError(
+                [Fault(file=urls[0], column="role", expected="roles that fit the settings",
+                       found=asked)]
+            ) from error  # fmt: skip
 
     def check(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
@@ -187,13 +211,12 @@ class Variants:
             nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
             raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
         share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
-        urls = each(finish_partition, kept, settings, paths, share)
+        urls = each(finish_partition, kept, settings, paths, share, columns)
         json_files.write(
             work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
         )
-        case = read_counts(paths, kept[0]).case
         own = own and len(kept) == len(parts)
-        warnings = _replicate_warnings(case, settings)
+        warnings = _replicate_warnings(columns, settings)
         dropped = tuple(dropped for one in found for dropped in one.dropped)
         return Prepared(tuple(urls), Counts, warnings, own, dropped)
 
@@ -205,6 +228,11 @@ class Variants:
             if settings.null == "exchangeable" or sense == "germline":
                 return TwoGroups(sense=sense, alternatives=shares)
             growing = settings.noise == "multiplicative"
+            if settings.members:
+                return PanelNull(
+                    sense, shares, types=settings.types, growing=growing,
+                    contamination=settings.contamination, matched=bool(settings.control),
+                )  # fmt: skip
             return BatchNull(sense, shares, types=settings.types, growing=growing)
         form = "collapsed" if settings.inference == "gibbs" else settings.inference
         return Pair(RVD2(inference=form, dispersion=settings.dispersion))
@@ -353,15 +381,17 @@ def _model_of(model: Any, q: Any) -> Any:
 
 
 def _sense(settings: VariantSettings) -> Any:
-    if not settings.control:
+    if not settings.controls:
         return "germline"
     return "either" if settings.two_sided else "gain"
 
 
-def _replicate_warnings(case: np.ndarray, settings: VariantSettings) -> tuple[str, ...]:
+def _replicate_warnings(
+    columns: Sequence[tuple[str, str]], settings: VariantSettings
+) -> tuple[str, ...]:
     told = []
-    for name, count in ((settings.case, case.sum()), (settings.control, (~case).sum())):
-        if name and count == 1:
+    for name in (settings.case, settings.control):
+        if name and sum(sample == name for sample, _ in columns) == 1:
             told.append(
                 f"Sample {name} has one replicate: how far replicates differ (M) is then set by "
                 "its prior. Two or three find more."

@@ -6,6 +6,7 @@ from typing import Any
 
 from flows.data.run_tables import Parameter
 from vbmodels.variants.batch_null import BatchNull, names_of_types
+from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.published.pair import Pair
 
 
@@ -38,6 +39,12 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
         rows += [
             Parameter("shift", kind, float(b), float(se))
             for kind, b, se in zip(names_of_types(), q.shift, q.shift_se, strict=True)
+        ]
+    if isinstance(model, PanelNull):
+        rows += [
+            Parameter("member_shift", f"{p + 1} {kind}", float(b))
+            for p, of in enumerate(q.member_shift)
+            for kind, b in zip(names_of_types(), of, strict=True)
         ]
     for t, kind in enumerate(names_of_types()):
         rows.append(Parameter("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t]))))

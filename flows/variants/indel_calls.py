@@ -131,7 +131,8 @@ def _read(index: int, paths: RunPaths) -> tuple[Counts, Indels]:
 
 
 def _units(counts: Counts, found: Indels) -> Units:
-    return indel_units(found, counts.counts.sum(axis=2, dtype=np.int64), counts.case)
+    depth = counts.counts.sum(axis=2, dtype=np.int64)
+    return indel_units(found, depth, counts.case, counts.member)
 
 
 def _sampled(index: int, paths: RunPaths) -> Units:
@@ -146,6 +147,7 @@ def _joined(parts: Sequence[Units]) -> Units:
     return Units(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
         parts[0].case,
+        parts[0].member,
     )
 
 

@@ -76,7 +76,7 @@ def section(parts: Sequence[PartIndels], fit: IndelFit, settings: VariantSetting
     grids = [rates]
     if found:
         columns = ("not called at", "alleles", f"{settings.case}: reads/depth",
-                   f"{settings.control or 'no control'}: the same", "p")  # fmt: skip
+                   f"{settings.compared_with or 'no control'}: the same", "p")  # fmt: skip
         grids.append(Grid(columns, [_row(c) for c in found[:MOST_SHOWN]]))
     return Section("Insertions and deletions", text, (), tuple(grids))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.variants.counts import Loci
-from flows.variants.loci import stated_rates
+from flows.variants.loci import stated_rates, told_of
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.bases import BASES
@@ -58,7 +58,7 @@ def taken_by(
     """Return the names of the filters that take each unit."""
     names: list[list[str]] = [[] if c else ["q_value"] for c in called]
     at = np.flatnonzero(called)
-    if settings.control:
+    if settings.controls:
         for i in at[of.depth[at][:, ~of.case].sum(axis=1) == 0]:
             names[i].append("no_control")
     strands = _by_strand(of, batch, loci, found)
@@ -134,15 +134,17 @@ def call_of(
         "samples": {},
         "replicates": {},
     }
-    for name, member in (("case", of.case), ("control", ~of.case)):
-        if name == "control" and not settings.control:
-            continue
-        single = [np.arange(len(member)) == r for r in np.flatnonzero(member)]
+    for name, member, of_panel in told_of(of, settings):
+        single = [np.arange(len(member)) == r for r in np.flatnonzero(member) if not of_panel]
         row["samples"][name] = {
             **said(member, name == "case" and bool(share[0] > share[1])),
             "replicates": [said(alone, False) for alone in single],
         }
-        row["replicates"][name] = list(
-            zip(one.alt_reads[0, member].tolist(), one.depth[0, member].tolist(), strict=True)
+        reads, depth = one.alt_reads[0, member], one.depth[0, member]
+        shown = row["replicates"].setdefault("panel" if of_panel else name, [])
+        shown += (
+            [(int(reads.sum()), int(depth.sum()))]
+            if of_panel
+            else list(zip(reads.tolist(), depth.tolist(), strict=True))
         )
     return row

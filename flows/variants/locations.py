@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ from flows.variants.regions import (
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import IntArray, to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.indels import Indels
 
@@ -96,10 +96,21 @@ def _order(settings: VariantSettings, marks: Marks) -> Mapping[str, int] | None:
 
 
 def replicate_columns(lines: Sequence[Column], settings: VariantSettings) -> list[Column]:
-    """Return the replicates of the case, then of the control, in order of their names."""
-    order = {settings.case: 0, settings.control: 1}
-    wanted = [c for c in set(lines) if c[0] in order and c[0]]
+    """Return the replicates of the case, of the control, then of each sample of the panel.
+
+    Those of a sample come in order of their names.
+    """
+    order = {name: i for i, name in enumerate([settings.case, *settings.controls])}
+    wanted = [c for c in set(lines) if c[0] in order]
     return sorted(wanted, key=lambda c: (order[c[0]], c[1]))
+
+
+def members_of(columns: Sequence[Column], settings: VariantSettings) -> IntArray | None:
+    """Return which control each replicate is of, from 0, -1 for the case; None without a panel."""
+    if not settings.members:
+        return None
+    order = {name: i - 1 for i, name in enumerate([settings.case, *settings.controls])}
+    return np.array([order[sample] for sample, _ in columns], np.int64)
 
 
 @dataclass(frozen=True)
@@ -248,7 +259,7 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     """Sort a slice of rows of counts and keep it, without the rows that are not asked for."""
     marks = marks_in(part, settings)
     rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
-    names = [name for name in (settings.case, settings.control) if name]
+    names = [settings.case, *settings.controls]
     found = variant_counts.read_sorted(
         partition.read(rows, COUNTS), names, named_regions(settings, marks),
         _order(settings, marks), settings.chr_names,
@@ -325,10 +336,13 @@ def drawn(loci: Loci, seed: int, share: float) -> np.ndarray:
     return np.asarray((x >> np.uint64(11)).astype(float) < share * 2.0**53)
 
 
-def finish_partition(index: int, settings: VariantSettings, paths: RunPaths, share: float) -> str:
+def finish_partition(
+    index: int, settings: VariantSettings, paths: RunPaths, share: float, columns: Sequence[Column]
+) -> str:
     """Mark the locations that hyperparameters are fitted on, at random where there are many."""
     counts = read_counts(paths, index, "counts")
+    member = members_of(columns, settings)
     marks = drawn(read_loci(paths, index), settings.seed, share) if share < 1.0 else None
     url = work_url(paths, "partitions", index, "npz")
-    storage.write_bytes(url, to_bytes(Counts(counts.counts, counts.ref, counts.case, marks)))
+    storage.write_bytes(url, to_bytes(replace(counts, fitted=marks, member=member)))
     return url

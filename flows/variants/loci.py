@@ -11,6 +11,7 @@ from flows.variants.calls import CHUNK, Decision, Evidence
 from flows.variants.counts import Loci
 from flows.variants.read_evidence import Judged, judge_reads
 from flows.variants.report import Mixing, PartCalls
+from flows.variants.roles import mixed, roles_of
 from flows.variants.schema import LOCI
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -71,7 +72,7 @@ def conclude_part(
     return table, PartCalls(
         len(loci.pos), len(evidence.score), names, calls, histogram, _depths(batch, loci, points),
         None if evidence.mixing is None else Mixing.of(evidence.mixing),
-        loci.forward is not None, loci.sums is not None,
+        loci.forward is not None, loci.sums is not None, mixed=mixed(batch, settings),
     )  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def stated_rates(
     """Return what a VCF's INFO says of a call's rates, [6] each, as `rates_of` has them."""
     row: dict[str, Any] = {}
     for rate, mark in ((case, ""), (control, "C")):
-        if mark and not settings.control:
+        if mark and not settings.controls:
             continue
         row |= {
             f"{mark}MU": float(rate[0]),
@@ -140,7 +141,7 @@ def _filters(
 ) -> list[list[str]]:
     found: list[list[str]] = [[] if c else ["q_value"] for c in called]
     at = np.flatnonzero(called)
-    if settings.control:
+    if settings.controls:
         depth = of.depth[:, ~of.case].sum(axis=1)
         for i in at[depth[at] == 0]:
             found[i].append("no_control")
@@ -201,9 +202,7 @@ def _call(
         "samples": {},
         "replicates": {},
     }
-    for name, member in (("case", of.case), ("control", ~of.case)):
-        if name == "control" and not settings.control:
-            continue
+    for name, member, of_panel in told_of(of, settings):
         row["samples"][name] = {
             "depth": int(of.depth[i, member].sum()),
             "ref_reads": int(batch.counts[j, member, ref].sum()),
@@ -212,15 +211,24 @@ def _call(
             "replicates": [
                 _one_replicate(loci, batch, j, int(r), int(of.alt[i]), settings)
                 for r in np.flatnonzero(member)
+                if not of_panel
             ],
             # A loss leaves the genotype to the reads.
             "called": name == "case" and gained,
         }
-        row["replicates"][name] = [
-            (int(a), int(n)) for a, n in zip(of.alt_reads[i, member], of.depth[i, member],
-                                             strict=True)
-        ]  # fmt: skip
+        reads, depth = of.alt_reads[i, member], of.depth[i, member]
+        shown = row["replicates"].setdefault("panel" if of_panel else name, [])
+        shown += (
+            [(int(reads.sum()), int(depth.sum()))]
+            if of_panel
+            else list(zip(reads.tolist(), depth.tolist(), strict=True))
+        )
     return row
+
+
+def told_of(of: Units, settings: VariantSettings) -> list[tuple[str, BoolArray, bool]]:
+    """Return of whom a call says its reads: role, replicates, whether it is of the panel."""
+    return [(r.name, r.own, r.of_panel) for r in roles_of(of.case, of.member, settings)]
 
 
 def _one_replicate(

@@ -49,7 +49,7 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
     }  # fmt: skip
     if isinstance(q, BatchGlobal):
         control = q.a / (q.a + q.b)
-        rates = {settings.case: control * np.exp(q.shift), settings.control or "": control}
+        rates = {settings.case: control * np.exp(q.shift), settings.compared_with: control}
         found["vbflows_errors"] = {
             "section_name": "vbflows: errors by substitution",
             "description": "Error rates of each sample; the differences are taken as the null.",
@@ -71,7 +71,7 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
 def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, dict[str, float]]:
     points = [point for part in parts for point in part.depth]
     points = points[:: max(1, -(-len(points) // _MOST_POINTS))]
-    samples = {settings.case: 2} | ({settings.control: 3} if settings.control else {})
+    samples = {settings.case: 2} | ({settings.compared_with: 3} if settings.controls else {})
     return {
         sample: {str(i): round(float(point[column]), 2) for i, point in enumerate(points)}
         for sample, column in samples.items()

@@ -13,6 +13,8 @@ from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import detection, indel_report
 from flows.variants.batch_report import batch_results, batch_section, batch_warnings
+from flows.variants.panel_report import panel_section
+from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
 from vbmodels.core.state import FloatArray, IntArray
@@ -59,6 +61,7 @@ class PartCalls:
     indels: indel_report.PartIndels | None = None
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
+    mixed: tuple[tuple[str, int], ...] = ()  # locations where a sample's replicates disagree
 
 
 NO_STRANDS = "these counts do not tell on which strand a read lies"
@@ -98,7 +101,9 @@ def report(
     if calls:
         sections.append(_rates(calls, settings))
     if batch is not None:
-        sections.append(batch_section(batch, settings.case, settings.control or ""))
+        sections.append(batch_section(batch, settings.case, settings.compared_with))
+        if settings.members:
+            sections.append(panel_section(batch, settings))
     indels = [p.indels for p in parts if p.indels is not None]
     fit = parts[0].indel_fit if parts else None
     if fit is not None:
@@ -114,7 +119,7 @@ def report(
     sections.append(_hyperparameters(hyperparameters, units, settings))
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
     if batch is not None:
-        warnings += batch_warnings(batch, settings.case, settings.control or "")
+        warnings += batch_warnings(batch, settings.case, settings.compared_with)
     lacking = [n for n, why in not_run.items() if why.startswith((NO_STRANDS, NO_READS))]
     if lacking:
         warnings.append(
@@ -126,6 +131,7 @@ def report(
         warnings.append(why_not)
     if fit is not None:
         warnings += indel_report.warnings(fit)
+    warnings += mixed_warnings([part.mixed for part in parts])
     warnings += of_settings(settings)
     results: dict[str, Any] = {
         "locations": locations,
@@ -179,16 +185,23 @@ def _level(settings: VariantSettings) -> str:
 
 def _question(settings: VariantSettings) -> str:
     """Return what a call says, in one sentence, and what it does not."""
-    if not settings.control:
+    if not settings.controls:
         return (
             "Germline test without a control: the allele is more frequent than the errors of its "
             "substitution. An error that all replicates share looks the same; only a control "
             "tells them apart. "
         )
+    if not settings.control:
+        return (
+            f"Tumour-only test: the allele's rate in {settings.case} is beyond what errors and "
+            f"differences between samples give in {settings.compared_with}. Alleles that the case "
+            "was born with, which no sample of its own tells apart, are called too. "
+        )
     side = "differs from" if settings.two_sided else "is higher than"
     return (
-        f"Somatic test: the allele's rate in {settings.case} {side} that in {settings.control}. "
-        "Alleles that both carry alike, germline ones included, are not called. "
+        f"Somatic test: the allele's rate in {settings.case} {side} that in "
+        f"{settings.compared_with}. Alleles that both carry alike, germline ones included, are "
+        "not called. "
     )
 
 
@@ -204,17 +217,23 @@ def _calls(
     calls: Sequence[dict[str, Any]], settings: VariantSettings, not_run: Mapping[str, str],
     without: str,
 ) -> Section:  # fmt: skip
+    against = [name for name, there in (("control", settings.control or not settings.members),
+                                        ("panel", settings.members)) if there]  # fmt: skip
     rows = [
         (
             _name(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
             f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _counts(c, "case"),
-            _counts(c, "control"),
+            *(_counts(c, name) for name in against),
         )
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
+    heads = {
+        "control": f"{settings.control or 'no control'}: the same",
+        "panel": f"panel: the same by sample ({', '.join(settings.members)})",
+    }
     columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
                f"{settings.case}: reads/depth by replicate",
-               f"{settings.control or 'no control'}: the same")  # fmt: skip
+               *(heads[name] for name in against))  # fmt: skip
     more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
     text = "Calls, best first, with their reads in every replicate. All locations stand in the "
     text = f"{_question(settings)}{text}table loci/, the calls in variants.vcf.gz.{more}"
@@ -233,7 +252,7 @@ def _calls(
 def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Section:
     shown = calls[:MOST_PLOTTED]
     series = [("case", [(c["MU"], *c["MUCI"]) for c in shown])]
-    if settings.control:
+    if settings.controls:
         series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
     plot = plots.paired_intervals([_name(c) for c in shown], series, "rate of the allele")
     return Section(

@@ -31,6 +31,7 @@ from flows.variants.settings import VariantSettings
 MOST = 16 * 2**20  # bytes of a sample sheet
 ALIGNMENTS = (".bam", ".cram", ".sam")  # what a sheet names, and is no input by itself
 _COLUMNS = ("sample", "replicate", "path")
+ROLES = ("", "case", "control", "panel")
 CRAM_END = 38  # bytes of the end-of-file container of CRAM 3; that of CRAM 2.1 has 30
 
 
@@ -42,6 +43,7 @@ class Alignment:
     replicate: str
     path: str
     row: int
+    role: str = ""
 
 
 def needs_a_sheet(url: str) -> Fault:
@@ -56,7 +58,7 @@ def needs_a_sheet(url: str) -> Fault:
 
 
 def read_sheet(url: str) -> list[Alignment]:
-    """Read a sample sheet: CSV with the columns sample, replicate and path.
+    """Read a sample sheet: CSV with the columns sample, replicate, path and, if given, role.
 
     Relative paths start at the sheet's folder.
 
@@ -88,6 +90,7 @@ def read_sheet(url: str) -> list[Alignment]:
     alignments: list[Alignment] = []
     seen: dict[tuple[str, str], int] = {}
     read: dict[str, int] = {}
+    roles: dict[str, str] = {}
     for row, line in lines:
         at = [row - 1]
         cells = {str(k).strip(): str(v or "").strip() for k, v in line.items()}
@@ -112,12 +115,63 @@ def read_sheet(url: str) -> list[Alignment]:
             again = f"{cells['path']} again, first in row {read[same]}"
             found.rows(at, "path", "a file of its own for each replicate", again)
         read.setdefault(same, row)
-        alignments.append(Alignment(*key, path, row))
+        role = cells.get("role", "")
+        if role not in ROLES:
+            found.rows(at, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(role))
+        elif role != roles.setdefault(key[0], role):
+            found.rows(at, "role", f"one role for all replicates of {key[0]}",
+                       f"{role or 'none'} after {roles[key[0]] or 'none'}")  # fmt: skip
+        if role == "panel" and "," in key[0]:
+            found.rows(at, "sample", "a name without a comma for a sample of a panel", key[0])
+        alignments.append(Alignment(*key, path, row, role))
+    if list(roles.values()).count("control") > 1:
+        names = ", ".join(sample for sample, role in roles.items() if role == "control")
+        found.tell(
+            Fault(
+                file=url, column="role", expected="one control: a sample of the case's own person",
+                found=names, remedy="give samples of other people the role panel, and replicates "
+                "of one sample the same name",
+            )
+        )  # fmt: skip
     if not lines:
         found.tell(Fault(file=url, expected="at least one line", found="none"))
     if found:
         raise InputError(found.faults())
     return alignments
+
+
+def settled_by(lines: Sequence[Alignment], settings: VariantSettings) -> dict[str, str]:
+    """Return the settings that a sheet's roles say; none where it says none.
+
+    What is named by a setting and has that role stays: of several cases, say, the one named.
+
+    Raises
+    ------
+    InputError
+        If several samples are cases, and none of them is named.
+    """
+    samples = {line.sample: line.role for line in lines}
+    if not any(samples.values()):
+        return {}
+    of = {role: [s for s, own in samples.items() if own == role] for role in ROLES[1:]}
+    said: dict[str, str] = {}
+    if of["case"] and settings.case not in of["case"]:
+        if len(of["case"]) > 1:
+            raise InputError([
+                Fault(
+                    file="settings", column="case", expected="the name of one of the sheet's cases",
+                    found=f"{settings.case!r}, and the role case of {', '.join(of['case'])}",
+                    remedy="name it with --set case=NAME; each case is a run of its own",
+                )
+            ])  # fmt: skip
+        said["case"] = of["case"][0]
+    if of["control"] and settings.control not in of["control"]:
+        said["control"] = of["control"][0]
+    elif of["panel"] and settings.control not in samples:
+        said["control"] = ""
+    if of["panel"] and not settings.members:
+        said["panel"] = ",".join(of["panel"])
+    return said
 
 
 def _beside(sheet: str, path: str) -> str:
@@ -174,13 +228,14 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
 
 def check_samples(url: str, samples: set[str], settings: VariantSettings) -> list[Fault]:
     """List samples that are asked for and not there."""
-    wanted = [settings.case] + ([settings.control] if settings.control else [])
+    wanted = [settings.case, *settings.controls]
     return [
         Fault(
             file=url, column="sample", expected=f"a sample named {name!r}",
             found=f"only {', '.join(sorted(samples))}",
-            remedy="name them with --set case=NAME and --set control=NAME; without a control, "
-            "--set control= asks for the germline test",
+            remedy="name them with --set case=NAME and --set control=NAME, a panel of other "
+            "people's samples with --set panel=NAME,NAME; without either, --set control= asks for "
+            "the germline test",
         )
         for name in wanted if name not in samples
     ]  # fmt: skip

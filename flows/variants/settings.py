@@ -29,7 +29,7 @@ class VariantSettings(declared(CallOptions)):
         "vbflows variants simulated/counts.parquet results/",
     )
     page = "docs/pipelines/variants.md"
-    first = ("fasta", "case", "control", "fdr", "bed")
+    first = ("fasta", "case", "control", "panel", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
@@ -37,8 +37,8 @@ class VariantSettings(declared(CallOptions)):
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters", "callable_share"),
         "expert": (
-            "tau", "alpha", "inference", "dispersion", "chains", "warmup", "draws", "thin",
-            "fit_units",
+            "contamination", "tau", "alpha", "inference", "dispersion", "chains", "warmup", "draws",
+            "thin", "fit_units",
         ),
     }  # fmt: skip
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup", "strand_bias": "filter_level"}
@@ -51,6 +51,16 @@ class VariantSettings(declared(CallOptions)):
         pattern=r"^[^\t\r\n]*$",
         description="Name of the sample it is compared with; empty: the germline test of the "
         "case alone.",
+    )
+    panel: str = Field(
+        "",
+        pattern=r"^[^\t\r\n]*$",
+        description="Names of samples of other people, with commas between them, that the case is "
+        "compared with too: a panel of controls. A sample sheet says it by role=panel. With "
+        "control empty: tumour-only.",
+    )
+    contamination: Probability = Field(
+        0.01, description="panel: probability that one of it carries an allele itself."
     )
     fasta: str | None = Field(
         None,
@@ -176,6 +186,39 @@ class VariantSettings(declared(CallOptions)):
             raise ValueError(
                 f"case and control are both {self.case!r}; name two samples, or leave control "
                 "empty for the germline test"
+            )
+        return self
+
+    @property
+    def members(self) -> list[str]:
+        """The samples of the panel."""
+        return [name.strip() for name in self.panel.split(",") if name.strip()]
+
+    @property
+    def controls(self) -> list[str]:
+        """The samples that the case is compared with: its control, then the panel."""
+        return ([self.control] if self.control else []) + self.members
+
+    @property
+    def compared_with(self) -> str:
+        """What the case is compared with, in words; empty for nothing."""
+        panel = f"a panel of {len(self.members)}" if self.members else ""
+        return " and ".join(name for name in (self.control, panel) if name)
+
+    @model_validator(mode="after")
+    def _a_panel_of_others(self) -> VariantSettings:
+        names = [self.case, *self.controls]
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if self.members and twice:
+            raise ValueError(
+                f"sample {twice[0]!r} is named twice among case, control and panel; each sample "
+                "has one role"
+            )
+        if self.members and (self.test != "two_groups" or self.null != "batch"):
+            asked = self.test if self.test != "two_groups" else "null exchangeable"
+            raise ValueError(
+                "a panel goes with test two_groups and null batch, by which samples differ, not "
+                f"with {asked}"
             )
         return self
 

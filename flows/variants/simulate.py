@@ -31,7 +31,8 @@ def write_counts(target: str, rows: int, seed: int) -> list[str]:
 def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:
     """Write the counts of a scenario of samples that differ, as `write_counts` does.
 
-    Variants are as many a location as in its 300 locations.
+    Variants are as many a location as in its 300 locations. The samples of a panel are normal1,
+    normal2 and so on.
     """
     what = SCENARIOS[scenario]
     n_variants = min(rows, round(what.n_variants * rows / 300))
@@ -39,10 +40,17 @@ def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str
     return _write(target, *simulate_scenario(rng, replace(what, n_variants=n_variants), rows))
 
 
+def _columns(counts: Counts) -> list[tuple[str, str]]:
+    """Return the name of each replicate: its sample's, and its number there."""
+    member = np.where(counts.case, -1, 0) if counts.member is None else counts.member
+    names = ["case" if m < 0 else "control" if counts.member is None else f"normal{m + 1}"
+             for m in member]  # fmt: skip
+    return [(name, str(names[: i + 1].count(name))) for i, name in enumerate(names)]
+
+
 def _write(target: str, counts: Counts, truth: Truth) -> list[str]:
-    size, n_variants = int(counts.case.sum()), len(truth.location)
-    columns = [("case" if c else "control", str(i % size + 1)) for i, c in enumerate(counts.case)]
-    table = to_table(counts.counts, counts.ref, "simulated", 0, columns)
+    n_variants = len(truth.location)
+    table = to_table(counts.counts, counts.ref, "simulated", 0, _columns(counts))
     letters = np.array(list(BASES))
     known = pa.table(
         {

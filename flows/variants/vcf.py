@@ -25,7 +25,7 @@ FILTERS = {
     "near_indel": "The allele's reads have an indel beside it more often than the reference's",
     "many_mismatches": "The allele's reads have several mismatches beside it more often than "
     "the reference's",
-    "no_control": "The control has no reads here",
+    "no_control": "Neither control nor panel has reads here",
     "spectrum": "Errors are spread over the alleles as in the control",
 }
 _INFO = (
@@ -35,7 +35,7 @@ _INFO = (
     ("MU", 1, "Float", "Posterior mean of the case's rate (posterior_difference: of all errors)"),
     ("MUSD", 1, "Float", "Posterior standard deviation of that rate"),
     ("MUCI", 2, "Float", "95 % interval of that rate"),
-    ("CMU", 1, "Float", "Posterior mean of the allele's rate in the control"),
+    ("CMU", 1, "Float", "The same in the control, or around which a panel's samples vary"),
     ("CMUSD", 1, "Float", "Posterior standard deviation of that rate"),
     ("CMUCI", 2, "Float", "95 % interval of that rate"),
 )
@@ -89,15 +89,20 @@ def sample_names(
 ) -> dict[str, list[str]]:
     """Return the VCF's samples: of the case and of the control the sample, then its replicates.
 
+    Of a panel the samples alone, each the sum of its replicates.
+
     >>> sample_names([("tumour", "1"), ("normal", "a")],
     ...              VariantSettings(case="tumour", control="normal"))
     {'case': ['tumour', 'tumour:1'], 'control': ['normal', 'normal:a']}
     """
     roles = {"case": settings.case} | ({"control": settings.control} if settings.control else {})
+    roles |= {f"panel{i + 1}": sample for i, sample in enumerate(settings.members)}
     used = set(roles.values())
     found = {}
     for role, sample in roles.items():
         found[role] = [sample]
+        if role.startswith("panel"):
+            continue
         for of, replicate in columns:
             name = f"{sample}:{_CONTROL.sub('_', replicate)}"
             while of == sample and name in used:

@@ -1,0 +1,98 @@
+"""Which replicates are whose: of the case, of its control, of every sample of a panel."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.variants.batch import Counts
+
+LEAST_DEPTH = 20  # of a replicate that says what its sample carries
+CARRIED, ABSENT = 0.3, 0.02  # shares of an allele that one person's replicates do not both have
+LEAST_MIXED = 3  # locations from which on replicates are of different people
+
+
+class Role(NamedTuple):
+    """The replicates of one sample of a comparison.
+
+    Attributes
+    ----------
+    name
+        ``case``, ``control``, or ``panel`` with a number from 1.
+    sample
+        The sample's name.
+    own
+        [R] its replicates.
+    """
+
+    name: str
+    sample: str
+    own: BoolArray
+
+    @property
+    def of_panel(self) -> bool:
+        """Whether it is of the panel."""
+        return self.name.startswith("panel")
+
+
+def roles_of(case: BoolArray, member: IntArray | None, settings: VariantSettings) -> list[Role]:
+    """Return the samples of a comparison: the case, its control, the panel.
+
+    ``case`` and ``member`` are [R], as `Counts` has them.
+    """
+    found = [Role("case", settings.case, case)]
+    if settings.control:
+        found.append(Role("control", settings.control, ~case if member is None else member == 0))
+    first = len(found) - 1
+    for i, sample in enumerate(settings.members):
+        own = np.zeros(len(case), bool) if member is None else member == first + i
+        found.append(Role(f"panel{i + 1}", sample, own))
+    return found
+
+
+def mixed(batch: Counts, settings: VariantSettings) -> tuple[tuple[str, int], ...]:
+    """Count locations at which replicates of a sample carry different alleles, by sample.
+
+    An allele has a share above .3 in one of them and below .02 in another, of 20 reads and more.
+    """
+    found = []
+    for role in roles_of(batch.case, batch.member, settings):
+        if role.own.sum() < 2 or not len(batch):
+            continue
+        reads = batch.counts[:, role.own].astype(float)
+        depth = reads.sum(axis=2, keepdims=True)
+        share = np.where(depth >= LEAST_DEPTH, reads / np.maximum(depth, 1.0), np.nan)
+        known = ~np.isnan(share).any(axis=2).all(axis=1)
+        if not known.any():
+            continue
+        share = share[known]
+        rows = np.arange(len(share))
+        share[rows, :, np.maximum(batch.ref[known], 0)] = np.nan
+        most, least = _ends(share)
+        found.append((role.sample, int(((most >= CARRIED) & (least <= ABSENT)).any(axis=1).sum())))
+    return tuple((sample, count) for sample, count in found if count)
+
+
+def _ends(share: Any) -> tuple[Any, Any]:
+    """Return the largest and the smallest share of every allele over replicates, [J, 4]."""
+    return (np.where(np.isnan(share), -1.0, share).max(axis=1),
+            np.where(np.isnan(share), 2.0, share).min(axis=1))  # fmt: skip
+
+
+def mixed_warnings(parts: list[tuple[tuple[str, int], ...]]) -> list[str]:
+    """Say of which samples the replicates look like different people's."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for sample, count in part:
+            total[sample] = total.get(sample, 0) + count
+    return [
+        f"Replicates of {sample} carry different alleles at {count:,} locations (a share above "
+        f"{CARRIED:g} in one and below {ABSENT:g} in another), as samples of different people do. "
+        "Replicates are libraries of one sample: give every person's sample a name of its own, "
+        "with role=panel in the sheet or --set panel=NAME,NAME."
+        for sample, count in total.items()
+        if count >= LEAST_MIXED
+    ]
