@@ -11,17 +11,15 @@ line a run.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
 from scipy.special import expit
 
+from benchmarks.seeded import main
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.special import log_rising
 from vbmodels.core.state import BoolArray, FloatArray
@@ -138,25 +136,5 @@ def summary(rows: list[dict]) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Run or sum up."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "summary"))
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=list(SCENARIOS))
-    given = parser.parse_args()
-    if given.what == "run":
-        with given.out.open("a") as file:
-            for seed in range(given.first, given.first + given.seeds):
-                for name in given.only:
-                    file.write(json.dumps(one_run(name, seed)) + "\n")
-                    file.flush()
-        return
-    rows = [json.loads(line) for line in given.out.read_text().splitlines()]
-    print("\n".join(summary(rows)))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, NULLS | FINDS, one_run, summary, seeds=10)

@@ -14,8 +14,6 @@ have. Only substitutions are judged. One JSON line a run.
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -28,6 +26,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 
+from benchmarks.seeded import main
 from benchmarks.variants_breaks import LEVEL, beta_binomial, fisher
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import Region
@@ -183,26 +182,5 @@ def summary(rows: list[dict]) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Run or sum up."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "summary"))
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--rows", type=int, default=1500)
-    parser.add_argument("--only", nargs="*", default=list(ARTEFACTS))
-    given = parser.parse_args()
-    if given.what == "run":
-        with given.out.open("a") as file:
-            for seed in range(given.first, given.first + given.seeds):
-                for name in given.only:
-                    file.write(json.dumps(one_run(name, seed, given.rows)) + "\n")
-                    file.flush()
-        return
-    rows = [json.loads(line) for line in given.out.read_text().splitlines()]
-    print("\n".join(summary(rows)))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, ARTEFACTS, one_run, summary, seeds=3, numbers={"rows": 1500})

@@ -43,7 +43,8 @@ class Scenario:
     site_sd, type_sd
         Sd of the log factor that each sample, the case too, has at every site, and by type.
     carriers
-        Share of alleles that one member of the panel carries, at half of its reads.
+        Share of alleles that one member of the panel carries, at half of its reads; above 0 also
+        every other variant of the case, by chance.
     member_replicates
         Replicates of each sample of a panel; 0: as many as of the case.
     """
@@ -100,7 +101,9 @@ PANELS = {
         PANEL, meaning="the same, one replicate of each of the panel", member_replicates=1
     ),
     "simpanel_carriers": replace(
-        PANEL, meaning="the same; of 2 % of alleles a member carries the allele", carriers=0.02
+        PANEL,
+        carriers=0.02,
+        meaning="the same; 2 % of alleles and half of the variants are carried by one of the panel",
     ),
 }
 SCENARIOS = NULLS | FINDS | PANELS
@@ -113,8 +116,7 @@ def simulate_scenario(
 
     Substitution type t has rate 2e-4 times a log-normal of sd .7, an allele that times
     Gamma(2)/2; each library multiplies it by Gamma noise of mean 1, as amplification does, and
-    the reads are multinomial. Variants have Beta noise of M = 5000. In a panel an allele that a
-    member carries may be a variant of the case: that is drawn apart.
+    the reads are multinomial. Variants have Beta noise of M = 5000.
     """
     ref = rng.integers(0, 4, n_locations).astype(np.int8)
     rank = np.arange(3)
@@ -134,7 +136,8 @@ def simulate_scenario(
     own = errors * _own_factors(rng, scenario, kind)
     carried = np.zeros(own.shape)
     if scenario.carriers > 0.0:
-        alleles = np.argwhere(rng.random(kind.shape) < scenario.carriers)
+        chance = np.where(share > 0.0, 0.5, scenario.carriers)
+        alleles = np.argwhere(rng.random(kind.shape) < chance)
         who = rng.integers(1, scenario.members + 1, len(alleles))
         carried[who, alleles[:, 0], alleles[:, 1]] = 0.5
     counts = np.zeros((n_locations, len(of_sample), 4), np.int32)

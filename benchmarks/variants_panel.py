@@ -1,0 +1,111 @@
+"""Variant calls against a panel of controls: what is found, what is false, and the spread tau.
+
+    python -m benchmarks.variants_panel run OUT.jsonl [--seeds 5] [--first 0] [--only NAME ...]
+    python -m benchmarks.variants_panel summary OUT.jsonl
+
+Every scenario of `vbmodels.variants.scenarios.PANELS`, each method on the same counts: the panel;
+its samples pooled as if they were replicates of one control, with the tau that this fit finds and
+with the panel's; the first of them alone; Fisher's exact test on pooled reads and, as a rule that
+labs use, the case's share beyond that of every sample of the panel with Fisher's test against the
+highest, both with Benjamini and Hochberg at .05. One JSON line a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.seeded import main
+from benchmarks.variants_breaks import LEVEL, fisher, two_groups
+from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.variants.batch import Counts, Units, units
+from vbmodels.variants.batch_null import BatchNull
+from vbmodels.variants.calls import benjamini_hochberg
+from vbmodels.variants.panel import PanelNull
+from vbmodels.variants.scenarios import PANELS, simulate_scenario
+from vbmodels.variants.two_groups import MIXTURE
+
+METHODS = ("panel", "pooled", "pooled_same_tau", "one_control", "fisher", "fisher_highest")
+
+
+@dataclass(frozen=True)
+class Held(BatchNull):
+    """The batch-aware null at a tau that is given."""
+
+    held: float = 0.15
+
+    def init(self, observed: Any, rng: np.random.Generator) -> Any:
+        """Return the start, at this tau."""
+        start = super().init(observed, rng)
+        return type(start)(**{**vars(start), "tau": self.held})
+
+    def _tau(self, q: Any, stats: Any, careful: bool) -> float:
+        return self.held
+
+
+def of_samples(counts: Counts, kept: BoolArray) -> Counts:
+    """Return the counts of some replicates, those of the control as one sample's."""
+    return Counts(counts.counts[:, kept], counts.ref, counts.case[kept])
+
+
+def against_highest(of: Units) -> FloatArray:
+    """Return the largest of Fisher's p-values against each sample of the panel."""
+    p = [
+        fisher(Units(of.alt_reads[:, own], of.depth[:, own], of.kind, of.location, of.alt,
+                     of.case[own]))
+        for own in (of.case | (of.members == m) for m in range(of.members.max() + 1))
+    ]  # fmt: skip
+    return np.asarray(np.max(p, axis=0))
+
+
+def one_run(name: str, seed: int) -> dict:
+    """Run every method on one draw of a scenario."""
+    counts, truth = simulate_scenario(np.random.default_rng(seed), PANELS[name])
+    of = units(counts)
+    true = np.zeros(len(of), bool)
+    for j, alt in zip(truth.location, truth.alt, strict=True):
+        true |= (of.location == j) & (of.alt == alt)
+    every = np.ones(len(counts.case), bool)
+    first = counts.case | (of.members == 0)
+    found = {"panel": two_groups(PanelNull(alternatives=MIXTURE), counts)}
+    tau = found["panel"][1]["tau"]
+    pooled = of_samples(counts, every)
+    found["pooled"] = two_groups(BatchNull(alternatives=MIXTURE), pooled)
+    found["pooled_same_tau"] = two_groups(Held(alternatives=MIXTURE, held=tau), pooled)
+    alone = of_samples(counts, first)
+    found["one_control"] = two_groups(BatchNull(alternatives=MIXTURE), alone)
+    found["fisher"] = benjamini_hochberg(fisher(of)) <= LEVEL, {}
+    found["fisher_highest"] = benjamini_hochberg(against_highest(of)) <= LEVEL, {}
+    row: dict = {"scenario": name, "seed": seed, "true": int(true.sum())}
+    for method, (calls, about) in found.items():
+        row[method] = {"found": int((calls & true).sum()), "false": int((calls & ~true).sum())}
+        row[method] |= about
+    return row
+
+
+def summary(rows: list[dict]) -> list[str]:
+    """Return tables: found of true and false calls, summed over seeds, and tau by seed."""
+    head = " | ".join(METHODS)
+    lines = [f"| scenario | runs | true | {head} |", "|" + "---|" * (3 + len(METHODS))]
+    taus = ["| scenario | " + " | ".join(METHODS[:2] + METHODS[3:4]) + " |", "|---|---|---|---|"]
+    for name in PANELS:
+        runs = sorted((r for r in rows if r["scenario"] == name), key=lambda r: r["seed"])
+        if not runs:
+            continue
+        cells = [
+            f"{sum(r[m]['found'] for r in runs)}, {sum(r[m]['false'] for r in runs)} "
+            f"({sum(r[m]['false'] > 0 for r in runs)})"
+            for m in METHODS
+        ]
+        true = sum(r["true"] for r in runs)
+        lines.append(f"| {name} | {len(runs)} | {true} | {' | '.join(cells)} |")
+        by = [", ".join(f"{r[m]['tau']:.2f}" for r in runs) for m in (*METHODS[:2], METHODS[3])]
+        taus.append(f"| {name} | {' | '.join(by)} |")
+    ratio = np.median([r["panel"]["cpu"] / r["pooled"]["cpu"] for r in rows])
+    return [*lines, "", *taus, "", f"CPU of a fit, panel against pooled: median ratio {ratio:.1f}"]
+
+
+if __name__ == "__main__":
+    main(__doc__, PANELS, one_run, summary, seeds=5)
