@@ -11,6 +11,17 @@ from flows.variants.settings import VariantSettings
 from vbmodels.variants.batch_null import names_of_types
 
 
+def of_panel(call: dict[str, Any], settings: VariantSettings) -> str:
+    """Return a call's reads and depth in the panel, and in the sample of the largest share."""
+    reads = call["replicates"].get("panel", [])
+    together = f"{sum(a for a, _ in reads)}/{sum(n for _, n in reads)}"
+    shares = [a / max(n, 1) for a, n in reads]
+    if len(reads) < 2 or max(shares) == 0.0:
+        return together
+    most = int(np.argmax(shares))
+    return f"{together}; {reads[most][0]}/{reads[most][1]} in {settings.members[most]}"
+
+
 def panel_section(q: Any, settings: VariantSettings) -> Section:
     """Return each sample's factor by substitution, as a table."""
     names = names_of_types()

@@ -13,7 +13,7 @@ from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import detection, indel_report
 from flows.variants.batch_report import batch_results, batch_section, batch_warnings
-from flows.variants.panel_report import panel_section
+from flows.variants.panel_report import of_panel, panel_section
 from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from flows.variants.vcf import FILTERS
@@ -223,13 +223,13 @@ def _calls(
         (
             _name(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
             f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _counts(c, "case"),
-            *(_counts(c, name) for name in against),
+            *(of_panel(c, settings) if name == "panel" else _counts(c, name) for name in against),
         )
         for c in calls[:MOST_CALLS]
     ]  # fmt: skip
     heads = {
         "control": f"{settings.control or 'no control'}: the same",
-        "panel": f"panel: the same by sample ({', '.join(settings.members)})",
+        "panel": "panel: the same together; its sample of the largest share",
     }
     columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
                f"{settings.case}: reads/depth by replicate",
@@ -257,7 +257,8 @@ def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Sectio
     plot = plots.paired_intervals([_name(c) for c in shown], series, "rate of the allele")
     return Section(
         "Rates of the called alleles",
-        "Posterior means and 95 % intervals in case (filled) and control (open), on a log scale.",
+        f"Posterior means and 95 % intervals in {settings.case} (filled) and "
+        f"{settings.compared_with or 'control'} (open), on a log scale.",
         (plot,),
     )
 

@@ -183,8 +183,9 @@ CASE = Case(
     local_step="the local state is a table of likelihoods: it depends on the data alone",
     monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
-    # A leap divides two small differences: rounding grows more than under plain ascent.
-    partition_rtol=1e-8,
+    # A leap divides two small differences: rounding grows more than under plain ascent, and more
+    # with the members' shifts, of which a site says little.
+    partition_rtol=1e-7,
     slow=frozenset({"recovery", "stationary"}),
     sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.34, seeds=(0, 1, 2)),

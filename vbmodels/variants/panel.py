@@ -182,7 +182,8 @@ class PanelNull(BatchNull):
 
     def anchored(self, q: Any) -> PanelGlobal:
         """Return ``q`` with its tables at its own error rates; other taus need not be compared."""
-        return replace(super().anchored(q), looks=0)
+        found: Any = super().anchored(q)
+        return PanelGlobal(**{**vars(found), "looks": 0})
 
     def table(self, q: Any, of: Units) -> PanelTable:
         """Return the likelihoods of units, and those of every member."""
