@@ -40,8 +40,18 @@ def _next(
     model: Any, reduce: Reduce, at: SquaremCursor, ahead: Any, number: int, before: Any,
     stride: float,
 ) -> SquaremCursor:  # fmt: skip
-    """Return the first of the bold step, the careful one and a stay whose objective holds."""
+    """Return the first of the bold step, parts of it, the careful one and a stay that holds.
+
+    Parts are tried where the model names them (`parts`): a careful step may be far shorter.
+    """
     swept = evaluated(model, reduce, ahead, number, number - 1)
+    for part in getattr(model, "parts", ()):
+        if math.isfinite(swept.elbo) and swept.elbo >= at.elbo:
+            break
+        number += 1
+        here = model.to_vector(at.q)
+        short = model.from_vector(ahead, here + part * (model.to_vector(ahead) - here))
+        swept = evaluated(model, reduce, short, number, number - 1)
     if not (math.isfinite(swept.elbo) and swept.elbo >= at.elbo):
         number += 1
         careful = model.global_step(at.q, at.stats, careful=True)

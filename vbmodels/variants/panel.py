@@ -21,7 +21,7 @@ All sums over the members add over partitions: 36 numbers a member, beside those
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import betaln
@@ -128,6 +128,8 @@ class PanelNull(BatchNull):
         Whether member 0 is a control of the case's own person, which carries what the case does.
     """
 
+    # Members' and the case's steps are taken side by side and may overshoot together.
+    parts: ClassVar[tuple[float, ...]] = (0.4, 0.1)
     contamination: float = 0.01
     matched: bool = False
 

@@ -239,6 +239,20 @@ def test_the_spread_between_samples_is_found():
     assert done.converged
 
 
+def test_steps_that_overshoot_together_are_shortened_and_not_crept():
+    scenario = replace(SCENARIOS["simpanel_N1"], n_variants=5)
+    batch, _ = simulate_scenario(np.random.default_rng(3), scenario, 60)
+    ends = []
+    for parts in (PanelNull.parts, ()):
+        model = type("Tried", (PanelNull,), {"parts": parts})(alternatives=MIXTURE)
+        reduce = InProcess(model, [batch])
+        q = model.init(reduce.observe(), np.random.default_rng(0))
+        bounds = [s.elbo for s in islice(model.steps(reduce, start(model, q, reduce)), 14)]
+        assert (np.diff(bounds) >= 0.0).all()
+        ends.append(bounds[-1])
+    assert ends[0] >= ends[1] - 1e-6
+
+
 def test_a_fit_is_taken_up_only_for_as_many_members():
     three, two = drawn(members=3), drawn(members=2)
     rng = np.random.default_rng(0)
