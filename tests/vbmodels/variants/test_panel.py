@@ -250,7 +250,7 @@ def test_steps_that_overshoot_together_are_shortened_and_not_crept():
         bounds = [s.elbo for s in islice(model.steps(reduce, start(model, q, reduce)), 14)]
         assert (np.diff(bounds) >= 0.0).all()
         ends.append(bounds[-1])
-    assert ends[0] >= ends[1] - 1e-6
+    assert ends[0] > ends[1] + 0.5
 
 
 def test_a_fit_is_taken_up_only_for_as_many_members():
