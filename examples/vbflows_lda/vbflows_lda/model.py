@@ -143,6 +143,10 @@ class Topics:
         """Return the local part minus sum_k KL(q(beta_k) || p(beta_k))."""
         return stats.bound - float(_kl(q.lam, self.eta).sum())
 
+    def coupling(self, q: Global, stats: Sums) -> float:
+        """Return sum_kw E[log beta_kw] sum_d n_dw phi_dwk: all of the bound that moves with lam."""
+        return float((_mean_log(q.lam) * stats.counts.T).sum())
+
     def to_vector(self, q: Global) -> FloatArray:
         """Return log lam, [K V]."""
         return np.log(q.lam).ravel()
