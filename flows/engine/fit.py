@@ -18,25 +18,17 @@ from flows.data.storage import StorageError
 from flows.engine.block import Job
 from flows.engine.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.engine.executor import Executor, InProcess
+from flows.engine.loops import loop_for
 from flows.faults import RunError
-from vbmodels.core.cavi import begin, cavi
+from vbmodels.core.cavi import begin
 from vbmodels.core.convergence import UntilConverged
-from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import tree_sum
-from vbmodels.core.memoised import Memoised
 from vbmodels.core.protocol import CatchesUp, Continuable, Cursor, Loop, Staged, Step
-from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, Stats
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
 log = logging.getLogger(__name__)
-
-LOOPS: dict[str, Callable[[Job], Loop]] = {
-    "cavi": lambda job: cavi,
-    "squarem": lambda job: squarem,
-    "memoised": lambda job: Memoised(job.rounds),
-}
 
 
 class FitError(RunError):
@@ -117,7 +109,7 @@ def run_fit(
         raise ValueError("the executor was made for another job than the one to fit")
     with claim(job.store, job.run_id) as held:
         checkpoints = Checkpoints(job)
-        fit, loop = _Fit(job, executor, checkpoints), _loop(job)
+        fit, loop = _Fit(job, executor, checkpoints), loop_for(job)
         cursor = fit.resumed() if resume else None
         if cursor is None:
             checkpoints.discard()
@@ -131,14 +123,6 @@ def run_fit(
             if step.iteration - fit.saved >= job.checkpoint_every and not steps.converged:
                 fit.save(step.cursor)
         return fit.result(steps)
-
-
-def _loop(job: Job) -> Loop:
-    if job.loop is None:
-        return loop_of(job.model)
-    if job.loop not in LOOPS:
-        raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {job.loop!r}")
-    return LOOPS[job.loop](job)
 
 
 class _Fit:

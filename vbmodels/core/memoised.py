@@ -103,22 +103,22 @@ def refuse(model: Any) -> None:
     name = type(model).__name__
     if isinstance(model, Driven | Judging):
         raise NotMemoisable(
-            f"loop=memoised is for models of plain sweeps: {name} has phases, a search or draws of "
-            "its own; leave loop out"
+            f"{name} cannot be fitted by the memoised loop, which is for plain sweeps: it has "
+            "phases, a search or draws of its own"
         )
     if not isinstance(model, Memoisable):
         raise NotMemoisable(
-            f"loop=memoised is for models that say how their bound moves with their parameters: "
-            f"{name} has no method coupling; leave loop out"
+            f"{name} cannot be fitted by the memoised loop: it has no method coupling, which says "
+            "how the bound moves with the global parameters"
         )
 
 
 def _refuse_large(size: int, rounds: int) -> None:
     if size * rounds > MOST_KEPT:
         raise NotMemoisable(
-            f"loop=memoised keeps the statistics of every round: expected at most "
+            f"the memoised loop keeps the statistics of every round: expected at most "
             f"{MOST_KEPT / 2**30:.0f} GiB, found {rounds} rounds of {size / 2**30:.2f} GiB; ask "
-            "for fewer rounds, or leave loop out"
+            "for fewer rounds or another loop"
         )
 
 

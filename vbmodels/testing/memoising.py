@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +53,12 @@ def check_coupling(case: Case, item: GlobalStep, seed: int) -> Figures:
             )
             largest = max(largest, float(fresh - kept))
         if item.at == "step":
+
+            def held_local(to: Any, stats: Any = stats) -> float:
+                return float(model.elbo(to, stats) + model.coupling(to, stats))
+
             after = model.global_step(q, stats)
-            largest_distance(
-                COUPLING, where, lambda to, s=stats: model.elbo(to, s) + model.coupling(to, s),
-                after, move, item.tolerance,
-            )  # fmt: skip
+            largest_distance(COUPLING, where, held_local, after, move, item.tolerance)
     return {"largest gap": largest}
 
 

@@ -59,9 +59,14 @@ class Global(State):
     lam: FloatArray
 
     @cached_property
+    def mean_log(self) -> FloatArray:
+        """E log beta, [K, V]."""
+        return _mean_log(self.lam)
+
+    @cached_property
     def weights(self) -> FloatArray:
         """exp E log beta, a row a word: [V, K]; made once for all partitions of a process."""
-        return np.ascontiguousarray(np.exp(_mean_log(self.lam)).T)
+        return np.ascontiguousarray(np.exp(self.mean_log).T)
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ class Topics:
 
     def coupling(self, q: Global, stats: Sums) -> float:
         """Return sum_kw E[log beta_kw] sum_d n_dw phi_dwk: all of the bound that moves with lam."""
-        return float((_mean_log(q.lam) * stats.counts.T).sum())
+        return float(np.vdot(q.mean_log.T, stats.counts))
 
     def to_vector(self, q: Global) -> FloatArray:
         """Return log lam, [K V]."""

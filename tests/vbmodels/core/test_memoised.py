@@ -103,10 +103,10 @@ class Phases(Toy):
 
 
 def test_what_cannot_be_fitted_so_is_refused_in_one_sentence():
-    with pytest.raises(NotMemoisable, match="Phases has phases"):
+    with pytest.raises(NotMemoisable, match=r"Phases cannot be .* it has phases"):
         memoised.refuse(Phases())
     plain = type("Plain", (), {"global_step": None})()
-    with pytest.raises(NotMemoisable, match="Plain has no method coupling"):
+    with pytest.raises(NotMemoisable, match=r"Plain cannot be .* no method coupling"):
         memoised.refuse(plain)
     memoised.refuse(PooledVBSS())
 

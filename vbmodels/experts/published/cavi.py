@@ -134,7 +134,7 @@ class BoundedExperts:
         return float(value)
 
     def coupling(self, q: Mixture, stats: RowSums) -> float:
-        """Return 0: ``stats.constant`` depends on neither gates nor experts; `elbo` has their part."""
+        """Return 0: ``stats.constant`` depends on neither gates nor experts."""
         return 0.0
 
     def to_vector(self, q: Mixture) -> FloatArray:
