@@ -263,3 +263,24 @@ class HiddenState(Toy):
         known = kept.get(batch.y.tobytes())
         kept[batch.y.tobytes()] = new = super().local_step(q, batch, known)
         return new
+
+
+class HalfCoupling(Toy):
+    """What is said to move with q(mu, tau) is half of what does."""
+
+    def coupling(self, q: Global, stats: Sums) -> float:
+        return 0.5 * super().coupling(q, stats)
+
+
+class NoSpreadInCoupling(Toy):
+    """What moves with q(mu, tau) forgets that mu is not known: -G / (2 weight)."""
+
+    def coupling(self, q: Global, stats: Sums) -> float:
+        return super().coupling(q, stats) + 0.5 * stats.n / q.weight
+
+
+class CouplingOfPartitions(Toy):
+    """What moves with q(mu, tau) has a part that every partition adds."""
+
+    def coupling(self, q: Global, stats: Sums) -> float:
+        return super().coupling(q, stats) + 1e-3
