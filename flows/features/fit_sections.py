@@ -155,6 +155,12 @@ def _chains(
         rows,
         "Means over the draws that count, of all chains.",
     )
+    if 2 * kept < min(used):
+        warnings.append(
+            f"Of the {min(used)} features or more that each chain holds {kept} "
+            f"{'is' if kept == 1 else 'are'} found by most chains and reported: raise warmup and "
+            "draws, or take inference=variational for features and this one for missing cells."
+        )
     text = _merging(used, found.member.shape[1], kept)
     return Section("Chains", text, (), (grid,) if rows else ()), warnings
 
