@@ -166,7 +166,7 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path, capsys):
     assert code == 0, said
     code, said = run(capsys, "experts", source, tmp_path / "anew", *options)
     assert code == 0, said
-    (mine, record), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "anew")
+    (mine, _), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "anew")
     page = (mine / "report.html").read_text()
     assert "Of 5 partitions 3 were taken up as they were and 2 were read." in page
     one, other = (
