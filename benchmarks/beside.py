@@ -32,18 +32,25 @@ Curve = list[Point]
 
 
 class Clock:
-    """Adds up the seconds of what runs inside of it."""
+    """Adds up the seconds of what runs inside of it.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    others
+        Tells the seconds of CPU that other processes have taken for it.
+    """
+
+    def __init__(self, others: Callable[[], float] = lambda: 0.0) -> None:
         self.cpu = self.wall = 0.0
+        self._others = others
 
     def __enter__(self) -> Clock:
-        self._began = time.process_time(), time.perf_counter()
+        self._began = self._others() + time.process_time(), time.perf_counter()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cpu += time.process_time() - self._began[0]
         self.wall += time.perf_counter() - self._began[1]
+        self.cpu += time.process_time() + self._others() - self._began[0]
 
     def at(self, value: float) -> Point:
         """Return a point of the curve."""
@@ -69,12 +76,13 @@ def ours(
 
 
 def anew(
-    fits: Callable[[int], object], rounds: tuple[int, ...], value: Callable[[object], float]
-) -> Curve:
+    fits: Callable[[int], object], rounds: tuple[int, ...], value: Callable[[object], float],
+    others: Callable[[], float] = lambda: 0.0,
+) -> Curve:  # fmt: skip
     """Return the curve of a method that cannot go on: one fit from the start for each length."""
     found = []
     for count in rounds:
-        clock = Clock()
+        clock = Clock(others)
         with clock:
             fitted = fits(count)
         found.append(clock.at(value(fitted)))
@@ -87,36 +95,41 @@ def absent(*modules: str) -> list[str]:
 
 
 def compared(curves: dict[str, list[Curve]], within: float, unit: str) -> str:
-    """Return a table: seconds to the value that all reach, and the best of each; larger is better.
+    """Return a table: each method beside the first, to the value that both of them reach.
 
-    Each seed has data of its own and so its own value; figures are medians over seeds.
+    Each seed has data of its own and so its own values; figures are medians over seeds.
 
     Parameters
     ----------
     curves
-        Of each method, one a seed.
+        Of each method, one a seed; larger values are better.
     within
-        How far below the least of the methods' best values the value to be reached lies.
+        How far below the lesser of the two best values the value to be reached lies.
     unit
         What the values are.
     """
-    bests = {name: [max(p.value for p in curve) for curve in of] for name, of in curves.items()}
-    targets = [min(of_seed) - within for of_seed in zip(*bests.values(), strict=True)]
+    first, *_ = curves
     lines = [
-        f"To {', '.join(f'{target:.4f}' for target in targets)} {unit}:",
-        "",
-        "| method | CPU s | seconds | best | CPU, the first method's = 1 |",
-        "|---|---|---|---|---|",
+        f"| method | best, {unit} | CPU s | seconds | CPU s of {first} to the same | ratio |",
+        "|---|---|---|---|---|---|",
     ]
-    first = None
     for name, of in curves.items():
-        reached = [
-            min((p for p in curve if p.value >= target), key=lambda p: p.cpu)
-            for curve, target in zip(of, targets, strict=True)
+        pairs = [
+            _reached(curve, ours, within) for curve, ours in zip(of, curves[first], strict=True)
         ]
-        cpu = float(np.median([p.cpu for p in reached]))
-        wall = float(np.median([p.wall for p in reached]))
-        first = first or cpu
-        best = float(np.median(bests[name]))
-        lines.append(f"| {name} | {cpu:.3f} | {wall:.2f} | {best:.4f} | {cpu / first:.2f} |")
+        cpu, wall = (float(np.median([getattr(p, x) for p, _ in pairs])) for x in ("cpu", "wall"))
+        own = float(np.median([p.cpu for _, p in pairs]))
+        best = float(np.median([max(p.value for p in curve) for curve in of]))
+        lines.append(
+            f"| {name} | {best:.4f} | {cpu:.3f} | {wall:.2f} | {own:.3f} | {cpu / own:.2f} |"
+        )
     return "\n".join(lines)
+
+
+def _reached(curve: Curve, other: Curve, within: float) -> tuple[Point, Point]:
+    """Return where each of two curves first comes to what both of them reach."""
+    target = min(max(p.value for p in one) for one in (curve, other)) - within
+    one, two = (
+        min((p for p in of if p.value >= target), key=lambda p: p.cpu) for of in (curve, other)
+    )
+    return one, two

@@ -1,21 +1,24 @@
-"""Topics of documents beside scikit-learn: CPU and time to the same held-out perplexity.
+"""Topics of documents beside scikit-learn, gensim and Spark: CPU to the same held-out perplexity.
 
     python -m benchmarks.lda [--topics 20] [--documents 10000] [--seeds 2]
 
-The example package `vbflows_lda` and `LatentDirichletAllocation`, batch and online, with the same
-priors, on the texts of the shared data and on simulated documents. A tenth of the documents is
-held out; of each, half of the words fold it in and the other half is predicted (document
-completion), by the same function for all. Values are log densities a word: perplexity is
-exp(-value). What is not installed is left out with a word.
+The example package `vbflows_lda`, `LatentDirichletAllocation`, batch and online, gensim's
+`LdaModel` and Spark MLlib's online `LDA`, with the same priors, on the texts of the shared data and
+on simulated documents. A tenth of the documents is held out; of each, half of the words fold it in
+and the other half is predicted (document completion), by the same function for all. Values are log
+densities a word: perplexity is exp(-value). What is not installed is left out with a word.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -31,7 +34,7 @@ from vbflows_lda.model import Documents, Topics  # noqa: E402
 from vbflows_lda.simulate import simulate  # noqa: E402
 from vbflows_lda.vocabulary import WORD, chosen  # noqa: E402
 
-from benchmarks import beside  # noqa: E402
+from benchmarks import beside, spark  # noqa: E402
 from vbmodels.core.cavi import cavi  # noqa: E402
 from vbmodels.core.state import FloatArray  # noqa: E402
 
@@ -106,6 +109,41 @@ def rival(counts: sparse.csr_matrix, topics: int, seed: int, method: str) -> Cal
     return fits
 
 
+def gensim_online(counts: sparse.csr_matrix, topics: int, seed: int, chunk: int) -> Callable:
+    """Return what fits gensim's model for some passes."""
+    from gensim.matutils import Sparse2Corpus
+    from gensim.models import LdaModel
+
+    corpus = list(Sparse2Corpus(counts.T.tocsc()))
+
+    def fits(passes: int) -> FloatArray:
+        model = LdaModel(
+            corpus, topics, id2word={i: str(i) for i in range(counts.shape[1])}, alpha=ALPHA,
+            eta=ETA, passes=passes, chunksize=chunk, offset=10.0, decay=0.7, iterations=100,
+            eval_every=None, random_state=seed, dtype=np.float64,
+        )  # fmt: skip
+        return model.state.get_lambda()
+
+    return fits
+
+
+def spark_online(session: Any, folder: str, counts: sparse.csr_matrix, topics: int) -> Callable:
+    """Return what fits Spark's model for some passes of twenty steps each."""
+    from pyspark.ml.clustering import LDA
+
+    rows = spark.cached(session, folder, "documents", counts)
+
+    def fits(seed: int, passes: int) -> FloatArray:
+        model = LDA(
+            k=topics, maxIter=20 * passes, seed=seed, optimizer="online", subsamplingRate=0.05,
+            docConcentration=[ALPHA], topicConcentration=ETA, learningOffset=10.0,
+            learningDecay=0.7,
+        )  # fmt: skip
+        return np.asarray(model.fit(rows).topicsMatrix().toArray()).T
+
+    return fits
+
+
 def head_to_head(counts: sparse.csr_matrix, topics: int, seeds: int) -> str:
     """Return the table for one corpus."""
     rng = np.random.default_rng(0)
@@ -132,6 +170,19 @@ def head_to_head(counts: sparse.csr_matrix, topics: int, seeds: int) -> str:
         "scikit-learn, batch": [of_rival(seed, "batch") for seed in range(seeds)],
         "scikit-learn, online": [of_rival(seed, "online") for seed in range(seeds)],
     }
+    if not beside.absent("gensim"):
+        for chunk in (256, 2000):
+            curves[f"gensim, {chunk} at a time"] = [
+                beside.anew(gensim_online(train, topics, seed, chunk), ROUNDS, value)
+                for seed in range(seeds)
+            ]
+    if not beside.absent("pyspark"):
+        with tempfile.TemporaryDirectory() as folder, spark.session(folder) as session:
+            fits = spark_online(session, folder, train, topics)
+            fits(0, 1)  # what the virtual machine compiles at first
+            curves["Spark MLlib, online"] = [
+                beside.anew(partial(fits, seed), ROUNDS, value, spark.cpu) for seed in range(seeds)
+            ]
     return beside.compared(curves, within=0.005, unit="nats a held-out word")
 
 
@@ -143,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "keywords")
     given = parser.parse_args(arguments)
-    for name in beside.absent("gensim", "bnpy", "pyspark"):
+    for name in beside.absent("gensim", "pyspark"):
         print(f"{name} is not installed and is left out")
     with threadpool_limits(1):
         if given.data.is_dir():

@@ -1,20 +1,22 @@
-"""Bayesian logistic regression beside scikit-learn: CPU and time to the same held-out log density.
+"""Bayesian logistic regression beside scikit-learn and Spark: CPU to the same held-out density.
 
     python -m benchmarks.logistic [--rows 200000] [--columns 20] [--seeds 3]
 
-The example package `vbflows_logistic` and `LogisticRegression` by lbfgs, newton-cholesky and sag,
-each with the strength that the fitted prior precision of ours comes to, on simulated rows; a tenth
-is held out. Values are log densities a held-out label. scikit-learn's gives a point, ours a
-posterior.
+The example package `vbflows_logistic` and `LogisticRegression` by lbfgs, newton-cholesky and sag
+and Spark MLlib's, each with the strength that the fitted prior precision of ours comes to, on
+simulated rows; a tenth is held out. Values are log densities a held-out label. They give a point,
+ours a posterior.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import log_expit
@@ -29,7 +31,7 @@ from vbflows_logistic.model import Global, LogisticRegression, Rows  # noqa: E40
 from vbflows_logistic.predict import probability  # noqa: E402
 from vbflows_logistic.simulate import simulate  # noqa: E402
 
-from benchmarks import beside  # noqa: E402
+from benchmarks import beside, spark  # noqa: E402
 from vbmodels.core.cavi import cavi  # noqa: E402
 from vbmodels.core.fit import fit  # noqa: E402
 
@@ -70,6 +72,31 @@ def rival(rows: Rows, solver: str, strength: float) -> Callable[[int], Rival]:
     return fits
 
 
+def spark_rival(session: Any, folder: str, rows: Rows, strength: float) -> Callable[[int], Any]:
+    """Return what fits Spark's model, with the same penalty, for at most some iterations."""
+    from pyspark.ml.classification import LogisticRegression as Theirs
+
+    frame = spark.cached(session, folder, "rows", rows.x[:, 1:], rows.label)
+
+    def fits(iterations: int) -> Any:
+        return Theirs(
+            maxIter=iterations, regParam=1.0 / (strength * len(rows.label)), elasticNetParam=0.0,
+            tol=1e-8, standardization=False,
+        ).fit(frame)  # fmt: skip
+
+    return fits
+
+
+def spark_point(held: Rows) -> Callable[[Any], float]:
+    """Return what tells the log density a held-out label by Spark's fit."""
+
+    def value(fitted: Any) -> float:
+        logit = held.x[:, 1:] @ fitted.coefficients.toArray() + fitted.intercept
+        return float(log_expit(np.where(held.label == 1, logit, -logit)).mean())
+
+    return value
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -96,6 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for solver in SOLVERS:
                 curve = beside.anew(rival(train, solver, strength), ROUNDS, point(held))
                 curves.setdefault(f"scikit-learn, {solver}", []).append(curve)
+            if beside.absent("pyspark"):
+                continue
+            with tempfile.TemporaryDirectory() as folder, spark.session(folder) as session:
+                fits = spark_rival(session, folder, train, strength)
+                fits(1)  # what the virtual machine compiles at first
+                curve = beside.anew(fits, ROUNDS, spark_point(held), spark.cpu)
+                curves.setdefault("Spark MLlib", []).append(curve)
     print(f"{given.rows:,} rows, {given.columns} columns, medians of {given.seeds} seeds")
     print(beside.compared(curves, within=1e-4, unit="nats a held-out label"))
 

@@ -1,21 +1,27 @@
-"""A Gaussian mixture beside scikit-learn: CPU and time to the same held-out log density.
+"""A Gaussian mixture beside scikit-learn and Spark: CPU and time to the same held-out log density.
 
     python -m benchmarks.mixture [--rows 100000] [--columns 8] [--components 10] [--seeds 3]
 
 The example package `vbflows_mixture` and `BayesianGaussianMixture` with full covariances and the
-same priors, on simulated rows with mean 0 and sd 1; a tenth is held out. Values are log densities
-a held-out row, by the posterior predictive density of ours and by the mean parameters of theirs.
+same priors, and Spark MLlib's by maximum likelihood, on simulated rows with mean 0 and sd 1; a
+tenth is held out. Values are log densities a held-out row, by the posterior predictive density of
+ours and by the mean parameters of theirs.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 from threadpoolctl import threadpool_limits
@@ -27,7 +33,7 @@ from vbflows_mixture.model import Mixture, Rows  # noqa: E402
 from vbflows_mixture.predict import told  # noqa: E402
 from vbflows_mixture.simulate import simulate  # noqa: E402
 
-from benchmarks import beside  # noqa: E402
+from benchmarks import beside, spark  # noqa: E402
 from vbmodels.core.cavi import cavi  # noqa: E402
 from vbmodels.core.state import FloatArray  # noqa: E402
 
@@ -55,6 +61,26 @@ def rival(x: FloatArray, model: Mixture, seed: int) -> Callable:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return other.fit(x)
+
+    return fits
+
+
+def spark_rival(session: Any, folder: str, x: FloatArray, components: int) -> Callable:
+    """Return what fits Spark's maximum likelihood for at most some iterations."""
+    from pyspark.ml.clustering import GaussianMixture
+
+    rows = spark.cached(session, folder, "rows", x)
+
+    def fits(seed: int, iterations: int) -> Callable[[FloatArray], float]:
+        model = GaussianMixture(k=components, maxIter=iterations, tol=1e-10, seed=seed).fit(rows)
+        parts = [(g.mean.toArray(), g.cov.toArray()) for g in model.gaussians]
+        weights = np.log(np.asarray(model.weights))
+
+        def density(held: FloatArray) -> float:
+            found = [multivariate_normal(mean, cov).logpdf(held) for mean, cov in parts]
+            return float(logsumexp(np.array(found).T + weights, axis=1).mean())
+
+        return density
 
     return fits
 
@@ -89,6 +115,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             fits = rival(train, model, seed)
             curve = beside.anew(fits, ROUNDS, lambda fitted, held=held: fitted.score(held))
             curves.setdefault("scikit-learn", []).append(curve)
+            if beside.absent("pyspark"):
+                continue
+            with tempfile.TemporaryDirectory() as folder, spark.session(folder) as session:
+                by_spark = spark_rival(session, folder, train, given.components)
+                by_spark(seed, 2)  # what the virtual machine compiles at first
+                curve = beside.anew(
+                    partial(by_spark, seed), ROUNDS, lambda fitted, held=held: fitted(held),
+                    spark.cpu,
+                )  # fmt: skip
+                curves.setdefault("Spark MLlib, EM", []).append(curve)
     print(
         f"{given.rows:,} rows, {given.columns} columns, {given.components} components, "
         f"medians of {given.seeds} seeds"

@@ -199,24 +199,20 @@ def write_trace(
     storage.write_table(paths.file("trace.parquet"), pa.table(columns, schema=TRACE.arrow))
 
 
-def finish(paths: RunPaths, record: RunRecord) -> None:
-    """Write the record, remove the working files, then name this run the latest.
-
-    ``latest.json`` is one write and the last one, so a reader sees the old run or this
-    one, never half of one.
-    """
+def complete(paths: RunPaths, record: RunRecord) -> None:
+    """Write the record: all is there now that a run leaves."""
     for name in storage.names(paths.root):
         if name not in _OWN:  # a worker that was killed left part of a table that another wrote
             storage.remove_debris(storage.join(paths.root, name))
     json_files.write(paths.file("run.json"), record)
-    name_latest(paths, record)
 
 
 def name_latest(paths: RunPaths, record: RunRecord) -> None:
     """Remove a complete run's working files and name it the latest.
 
-    Its lock goes last: as long as it is there, a run that was stopped here can be told from one
-    that is published.
+    ``latest.json`` is one write and the last one, so a reader sees the old run or this
+    one, never half of one. Its lock goes last: as long as it is there, a run that was stopped
+    here can be told from one that is published.
     """
     for name in storage.names(paths.work):
         if name != lock.LOCK:

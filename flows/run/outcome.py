@@ -14,8 +14,9 @@ from flows.data.runs import (
     Dropped,
     RunPaths,
     RunRecord,
-    finish,
+    complete,
     fit_in_words,
+    name_latest,
     peak_memory,
     versions,
     write_posterior,
@@ -26,6 +27,8 @@ from flows.engine.fit import FitResult
 from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
+from flows.run.delta.copies import copy_tables
+from flows.run.delta.publish import commit
 from flows.run.events import Published
 from flows.run.running import Run
 from flows.run.since import section as what_is_new
@@ -43,6 +46,7 @@ def publish(
     summaries: Sequence[Any],
 ) -> dict[str, Any]:
     """Write the record, the posterior and the report, then make the run the latest."""
+    each = each_of(run.compute, run.on_progress("publish"))
     if isinstance(run.family, Concluding):
         summaries, q = run.family.conclude(
             model,
@@ -51,7 +55,7 @@ def publish(
             settings=run.settings,
             paths=run.paths,
             fitted=run.fitted,
-            each=each_of(run.compute, run.on_progress("publish")),
+            each=each,
         )
     findings = run.family.report(model, q, summaries, ingested, run.settings)
     warnings = [*prepared.warnings, *findings.warnings]
@@ -96,8 +100,11 @@ def publish(
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
     storage.write_bytes(run.paths.file("report.html"), html.encode())
+    copies = None if run.delta is None else copy_tables(run.paths, run.delta, each)
     run.confirm()
-    finish(run.paths, record)
+    complete(run.paths, record)
+    lines = [] if copies is None else [commit(run.paths, record, copies)]
+    name_latest(run.paths, record)
     run.events.tell(
         Published(
             record,
@@ -107,7 +114,7 @@ def publish(
             None if fitted is None else fitted.trace,
         )
     )
-    return outcome(run.paths, record, findings.headline)
+    return outcome(run.paths, record, findings.headline, lines)
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
@@ -125,13 +132,15 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     return report.Section(f"The {objective}'s trace", text, [plot])
 
 
-def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]:
+def outcome(
+    paths: RunPaths, record: RunRecord, headline: str, more: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
         lines.append(fit_in_words(record))
     lines += [f"warning: {warning}" for warning in record.warnings]
-    lines.append(f"report {paths.file('report.html')}")
+    lines += [*more, f"report {paths.file('report.html')}"]
     return {
         "run_id": record.run_id,
         "target": paths.target,

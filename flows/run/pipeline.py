@@ -25,6 +25,7 @@ from flows.family import Checked, ChecksToFit, Family, Prepared, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
 from flows.run import tasks
+from flows.run.delta.publish import refuse as refuse_delta
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
 from flows.run.memo import FREE
 from flows.run.outcome import publish
@@ -91,7 +92,7 @@ def run_pipeline(
         paths = RunPaths(storage.absolute(target), resume or new_run_id())
         if resume is not None:
             if is_complete(paths):
-                return publish_again(family, paths)
+                return publish_again(family, paths, compute.delta)
             refuse_nothing(paths)
         again = resume is not None
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
@@ -116,11 +117,14 @@ def score_pipeline(
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
     """Check, claim, ingest, partition, fit, score, publish: the one order of every run."""
     family, settings, paths, events = run.family, run.settings, run.paths, run.events
+    run.delta = None if compute.delta is None else storage.absolute(compute.delta)
     events.tell(Stage("check"))
     to_fit = run.fitted is None
     run.files, run.checked = check_files(family, events, run.source, settings, to_fit)
     events.tell(Accepted(run.inputs))
     with _nothing_left_of_what_is_refused(run):
+        if run.delta is not None:
+            refuse_delta(run.delta, family.name, paths.target)
         storage.check_writable(paths.target, *paths.below, "work")
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))

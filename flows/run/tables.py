@@ -21,7 +21,7 @@ def tables_of(paths: RunPaths) -> list[str]:
     return [
         name
         for name in storage.names(paths.root)
-        if name not in ("posterior", "work", "kept") and "." not in name and _parts(paths, name)
+        if name not in ("posterior", "work", "kept") and "." not in name and parts_of(paths, name)
     ]
 
 
@@ -67,7 +67,7 @@ def rows_of(paths: RunPaths, name: str, by: str, most: int) -> pa.Table:
 
 
 def _read(paths: RunPaths, name: str) -> Iterator[pa.Table]:
-    for part in _parts(paths, name):
+    for part in parts_of(paths, name):
         yield storage.read_table(storage.join(paths.table(name), part))
 
 
@@ -76,7 +76,8 @@ def _top(rows: pa.Table, column: str, by: str, most: int) -> pa.Table:
     return rows.take(pc.sort_indices(rows, [(column, order)])[:most])
 
 
-def _parts(paths: RunPaths, name: str) -> list[str]:
+def parts_of(paths: RunPaths, name: str) -> list[str]:
+    """Return the names of the files of a table."""
     return [part for part in storage.names(paths.table(name)) if part.endswith(_PART)]
 
 

@@ -20,7 +20,7 @@ import yaml
 
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
-from flows.data.runs import RunPaths, RunRecord, finish, open_run
+from flows.data.runs import RunPaths, RunRecord, complete, name_latest, open_run
 from flows.engine.certs import SIDES, make_certificates
 from flows.engine.checkpoint import Checkpoints
 from flows.engine.dask import ClusterError, connect
@@ -140,7 +140,8 @@ def test_two_publishers_at_once_leave_no_mix(bucket):
                 table = pa.table({"run": [paths.run_id], "value": [value]})
                 storage.write_table(paths.table("keywords", part), table)
             storage.write_bytes(storage.join(paths.work, "globals"), b"1")
-            finish(paths, run_record(paths.run_id, value))
+            complete(paths, run_record(paths.run_id, value))
+            name_latest(paths, run_record(paths.run_id, value))
 
     def read():
         while not stop.is_set():

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.core.state import FloatArray
+from vbmodels.keywords import corpus_kernels as kernels
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.labels import LOG_SQRT_2PI, log_tails
+from vbmodels.keywords.labels import log_tails
 from vbmodels.keywords.lengths import CountLaw
 
 MOST_LISTED = float(np.log(0.97))
@@ -106,86 +107,34 @@ def likelihood(
     points, size = w.shape[0], w.shape[1] + 2
     value, gradient = np.zeros(points), np.zeros((points, size))
     information = np.zeros((points, size, size))
-    seen = np.repeat(~batch.unseen, batch.sizes)
-    document = batch.document_of_word
-    for start in range(0, batch.n_words, BLOCK_WORDS):
-        rows = slice(start, start + BLOCK_WORDS)
-        x = _standardised(batch.x[rows], None if beside is None else beside[rows], location, scale)
-        d, y, counts = document[rows], batch.y[rows], seen[rows]
-        if not counts.all():
-            x, d, y = x[counts], d[counts], y[counts]
-        weighted = np.empty_like(x)
+    seen = np.flatnonzero(np.repeat(~batch.unseen, batch.sizes))
+    document = batch.document_of_word[seen]
+    further = np.zeros((batch.n_words, 0)) if beside is None else beside
+    inverse = 1.0 / scale
+    listed = [(s.log_delta, np.exp(s.log_delta), -np.expm1(s.log_delta)) for s in shares]
+    for start in range(0, len(seen), BLOCK_WORDS):
+        rows, d = seen[start : start + BLOCK_WORDS], document[start : start + BLOCK_WORDS]
+        x, y = np.empty((len(rows), len(location))), batch.y[rows]
+        kernels.standardised(batch.x, further, location, inverse, rows, x)
+        weighted, word = np.empty_like(x), np.empty((kernels.TERMS, len(rows)))
         for i, share in enumerate(shares):
-            word = _Words.at(x @ w[i], y, share.log_delta[d], expected)
-            value[i] += word.value
+            kernels.terms(x @ w[i], y, d, *listed[i], expected, word)
             slopes = share.slopes[d]
-            gradient[i, :-2] += word.score @ x
-            gradient[i, -2:] += word.level @ slopes
+            value[i] += word[kernels.VALUE].sum()
+            gradient[i, :-2] += word[kernels.SCORE] @ x
+            gradient[i, -2:] += word[kernels.LEVEL] @ slopes
             if not bends:
                 continue
             bend = information[i]
-            np.multiply(word.bend[:, None], x, out=weighted)
+            np.multiply(word[kernels.BEND][:, None], x, out=weighted)
             bend[:-2, :-2] += x.T @ weighted
-            across = x.T @ (word.cross[:, None] * slopes)
+            across = x.T @ (word[kernels.CROSS][:, None] * slopes)
             bend[:-2, -2:] += across
             bend[-2:, :-2] += across.T
-            bend[-2:, -2:] += slopes.T @ (word.level_bend[:, None] * slopes)
+            bend[-2:, -2:] += slopes.T @ (word[kernels.LEVEL_BEND][:, None] * slopes)
             if not expected:
-                bend[-2:, -2:] += np.tensordot(word.level, share.bends[d], 1)
+                bend[-2:, -2:] += np.tensordot(word[kernels.LEVEL], share.bends[d], 1)
     return value, gradient, information
-
-
-def _standardised(
-    x: FloatArray, beside: FloatArray | None, location: FloatArray, scale: FloatArray
-) -> FloatArray:
-    """Return the features of some words, those beside them at the end, standardised."""
-    size = x.shape[1]
-    found = np.empty((len(x), len(location)))
-    np.subtract(x, location[:size], out=found[:, :size])
-    if beside is not None:
-        np.subtract(beside, location[size:], out=found[:, size:])
-    found /= scale
-    return found
-
-
-@dataclass(frozen=True)
-class _Words:
-    """log p(y) of all words together; of each its derivatives by eta and by -log delta [W].
-
-    ``score`` and ``level`` are the first ones, ``bend``, ``cross`` and ``level_bend`` minus the
-    second ones, or what is expected of them.
-    """
-
-    value: float
-    score: FloatArray
-    level: FloatArray
-    bend: FloatArray
-    cross: FloatArray
-    level_bend: FloatArray
-
-    @classmethod
-    def at(cls, eta: FloatArray, y: BoolArray, log_delta: FloatArray, expected: bool) -> _Words:
-        above, below = log_tails(eta)
-        log_p = log_delta + above
-        # 1 - p = Phi(-eta) + (1 - delta) Phi(eta): no digits cancel where delta is 1.
-        with np.errstate(divide="ignore"):
-            log_rest = np.logaddexp(below, np.log(-np.expm1(log_delta)) + above)
-        log_phi = -0.5 * eta**2 - LOG_SQRT_2PI
-        mills, pull = np.exp(log_phi - above), np.exp(log_delta + log_phi - log_rest)
-        # Odds beyond e^300 are of complete documents alone, whose t is 0.
-        odds = np.exp(np.minimum(log_p - log_rest, 300.0))
-        rest = np.exp(np.minimum(-log_rest, 300.0))
-        first = float(np.sum(np.where(y, log_p, log_rest))), np.where(y, mills, -pull)
-        level = np.where(y, -1.0, odds)
-        if expected:
-            return cls(*first, level, bend=mills * pull, cross=-pull, level_bend=odds)
-        return cls(
-            *first,
-            level,
-            bend=np.where(y, mills * (eta + mills), pull * (pull - eta)),
-            cross=np.where(y, 0.0, -np.minimum(pull, 1e150) * rest),
-            level_bend=np.where(y, 0.0, odds * rest),
-        )
 
 
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:

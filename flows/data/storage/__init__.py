@@ -13,7 +13,7 @@ from flows.data.storage.errors import (
     TransientStorageError,
 )
 from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES
-from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed
+from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed, size_of
 from flows.data.storage.objects import (
     check_writable,
     copy,
@@ -81,6 +81,7 @@ __all__ = [
     "row_count",
     "sharing",
     "shown",
+    "size_of",
     "table_bytes",
     "using",
     "write_bytes",

@@ -95,6 +95,18 @@ def fingerprint_of(url: str) -> str:
     return persistent(is_local(url), look)
 
 
+def size_of(url: str) -> int:
+    """Return the bytes of one file."""
+
+    def look() -> int:
+        with storage_errors("read", url):
+            fs, path = filesystem(url)
+            fs.invalidate_cache()
+            return int(fs.info(path)["size"])
+
+    return persistent(is_local(url), look)
+
+
 def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:
     with storage_errors("read", url):
         fs, path = filesystem(url)

@@ -14,7 +14,8 @@ from flows.data.runs import (
     PublishError,
     RunPaths,
     RunRecord,
-    finish,
+    complete,
+    name_latest,
     new_run_id,
     open_run,
     versions,
@@ -46,7 +47,8 @@ def test_latest_is_named_last_and_working_files_go(tmp_path, monkeypatch):
 
     for module in (storage, json_files):
         monkeypatch.setattr(module, "write_bytes", write)
-    finish(paths, record())
+    complete(paths, record())
+    name_latest(paths, record())
     assert [url.rsplit("/", 1)[-1] for url in written] == ["run.json", "latest.json"]
     assert not storage.exists(paths.work)
     assert json.loads((tmp_path / "latest.json").read_text())["run_id"] == "r1"
@@ -57,7 +59,8 @@ def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
     paths = RunPaths(str(tmp_path), "r1")
     for name in (".part-00000.parquet.0123abcd.part", "part-00000.parquet", ".mine"):
         storage.write_bytes(storage.join(paths.root, "keywords", name), b"1")
-    finish(paths, record())
+    complete(paths, record())
+    name_latest(paths, record())
     assert sorted(os.listdir(tmp_path / "runs" / "r1" / "keywords")) == [
         ".mine", "part-00000.parquet",
     ]  # fmt: skip
@@ -65,7 +68,8 @@ def test_what_a_killed_worker_left_half_written_is_not_published(tmp_path):
 
 def test_a_run_is_found_by_its_target_or_its_folder(tmp_path):
     for run_id in ("r1", "r2"):
-        finish(RunPaths(str(tmp_path), run_id), record(run_id))
+        complete(RunPaths(str(tmp_path), run_id), record(run_id))
+        name_latest(RunPaths(str(tmp_path), run_id), record(run_id))
     assert open_run(str(tmp_path))[1].run_id == "r2"
     assert open_run(str(tmp_path / "runs" / "r1"))[1].run_id == "r1"
 
@@ -123,7 +127,8 @@ def test_a_heartbeat_does_not_make_a_finished_runs_folder_again(tmp_path, monkey
     paths = RunPaths(str(tmp_path), "r1")
     with claim(paths.work, "r1"):
         time.sleep(0.1)
-        finish(paths, record("r1"))
+        complete(paths, record("r1"))
+        name_latest(paths, record("r1"))
         time.sleep(0.1)
     assert not Path(paths.work).exists()
     assert Path(tmp_path, "latest.json").exists()

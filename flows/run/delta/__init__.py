@@ -1,0 +1,1 @@
+"""Results as Delta tables, where lakehouses look for them."""

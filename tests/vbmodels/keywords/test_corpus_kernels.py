@@ -1,0 +1,72 @@
+"""The compiled terms of the corpus model beside mpmath, near, far, and where documents differ."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from vbmodels.keywords import corpus_kernels as kernels
+
+ETA = (-60.0, -37.0, -24.001, -23.999, -8.0, -1.3, -1e-9, 0.0, 0.4, 3.0, 8.0, 23.999, 24.001, 38.0)
+DELTA = (1.0, 0.97, 0.4, 1e-6)
+
+
+def told(eta, y, delta, expected):
+    """Return the terms of one word."""
+    out = np.empty((kernels.TERMS, 1))
+    with np.errstate(divide="ignore"):
+        log_delta = np.log([delta])
+    kernels.terms(
+        np.array([eta]), np.array([y]), np.zeros(1, np.int64), log_delta, np.array([delta]),
+        np.array([1.0 - delta]), expected, out,
+    )  # fmt: skip
+    return out[:, 0]
+
+
+def log_probability(eta, log_delta, y):
+    """Return log p(y) of one word, in as many digits as are asked for."""
+    p = mp.exp(log_delta) * mp.ncdf(eta)
+    # ncdf(-eta) and not 1 - ncdf(eta): whatever the digits, nothing cancels.
+    return mp.log(p) if y else mp.log(mp.ncdf(-eta) - mp.expm1(log_delta) * mp.ncdf(eta))
+
+
+@pytest.mark.parametrize("y", [True, False])
+@pytest.mark.parametrize("delta", DELTA)
+@pytest.mark.parametrize("eta", ETA)
+def test_terms_are_derivatives_of_the_log_probability(eta, delta, y):
+    orders = [(0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2)]
+    # Complete documents have no derivatives by log delta, which is fixed there.
+    shown = [0, 1, 3] if delta == 1.0 else range(6)
+    found = told(eta, y, delta, False)
+    with mp.workdps(60):
+        e, level = mp.mpf(eta), mp.log(mp.mpf(delta))
+        for i in shown:
+            by_eta, by_level = orders[i]
+            sign = (-1) ** (by_level + (by_eta + by_level == 2))
+            if by_level == 0:
+                told_by = mp.diff(lambda one: log_probability(one, level, y), e, by_eta)
+            else:
+                told_by = mp.diff(
+                    lambda one, other: log_probability(one, other, y), (e, level), orders[i]
+                )
+            assert_allclose(found[i], float(sign * told_by), rtol=1e-11, atol=1e-60)
+
+
+@pytest.mark.parametrize("delta", DELTA[1:])
+@pytest.mark.parametrize("eta", [-24.001, -3.0, 0.0, 2.0, 20.0])
+def test_what_is_expected_is_the_mean_of_what_is_observed(eta, delta):
+    p = delta * float(mp.ncdf(eta))
+    listed, other = (told(eta, y, delta, False) for y in (True, False))
+    mean = p * listed + (1.0 - p) * other
+    assert_allclose(told(eta, True, delta, True)[3:], mean[3:], rtol=1e-9, atol=1e-12)
+
+
+def test_rows_are_standardised_with_the_columns_beside_them():
+    rng = np.random.default_rng(0)
+    x, beside = rng.standard_normal((9, 3)), rng.standard_normal((9, 2))
+    location, scale = rng.standard_normal(5), np.array([1.0, 2.0, np.inf, 0.5, 3.0])
+    rows, out = np.array([7, 0, 3]), np.empty((3, 5))
+    kernels.standardised(x, beside, location, 1.0 / scale, rows, out)
+    assert_allclose(out, (np.hstack([x, beside])[rows] - location) / scale, rtol=1e-14)

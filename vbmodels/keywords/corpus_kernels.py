@@ -1,0 +1,108 @@
+# mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
+"""The words' terms of `corpus_likelihood` in one pass: an erfc, an exp and a log each.
+
+Where no tail is smaller than 10^-127, sums of probabilities need no logarithms:
+1 - p = Phi(-eta) + (1 - delta) Phi(eta) adds two numbers that are not negative, so that no digits
+cancel. Beyond, where phi and the tails may underflow, the same is made of logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+VALUE, SCORE, LEVEL, BEND, CROSS, LEVEL_BEND = range(6)
+TERMS = 6
+FAR = 24.0  # |eta| from which on logarithms are needed
+MOST_ODDS = 300.0  # log; beyond are complete documents alone, whose log delta is fixed
+_ROOT_HALF = math.sqrt(0.5)
+_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+_LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def standardised(x, beside, location, inverse, rows, out):
+    """Fill (x - location) * inverse of some rows, with the columns beside them at the end."""
+    size = x.shape[1]
+    for i in range(len(rows)):
+        for j in range(size):
+            out[i, j] = (x[rows[i], j] - location[j]) * inverse[j]
+        for j in range(beside.shape[1]):
+            k = size + j
+            out[i, k] = (beside[rows[i], j] - location[k]) * inverse[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tail_series(x):
+    """Return s of Phi(-x) = phi(x) / x (1 + s), to 1e-14 for x >= 24, by its asymptotic series."""
+    u = 1.0 / (x * x)
+    return u * (-1.0 + u * (3.0 + u * (-15.0 + u * (105.0 + u * (-945.0 + 10395.0 * u)))))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def terms(eta, y, document, log_delta, delta, hidden, expected, out):
+    """Fill each word's log p(y) and its derivatives by eta and by -log delta.
+
+    Parameters
+    ----------
+    eta, y, document
+        [W] predictor, whether listed, number of the document.
+    log_delta, delta, hidden
+        [D] log delta_d, delta_d and 1 - delta_d.
+    expected
+        Whether what is expected of the second derivatives is asked for.
+    out
+        [TERMS, W] to be filled; the second derivatives with their signs turned.
+    """
+    for i in range(len(eta)):
+        e, d = eta[i], document[i]
+        x = abs(e)
+        if x <= FAR:
+            tail = 0.5 * math.erfc(x * _ROOT_HALF)
+            above = 1.0 - tail if e > 0.0 else tail
+            below = tail if e > 0.0 else 1.0 - tail
+            rest = below + hidden[d] * above
+            density = _DENSITY * math.exp(-0.5 * e * e)
+            mills, inverse = density / above, 1.0 / rest
+            p = delta[d] * above
+            pull, odds = delta[d] * density * inverse, p * inverse
+            if y[i]:
+                value = log_delta[d] + (math.log1p(-tail) if e > 0.0 else math.log(tail))
+            else:
+                value = math.log1p(-p) if p < 0.5 else math.log(rest)
+            bend = mills * (e + mills) if y[i] else pull * (pull - e)
+        else:
+            series = tail_series(x)
+            log_density = _LOG_DENSITY - 0.5 * e * e
+            log_tail = log_density - math.log(x) + math.log1p(series)
+            steep = x / (1.0 + series)  # phi(x) / Phi(-x)
+            steep_bend = -steep * steep * series  # steep (steep - x)
+            if e < 0.0:
+                mills, log_above, log_rest = steep, log_tail, 0.0
+            else:
+                mills, log_above = math.exp(log_density), 0.0
+                if hidden[d] > 0.0:
+                    log_rest = math.log1p(-delta[d]) + math.log1p(math.exp(log_tail) / hidden[d])
+                else:
+                    log_rest = log_tail
+            pull = math.exp(log_delta[d] + log_density - log_rest)
+            bend = steep_bend if y[i] and e < 0.0 else mills * (e + mills)
+            if not y[i]:
+                bend = pull * (pull - e)
+            if e > 0.0 and hidden[d] == 0.0:
+                pull, bend = steep, mills * (e + mills) if y[i] else steep_bend
+            odds = math.exp(min(log_delta[d] + log_above - log_rest, MOST_ODDS))
+            inverse = math.exp(min(-log_rest, MOST_ODDS))
+            value = log_delta[d] + log_above if y[i] else log_rest
+        out[VALUE, i] = value
+        out[SCORE, i] = mills if y[i] else -pull
+        out[LEVEL, i] = -1.0 if y[i] else odds
+        if expected:
+            out[BEND, i], out[CROSS, i], out[LEVEL_BEND, i] = mills * pull, -pull, odds
+        elif y[i]:
+            out[BEND, i], out[CROSS, i], out[LEVEL_BEND, i] = bend, 0.0, 0.0
+        else:
+            out[BEND, i] = bend
+            out[CROSS, i] = -min(pull, 1e150) * inverse
+            out[LEVEL_BEND, i] = odds * inverse
