@@ -53,8 +53,8 @@ FLIP_GAIN = 1.0
 LEAST_GAIN = {DELETE: 0.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0}
 """Nats of the yardstick that a move must bring."""
 SAME_SHARE = 1e-9
-"""Share of the rows by which a feature must be more common than the one before it to change places:
-empty features differ by rounding alone, which hangs on their places, so that they would for ever."""
+"""Share of the rows by which a feature must be more common than the one before it to change places.
+Empty ones differ by rounding alone, which hangs on their places: they would change for ever."""
 SWAPPABLE = 60.0
 """Nats: a refused birth that is further behind is not tried with a delete after it."""
 
