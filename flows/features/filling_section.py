@@ -85,13 +85,12 @@ def _beside(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
         for name, one in found.items()
     ]
     note = (
-        "Simple rivals on some of these cells, which they never saw: mean log probabilities, and "
-        "how much more the mixture's is, with its standard error. The mixture has its weights from "
-        "these cells, which flatters it a little where they are few. Latent classes are fitted by "
-        "EM; the BIC chooses their number."
+        "Simple rivals on some of these cells, which they never saw: how many cells, the rows that "
+        "the rival learned from, mean log probabilities, and the mixture's less the rival's with "
+        "its standard error. The mixture has its weights from these cells, which flatters it a "
+        "little where they are few. Latent classes are fitted by EM; the BIC chooses their number."
     )
-    heads = ("rival", "cells", "rows it learned from", "mean log probability", "the mixture's",
-             "the mixture's is more by")  # fmt: skip
+    heads = ("rival", "cells", "rows", "log probability", "the mixture's", "difference")
     better = {n: one for n, one in found.items() if one["difference"] < -2.0 * one["error"]}
     if not better:
         return [Grid(heads, rows, note)], []
