@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from operator import itemgetter
+from string import digits
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.data.cells import read_cells
-from flows.data.kinds import ANY, Kind
+from flows.data.kinds import ANY, NUMBERS, Kind
 from flows.data.names import row_names
 from flows.data.storage import CELLS
 from flows.data.table import Column, Table, is_pattern
@@ -169,8 +172,8 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
         if table.others is None and name not in {c.name for c in table.columns}
     ]  # fmt: skip
     wrong += [
-        Fault(file, f"a column of type {c.arrow}", f"none; the columns are {listed}", c.name,
-              remedy=_spelt_alike(c.name, table.others_in(names)))
+        Fault(file, f"a column of type {c.type}", f"none; the columns are {listed}", c.name,
+              remedy=_for_absent(c, found, table))
         for c in table.columns
         if c.required and c.name not in names
     ]  # fmt: skip
@@ -188,6 +191,20 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
         beside = " and ".join(c.name for c in table.columns)
         wrong.append(Fault(file, f"at least one {table.others.name}", f"none beside {beside}"))
     return wrong
+
+
+def _for_absent(column: Column, found: pa.Schema, table: Table) -> str | None:
+    """Say what may be meant for a column that a file does not have."""
+    others = table.others_in(found.names)
+    if column.type != NUMBERS:
+        return _spelt_alike(column.name, others)
+    lists = [name for name in others if can_read(column, found.field(name).type)]
+    if lists:
+        return f"if it is called {lists[0]} there, add --column {column.name}={lists[0]}"
+    numbered = Counter(name.rstrip(digits) for name in others if name[-1:].isdigit())
+    stem, times = max(numbered.items(), key=itemgetter(1), default=("", 0))
+    such = f"{stem}*" if stem and times > 1 else "PATTERN"
+    return f"where every number has a column of its own, add --column '{column.name}={such}'"
 
 
 def _spelt_alike(name: str, others: Sequence[str]) -> str | None:

@@ -25,7 +25,7 @@ from flows.data.storage import DamagedError, InputFile, StorageError
 from flows.engine.block import digest_of
 from flows.engine.compute import each_of
 from flows.family import Checked, CutsTogether, Family, Ingested, Prepared
-from flows.faults import Fault, InputError
+from flows.faults import Fault, InputError, shown
 from flows.report.page import Section
 from flows.run import tasks
 from flows.run.memo import FREE, code, differing, that_matter
@@ -99,6 +99,9 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
         return Since()
     try:
         where = target if since == LATEST else RunPaths(target, since).root
+    except PublishError as error:
+        raise InputError([_fault("latest or the id of a run", shown(since))]) from error
+    try:
         paths, record = open_run(where)
     except PublishError as error:
         raise InputError([_fault("an earlier run that finished", str(error))]) from error

@@ -103,6 +103,22 @@ def test_each_rule_has_its_sentence(columns, said):
     assert found(columns, cut=2) == said
 
 
+@pytest.mark.parametrize(
+    ("names", "remedy"),
+    [
+        (["f1", "f2", "n"], "add --column 'numbers=f*'"),
+        (["x", "y"], "add --column 'numbers=PATTERN'"),
+        (["vector"], "add --column numbers=vector"),
+    ],
+)
+def test_a_list_of_numbers_that_is_not_there_may_be_called_otherwise(names, remedy):
+    table = Table("t", "", (ROW_ID, Column("numbers", NUMBERS, "numbers")))
+    cells = [[[1.0, 2.0]] if name == "vector" else [1.0] for name in names]
+    (said,) = found({"id": ["a"], **dict(zip(names, cells, strict=True))}, table)
+    assert said.startswith("column numbers: expected a column of type list of numbers, found none")
+    assert said.endswith(remedy)
+
+
 def test_the_columns_are_checked_before_the_rows():
     either = Either(("text", "words"), "give one", "fill it")
     named = replace(ROW_ID, required=True)
@@ -110,7 +126,7 @@ def test_the_columns_are_checked_before_the_rows():
     numbers = Column("numeric column", pa.float64(), "a number", finite=True, expected="numbers")
     table = Table("t", "", columns, either=either, others=numbers)
     assert found({"text": ["a"]}, table) == [
-        "column id: expected a column of type string, found none; the columns are text",
+        "column id: expected a column of type text, found none; the columns are text",
         "f: expected at least one numeric column, found none beside id and text",
     ]
     assert found({"id": ["a"], "x": ["no"]}, table) == [

@@ -196,8 +196,11 @@ def test_a_run_of_another_kind_is_refused(documents, tmp_path, counted):
             recorded=False, since="latest",
         )  # fmt: skip
     assert caught.value.faults
-    for name in ("nightly", "../out"):
-        with pytest.raises(InputError, match="an earlier run that finished"):
+    for name, said in (
+        ("nightly", "expected an earlier run that finished"),
+        ("../out", r"expected latest or the id of a run, found '\.\./out'"),
+    ):
+        with pytest.raises(InputError, match=said):
             counted("keywords", documents, tmp_path / "out", since=name)
 
 
