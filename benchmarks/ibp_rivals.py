@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax
 from sklearn.decomposition import FactorAnalysis
 from sklearn.linear_model import LogisticRegression
 
@@ -18,6 +18,8 @@ from vbmodels.features.batch import FeatureBatch, signs_of
 from vbmodels.features.gibbs import missing_cells
 from vbmodels.features.gibbs_kernels import draw_omega, row_keys
 from vbmodels.features.predict import category_probabilities
+from vbmodels.features.published.latent_classes import by_bic
+from vbmodels.features.published.latent_classes import latent_classes as one_fit
 
 Table = NDArray[np.float64]
 
@@ -70,31 +72,18 @@ def factor_analysis(batch: FeatureBatch, k: int, rounds: int) -> Table:
 
 
 def latent_classes(batch: FeatureBatch, k: int, starts: int, seed: int) -> Table:
-    """Multinomial mixture by EM with Dirichlet(1.1) smoothing; starts averaged."""
+    """Multinomial mixture by EM; starts averaged."""
+    x, first = one_hot(batch)
+    seen, rng = np.nan_to_num(x), np.random.default_rng(seed)
+    fits = [one_fit(seen, batch.levels, k, rng, starts=1) for _ in range(starts)]
+    return picked(np.sum([fit.categories(seen) for fit in fits], axis=0), batch, first)
+
+
+def latent_classes_by_bic(batch: FeatureBatch, seed: int) -> Table:
+    """Latent class analysis with the number of classes that the BIC chooses."""
     x, first = one_hot(batch)
     seen = np.nan_to_num(x)
-    total = np.zeros_like(seen)
-    rng = np.random.default_rng(seed)
-    for _ in range(starts):
-        r = rng.dirichlet(np.full(k, 0.3), len(x))
-        before = -np.inf
-        for _ in range(300):
-            log_pi = np.log(r.sum(0) + 0.1) - np.log(len(x) + 0.1 * k)
-            counts = r.T @ seen + 0.1
-            log_p = np.empty_like(counts)
-            for d, n in enumerate(batch.levels.tolist()):
-                block = slice(first[d], first[d] + n)
-                log_p[:, block] = np.log(counts[:, block]) - np.log(
-                    counts[:, block].sum(1, keepdims=True)
-                )
-            joint = log_pi + seen @ log_p.T
-            value = float(logsumexp(joint, axis=1).sum())
-            r = np.exp(log_softmax(joint, axis=1))
-            if value - before < 1e-6 * abs(value):
-                break
-            before = value
-        total += r @ np.exp(log_p)
-    return picked(total, batch, first)
+    return picked(by_bic(seen, batch.levels, seed).categories(seen), batch, first)
 
 
 def multinomial_mixture(

@@ -1,12 +1,15 @@
 """The search for features on tables whose features are known, beside the race of starts.
 
-    python -m benchmarks.ibp_search --rows 200 --features 4 --first 100 --seeds 20
+    python -m benchmarks.ibp_search --rows 200 --features 4 --first 100 --seeds 20 [--sampler]
 
 Tables have 30 columns of 2 to 5 categories, weights of sd 2, and features that 15 to 50 % of the
 rows have. A feature is matched where more than nine rows of ten agree with it or its complement,
 each found feature being used once. Three fits of every table in one run: the default search, the
 race of annealed and plain starts (the default before), and coordinate ascent started at the truth.
 The yardstick is the true bound by Monte Carlo with the same 64 random numbers for all.
+
+With ``--sampler`` the features that each of three Gibbs chains holds, and those that are reported
+once the chains are merged.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from vbmodels.core.fit import fit
 from vbmodels.features.batch import FeatureBatch, feature_batch
-from vbmodels.features.forms import best_of, make, rows_of
+from vbmodels.features.forms import apply, best_of, make, merged_chains, rows_of
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.simulate import simulate_table
@@ -109,6 +112,23 @@ def one(seed: int, rows: int, features: int, missing: float, say: Any) -> dict[s
     return found
 
 
+def sampled(seed: int, rows: int, features: int, missing: float) -> str:
+    """Sample one table; return how many features chains hold and how good the merged ones are."""
+    codes, z = table(seed, rows, features, missing)
+    batch = feature_batch(codes, LEVELS, grouped=False)
+    options = FeatureOptions(inference="gibbs")
+    model, begun = make(options), time.process_time()
+    done = fit(model, [batch], seed=seed, max_iter=model.last + 1)
+    (local,) = done.reduce.local_states(done.iterations - 1)
+    found = merged_chains(model, done.q, options)
+    right = accuracies(apply(model, done.q, batch, local, options).features > 0.5, z)
+    return (
+        f"seed {seed}: chains hold {found.used.tolist()}, {found.member.shape[1]} different, "
+        f"{len(found.chosen.index)} reported, in {found.found_by.tolist()} chains, accuracy "
+        f"{right.mean():.3f}, least {right.min():.3f}, {time.process_time() - begun:.1f} s"
+    )
+
+
 def main() -> None:
     """Run what was asked and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -117,6 +137,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--missing", type=float, default=0.0)
+    parser.add_argument("--sampler", action="store_true")
     asked = parser.parse_args()
 
     def say(text: str) -> None:
@@ -125,6 +146,10 @@ def main() -> None:
     with threadpool_limits(1):
         searched(feature_batch(table(0, 60, 2, 0.0)[0], LEVELS), 0)  # compiles
         seeds = range(asked.first, asked.first + asked.seeds)
+        if asked.sampler:
+            for s in seeds:
+                say(sampled(s, asked.rows, asked.features, asked.missing))
+            return
         runs = [one(s, asked.rows, asked.features, asked.missing, say) for s in seeds]
     say("| | exact | matched | accuracy | yardstick >= truth's - 5 | passes | CPU s |")
     say("|---|---|---|---|---|---|---|")

@@ -25,6 +25,7 @@ from flows.data.storage import StorageError
 from flows.engine.cache import Cache
 from flows.faults import ComputeError
 from vbmodels.core.in_process import TreeSum, tree_sum
+from vbmodels.core.memoised import ROUNDS
 from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import State, Stats, aligned, to_bytes
 
@@ -64,7 +65,9 @@ class Job:
     checkpoint_every
         Sweeps between two checkpoints.
     loop
-        ``cavi`` or ``squarem``; None takes squarem where the model can.
+        ``cavi``, ``squarem`` or ``memoised``; None takes the model's own, or squarem where it can.
+    rounds
+        Of the memoised loop: how often the global parameters move in a sweep.
     settings
         Further (name, value) pairs that a resumed run must share.
     start
@@ -86,6 +89,7 @@ class Job:
     max_iter: int = 1000
     checkpoint_every: int = 10
     loop: str | None = None
+    rounds: int = ROUNDS
     settings: tuple[tuple[str, str], ...] = ()
     start: str | None = None
     first_locals: tuple[str | None, ...] = ()
@@ -109,8 +113,10 @@ class Order:
     ----------
     action
         `observe`, `sweep`, `keep_locals`, `load_locals` or `apply`.
-    start, stop
-        The block's partition ids.
+    start, stop, every
+        The block's partition ids: start, start + every, ... below stop.
+    groups
+        In how many parts sweeps are done; partition i belongs to part i mod groups.
     attempt
         Names one executor's life; caches are not shared between attempts.
     number
@@ -144,6 +150,13 @@ class Order:
     checkpoints: tuple[int, ...] = ()
     carries: bool = True
     function: Callable[..., Any] | None = None
+    every: int = 1
+    groups: int = 1
+
+    @property
+    def ids(self) -> range:
+        """The block's partition ids."""
+        return range(self.start, self.stop, self.every)
 
 
 @dataclass(frozen=True)
@@ -189,7 +202,7 @@ def _controller() -> ThreadpoolController:
 def observe(order: Order, job: Job, cache: Cache) -> Observed:
     """Read every partition once: its first statistics and its digest."""
     digests, total = [], TreeSum[Any]()
-    for index in range(order.start, order.stop):
+    for index in order.ids:
         with _blamed(job, index, cache):
             batch, digest = _read(order, job, index, cache)
             digests.append(digest)
@@ -202,7 +215,7 @@ def sweep(order: Order, job: Job, cache: Cache) -> Swept:
     cache.begin_sweep(order.attempt, _number(order), order.warm)
     q = _point(order, cache)
     carries, total = False, TreeSum[Any]()
-    for index in range(order.start, order.stop):
+    for index in order.ids:
         with _blamed(job, index, cache):
             batch = _batch(order, job, index, cache)
             if order.warm is None:
@@ -220,7 +233,7 @@ def sweep(order: Order, job: Job, cache: Cache) -> Swept:
 def keep_locals(order: Order, job: Job, cache: Cache) -> dict[str, str]:
     """Write the block's local states into a checkpoint; return the digest of each file."""
     written = {}
-    for index in range(order.start, order.stop):
+    for index in order.ids:
         local = local_state(order, job, index, _number(order), cache)
         if local is not None:
             data = to_bytes(local)
@@ -234,7 +247,7 @@ def load_locals(order: Order, job: Job, cache: Cache) -> dict[str, str]:
     """Read the block's local states from a checkpoint; return the digest of each file."""
     read = {}
     number = _number(order)
-    for index in range(order.start, order.stop):
+    for index in order.ids:
         url = local_url(job.store, number, index)
         data = storage.read_bytes(url)
         local = aligned(state_of(data, State, url))
@@ -252,7 +265,7 @@ def apply(order: Order, job: Job, cache: Cache) -> list[Any]:
         raise ValueError("expected a function to apply, got none")
     q = _point(order, cache)
     results = []
-    for index in range(order.start, order.stop):
+    for index in order.ids:
         with _blamed(job, index, cache):
             batch = _batch(order, job, index, cache)
             local = None
@@ -285,7 +298,7 @@ def local_state(order: Order, job: Job, index: int, number: int, cache: Cache) -
             local = _stored_local(job, index, at, cache)
             if local is not None:
                 break
-        logged = _logged(order, cache, at)
+        logged = _logged(order, cache, at, index)
         chain.append(logged)
         at = None if logged.warm == COLD else logged.warm
     if chain:
@@ -340,9 +353,9 @@ def local_url(store: str, number: int, index: int) -> str:
     return storage.join(checkpoint_url(store, number), local_name(index))
 
 
-def globals_url(log: str, number: int) -> str:
-    """Return the URL of the global parameters logged for a sweep."""
-    return storage.join(log, f"globals-{number:08d}.npz")
+def globals_url(log: str, number: int, group: int) -> str:
+    """Return the URL of the global parameters logged for a part of a sweep."""
+    return storage.join(log, f"globals-{number:08d}-{group:03d}.npz")
 
 
 def digest_of(data: bytes) -> str:
@@ -369,10 +382,10 @@ def _point(order: Order, cache: Cache) -> Any:
     return _stored(order.place, cache).q
 
 
-def _logged(order: Order, cache: Cache, number: int) -> Globals:
+def _logged(order: Order, cache: Cache, number: int, index: int) -> Globals:
     if order.log is None:
         raise LogMissing(f"the global parameters of sweep {number} are not stored")
-    return _stored(globals_url(order.log, number), cache)
+    return _stored(globals_url(order.log, number, index % order.groups), cache)
 
 
 def _stored(url: str, cache: Cache) -> Globals:

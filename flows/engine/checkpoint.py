@@ -223,6 +223,8 @@ def identity(job: Job) -> dict[str, str]:
     ``max_iter`` and ``checkpoint_every`` are not part of it: they change no step.
     """
     settings = {"seed": job.seed, "tol": job.tol, "loop": job.loop, "batch": job.batch}
+    if job.loop == "memoised":
+        settings["rounds"] = job.rounds
     described = dict(_described("model", job.model))
     for name, value in settings.items():
         described.update(_described(name, value))

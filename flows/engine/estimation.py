@@ -82,6 +82,11 @@ class Summing:
     def __init__(self, executor: OnCluster) -> None:
         self.executor = executor
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self.executor.partitions
+
     def observe(self) -> Any:
         """Return the sum of first statistics."""
         return self.executor.observe().stats
@@ -89,3 +94,7 @@ class Summing:
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
         return self.executor(q, number=number, warm=warm)
+
+    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
+        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`."""
+        return self.executor.visit(q, number=number, warm=warm, group=group, groups=groups)

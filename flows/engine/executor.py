@@ -44,6 +44,7 @@ class Executor(ABC):
         self.attempt = uuid.uuid4().hex[:12]
         self.checkpoints: tuple[int, ...] = ()
         self._carries = True
+        self._groups = 1
         self._log: GlobalsLog | None = None
 
     @property
@@ -51,9 +52,18 @@ class Executor(ABC):
         """Sweeps that the fit may take; see `vbmodels.core.ascent.search`."""
         return self.job.max_iter
 
-    @abstractmethod
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return len(self.job.partitions)
+
     def blocks(self) -> list[tuple[int, int]]:
         """Return the blocks as (start, stop) of partition ids: complete aligned subtrees."""
+        return self.blocks_of(self.partitions)
+
+    @abstractmethod
+    def blocks_of(self, count: int) -> list[tuple[int, int]]:
+        """Cut so many partitions into blocks, (start, stop) of their positions."""
 
     @abstractmethod
     def pieces(self) -> list[tuple[int, int]]:
@@ -82,9 +92,19 @@ class Executor(ABC):
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `vbmodels.core.protocol.Reduce`."""
-        blocks = self.blocks()
-        where = self._place(q, number, warm, len(blocks))
-        order = self._order(block.sweep, number=number, warm=warm, **where)
+        return self.visit(q, number=number, warm=warm, group=0, groups=1)
+
+    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
+        """Run a part of a sweep; see `vbmodels.core.protocol.Visiting`.
+
+        Every worker's partitions are spread over all parts, so each has work in each of them. The
+        blocks are subtrees of the tree over a part's partitions.
+        """
+        self._groups = groups
+        ids = range(group, self.partitions, groups)
+        blocks = [(ids[a], ids[b - 1] + 1) for a, b in self.blocks_of(len(ids))]
+        where = self._place(q, number, warm, len(blocks), group)
+        order = self._order(block.sweep, number=number, warm=warm, every=groups, **where)
         swept: Swept = self.run(order, blocks)
         self._carries = swept.carries
         return swept.stats
@@ -152,13 +172,16 @@ class Executor(ABC):
             log=None if self._log is None else self._log.whole,
             checkpoints=self.checkpoints,
             carries=self._carries,
+            groups=self._groups,
             **fields,
         )
 
-    def _place(self, q: Any, number: int | None, warm: int | None, blocks: int) -> dict[str, Any]:
+    def _place(
+        self, q: Any, number: int | None, warm: int | None, blocks: int, group: int = 0
+    ) -> dict[str, Any]:
         """Say where the orders of so many blocks find the global parameters."""
         self.prepare()
-        return {"q": q} if self._log is None else self._log.place(q, number, warm, blocks)
+        return {"q": q} if self._log is None else self._log.place(q, number, warm, blocks, group)
 
 
 class InProcess(Executor):
@@ -180,13 +203,13 @@ class InProcess(Executor):
     def prepare(self) -> None:
         """Store nothing: all is in this process."""
 
-    def blocks(self) -> list[tuple[int, int]]:
-        """Return one block of all partitions."""
-        return [(0, len(self.job.partitions))]
+    def blocks_of(self, count: int) -> list[tuple[int, int]]:
+        """Return one block of all."""
+        return [(0, count)]
 
     def pieces(self) -> list[tuple[int, int]]:
         """Return every partition by itself."""
-        return [(i, i + 1) for i in range(len(self.job.partitions))]
+        return [(i, i + 1) for i in range(self.partitions)]
 
     def run(
         self, order: Order, blocks: Sequence[tuple[int, int]], on_progress: OnProgress | None = None

@@ -18,20 +18,17 @@ from flows.data.storage import StorageError
 from flows.engine.block import Job
 from flows.engine.checkpoint import Checkpoints, DamagedCheckpoint, Saved, Trace
 from flows.engine.executor import Executor, InProcess
+from flows.engine.loops import loop_for
 from flows.faults import RunError
-from vbmodels.core.cavi import cavi, evaluated
+from vbmodels.core.cavi import begin
 from vbmodels.core.convergence import UntilConverged
-from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.protocol import CatchesUp, Continuable, Cursor, Loop, Staged, Step
-from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, Stats
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
 log = logging.getLogger(__name__)
-
-LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem}
 
 
 class FitError(RunError):
@@ -112,14 +109,12 @@ def run_fit(
         raise ValueError("the executor was made for another job than the one to fit")
     with claim(job.store, job.run_id) as held:
         checkpoints = Checkpoints(job)
-        fit = _Fit(job, executor, checkpoints)
+        fit, loop = _Fit(job, executor, checkpoints), loop_for(job)
         cursor = fit.resumed() if resume else None
         if cursor is None:
             checkpoints.discard()
-            cursor = fit.first()
-        steps = UntilConverged(
-            _loop(job)(job.model, executor, cursor), job.tol, job.max_iter, fit.elbo
-        )
+            cursor = fit.first(loop)
+        steps = UntilConverged(loop(job.model, executor, cursor), job.tol, job.max_iter, fit.elbo)
         for step in steps:
             fit.accept(step)
             held.check()
@@ -128,14 +123,6 @@ def run_fit(
             if step.iteration - fit.saved >= job.checkpoint_every and not steps.converged:
                 fit.save(step.cursor)
         return fit.result(steps)
-
-
-def _loop(job: Job) -> Loop:
-    if job.loop is None:
-        return loop_of(job.model)
-    if job.loop not in LOOPS:
-        raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {job.loop!r}")
-    return LOOPS[job.loop]
 
 
 class _Fit:
@@ -153,7 +140,7 @@ class _Fit:
         self._before = 0.0
         self._started = time.perf_counter()
 
-    def first(self) -> Cursor:
+    def first(self, loop: Loop) -> Cursor:
         """Make the first parameters and evaluate them."""
         observed = self.executor.observe()
         self.data = observed.digests
@@ -162,7 +149,7 @@ class _Fit:
             q = self._near_earlier(observed.stats, np.random.default_rng(self.job.seed))
         for warning in caught:
             log.warning(str(warning.message))
-        return evaluated(self.job.model, self.executor, q, 0, None)
+        return begin(loop, self.job.model, q, self.executor)
 
     def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""

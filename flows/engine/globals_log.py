@@ -31,9 +31,9 @@ class GlobalsLog:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._held: dict[int, Globals] = {}
+        self._held: dict[tuple[int, int], Globals] = {}  # by sweep and part
         self._bytes = 0
-        self._stored: list[int] = []
+        self._stored: list[tuple[int, int]] = []
         self._maps = 0
 
     @property
@@ -41,7 +41,9 @@ class GlobalsLog:
         """The folder, if all that a worker can ask for stands in it."""
         return self.folder if self._stored and not self._held else None
 
-    def place(self, q: Any, number: int | None, warm: int | None, blocks: int) -> dict[str, Any]:
+    def place(
+        self, q: Any, number: int | None, warm: int | None, blocks: int, group: int = 0
+    ) -> dict[str, Any]:
         """Log a sweep's global parameters; return where its orders find them, as their fields.
 
         Parameters
@@ -50,46 +52,48 @@ class GlobalsLog:
             The sweep and its start; without a number nothing is logged.
         blocks
             How many orders go out.
+        group
+            Which part of the sweep it is.
         """
         at, before = (COLD if n is None else n for n in (number, warm))
         logged = Globals(q, at, before)
         size = nbytes(q)
         if size * blocks <= INSIDE:
             if number is not None:
-                self._hold(number, logged, size)
+                self._hold((number, group), logged, size)
             return {"q": q}
         if number is None:
             self._maps += 1
             url = join(self.folder, f"globals-map-{self._maps:04d}.npz")
             write_bytes(url, to_bytes(logged), durable=False)
         else:
-            url = self._store(number, logged)
+            url = self._store((number, group), logged)
         return {"place": url}
 
     def stored(self) -> str:
         """Store what is held; return the folder that has all of it."""
-        for number, logged in self._held.items():
-            self._store(number, logged)
+        for key, logged in self._held.items():
+            self._store(key, logged)
         self._held.clear()
         self._bytes = 0
         return self.folder
 
     def forget(self, number: int) -> None:
         """Drop the sweeps up to one: a complete checkpoint stands in for them."""
-        for old in [n for n in self._held if n <= number]:
+        for old in [key for key in self._held if key[0] <= number]:
             self._bytes -= nbytes(self._held.pop(old).q)
-        for old in [n for n in self._stored if n <= number]:
-            delete(globals_url(self.folder, old))
+        for old in [key for key in self._stored if key[0] <= number]:
+            delete(globals_url(self.folder, *old))
             self._stored.remove(old)
 
-    def _hold(self, number: int, logged: Globals, size: int) -> None:
+    def _hold(self, key: tuple[int, int], logged: Globals, size: int) -> None:
         if self._bytes + size > HELD:
             self.stored()
-        self._held[number] = logged
+        self._held[key] = logged
         self._bytes += size
 
-    def _store(self, number: int, logged: Globals) -> str:
-        url = globals_url(self.folder, number)
+    def _store(self, key: tuple[int, int], logged: Globals) -> str:
+        url = globals_url(self.folder, *key)
         write_bytes(url, to_bytes(logged), durable=False)
-        self._stored.append(number)
+        self._stored.append(key)
         return url

@@ -91,9 +91,9 @@ class OnCluster(Executor):
         self.cluster.ended(self.attempt)
         super().close()
 
-    def blocks(self) -> list[tuple[int, int]]:
+    def blocks_of(self, count: int) -> list[tuple[int, int]]:
         """Return one to four blocks a worker, the fewest that are best balanced."""
-        return self.placement.blocks(len(self.job.partitions))
+        return self.placement.blocks(count)
 
     def pieces(self) -> list[tuple[int, int]]:
         """Return many small blocks a worker."""
@@ -187,7 +187,7 @@ class OnCluster(Executor):
         for open_ in (block, *others):
             _release(open_)
         parts = []
-        for index in range(order.start, order.stop):
+        for index in order.ids:
             parts += self._alone(replace(order, start=index, stop=index + 1))
         results[block.position] = joined(parts)
         for open_ in others:

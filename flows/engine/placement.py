@@ -101,7 +101,7 @@ class Placement:
 
     def done(self, order: Order, worker: str, seconds: float) -> None:
         """Note who did a block and how long it took."""
-        self.home.update(dict.fromkeys(range(order.start, order.stop), worker))
+        self.home.update(dict.fromkeys(order.ids, worker))
         self._suspects.pop(worker, None)
         kind = order.action.__name__
         self._longest[kind] = max(seconds, 0.8 * self._longest.get(kind, 0.0))

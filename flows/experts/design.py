@@ -220,9 +220,11 @@ def settle(
 
 
 def build(
-    index: int, settings: ExpertSettings, paths: RunPaths, new: bool
+    index: int, settings: ExpertSettings, paths: RunPaths, new: bool, copies: float
 ) -> tuple[str, dict[str, tuple[int, int]]]:
     """Make one partition's arrays; rows of new data are scored only, so all weigh the same.
+
+    ``copies`` is how many times over the whole table stands there: rows weigh that much less.
 
     Returns
     -------
@@ -275,12 +277,12 @@ def build(
             ]
         )
     fitted = np.zeros(len(t)) if new else fitted_rows(groups, t, settings.test_share).astype(float)
-    weight = fitted * design.weights[np.maximum(codes, 0)]
+    weight = fitted * design.weights[np.maximum(codes, 0)] / copies
     if basis is not None:
         x = np.clip(x, -basis.limit, basis.limit)
     batch: State = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
     if basis is not None and steps is not None:
-        batch = CodedRows(batch, steps, basis)
+        batch = CodedRows(batch, steps, basis, copies)
     if len(encoding.labels) > 2:
         batch = ClassRows(batch, codes, len(encoding.labels))
     url = work_url(paths, "partitions", index, "npz")

@@ -44,8 +44,9 @@ def prepared(
     indices = [part.index for part in parts]
     urls = [work_url(paths, "about", index, "json") for index in indices]
     about = tables_of.merged([json_files.read(url, AboutCells) for url in urls])
+    copies = 1.0
     if fitted is None:
-        encoding, design, basis, warnings = _settled(indices, about, settings, paths, each)
+        encoding, design, basis, copies, warnings = _settled(indices, about, settings, paths, each)
     else:
         design, basis, warnings = read_design(fitted), read_basis(fitted), ()
         names = [str(name) for name in design.columns]
@@ -57,7 +58,7 @@ def prepared(
     of_encoding.write(paths, encoding, work=True)
     write_basis(paths, basis, work=True)
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
-    built = each(build, indices, settings, paths, fitted is not None)
+    built = each(build, indices, settings, paths, fitted is not None, copies)
     warnings += tuple(of_encoding.told_of([strange for _, strange in built]))
     batch = Rows if basis is None else CodedRows
     if len(encoding.labels) > 2:
@@ -68,18 +69,27 @@ def prepared(
 def _settled(
     indices: Sequence[int], about: AboutCells, settings: ExpertSettings, paths: RunPaths,
     each: Each,
-) -> tuple[Encoding, Design, Basis | None, tuple[str, ...]]:  # fmt: skip
+) -> tuple[Encoding, Design, Basis | None, float, tuple[str, ...]]:  # fmt: skip
     kinds = tables_of.kinds_of(about.seen, settings.categories)
     labels = of_encoding.named_labels(about.labels.counts, settings)
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
-    encoding, said = of_encoding.settled(kinds, summed.columns, summed.levels, labels, settings)
+    copies = 1.0 if summed.sample is None else summed.sample.repeats
+    # Of a table that stands there twice, levels are as rare as in the table.
+    counted = settings.model_copy(update={"rare_below": round(settings.rare_below * copies)})
+    encoding, said = of_encoding.settled(kinds, summed.columns, summed.levels, labels, counted)
     columns = names_of(encoding.columns)
     _refuse_columns(columns, settings)
     sums = encoded_sums(summed.columns, encoding.columns)
     _refuse_classes(labels.names, summed.classes.tolist())
     design, more = settle(columns, sums, summed.classes, settings)
     basis = settled_basis(settings, summed.sample, kinds, encoding, sums, design)
-    return encoding, design, basis, (*said, *more)
+    if copies > 1.0:
+        more += (
+            f"Every row stands there {copies:.0f} times (or a multiple of that), as if the table "
+            f"had been put together with itself: each counts 1/{copies:.0f}, and the copies of a "
+            "row are left out together.",
+        )
+    return encoding, design, basis, copies, (*said, *more)
 
 
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:

@@ -1,8 +1,12 @@
-"""What simple rivals make of the hidden cells: one logistic regression for each column."""
+"""What simple rivals make of the hidden cells.
+
+One logistic regression for each column; latent classes, their number by the BIC; and the columns'
+shares.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +15,9 @@ from sklearn.linear_model import LogisticRegression
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import MISSING
+from vbmodels.features.completion.classes import one_hot
 from vbmodels.features.completion.judged import Judged
+from vbmodels.features.published.latent_classes import by_bic
 
 MOST_COLUMNS = 50
 """Columns that are regressed on all others; of more, so many evenly chosen ones."""
@@ -20,6 +26,8 @@ MOST_WORK = 5e8
 of many categories fewer columns are regressed."""
 RIDGE = 0.1
 """Inverse strength of the penalty: the best of a few values on surveys (benchmarks/ibp_rivals)."""
+MOST_INDICATORS = 1_000_000
+"""Rows times categories that latent classes are learned from: of larger tables some rows."""
 _LEAST = 1e-9
 
 
@@ -35,6 +43,8 @@ class Beside:
         Mean log probabilities.
     difference, error
         Of the mixture less the rival, a cell, and its standard error.
+    classes
+        How many latent classes the rival has, where it is these.
     """
 
     cells: int
@@ -43,6 +53,7 @@ class Beside:
     rival: float
     difference: float
     error: float
+    classes: int | None = None
 
 
 def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
@@ -70,13 +81,48 @@ def beside_logistic(found: Judged, levels: IntArray) -> Beside | None:
             continue
         others = sparse.hstack([seen[:, : edges[d]], seen[:, edges[d + 1] :]], format="csr")
         log_p[cells] = _of_column(found, others, cells, int(d))
+    return _compared(found, log_p, len(found.codes))
+
+
+def beside_classes(found: Judged, levels: IntArray) -> Beside | None:
+    """Compare the mixture with latent classes by EM, their number by the BIC.
+
+    None where there are fewer than two cells, or no row to learn from.
+    """
+    if len(found.truth) < 2:
+        return None
+    x = one_hot(found.codes, levels)
+    step = -(-x.size // MOST_INDICATORS)
+    fit = by_bic(x[::step], levels, seed=0)
+    asked, back = np.unique(found.rows, return_inverse=True)
+    chance = fit.categories(x[asked])[back, _category(found, levels)]
+    told = _compared(found, np.log(np.maximum(chance, _LEAST)), len(x[::step]))
+    return None if told is None else replace(told, classes=fit.number)
+
+
+def beside_shares(found: Judged, levels: IntArray) -> Beside | None:
+    """Compare the mixture with the shares of the columns' known cells; None for fewer than two."""
+    counts = one_hot(found.codes, levels).sum(0)
+    first = (np.cumsum(levels) - levels).astype(np.intp)
+    share = counts / np.maximum(np.repeat(np.add.reduceat(counts, first), levels), 1.0)
+    chance = np.maximum(share[_category(found, levels)], _LEAST)
+    return _compared(found, np.log(chance), len(found.codes))
+
+
+def _category(found: Judged, levels: IntArray) -> IntArray:
+    """Return the number of each hidden cell's category among those of all columns; [H]."""
+    return np.asarray((np.cumsum(levels) - levels)[found.columns] + found.truth)
+
+
+def _compared(found: Judged, log_p: FloatArray, rows: int) -> Beside | None:
+    """Compare the mixture with a rival's log probabilities [H], NaN where it says nothing."""
     told = ~np.isnan(log_p)
     if told.sum() < 2:
         return None
     gain = found.log_p[told] - log_p[told]
     return Beside(
         cells=int(told.sum()),
-        rows=len(found.codes),
+        rows=rows,
         mixture=float(found.log_p[told].mean()),
         rival=float(log_p[told].mean()),
         difference=float(gain.mean()),

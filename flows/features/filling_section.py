@@ -39,7 +39,7 @@ def filling_section(
         for name, weight, told in zip(MEMBERS, at.weights, at.told, strict=True)
     ]
     rows.append((_MIXTURE, "", f"{at.mixture:.4f}", f"{np.exp(at.mixture):.3f}"))
-    text, warnings = _beside(results.get("filling_beside_logistic"))
+    beside, warnings = _beside(results)
     return [
         Section(
             "How missing cells are filled",
@@ -47,33 +47,58 @@ def filling_section(
             "from them; the weights climbed to where their mixture gives these cells about the "
             "highest probability, and then all learned from these cells, too. The last line is the "
             "mixture on the same cells, from which it has its weights: on others it may be a "
-            "little lower."
-            f"{text}",
+            "little lower.",
             (),
             (
                 Grid(
                     ("model", "weight", "mean log probability", "geometric mean probability"), rows
                 ),
+                *beside,
             ),
         )
     ], warnings
 
 
-def _beside(rival: dict[str, Any] | None) -> tuple[str, list[str]]:
-    """Say how one logistic regression a column does on the same cells; warn where it is better."""
-    if rival is None:
-        return "", []
-    text = (
-        f" On {rival['cells']:,} of them one logistic regression for each column, learned from "
-        f"{rival['rows']:,} of the rows, has a mean log probability of {rival['rival']:.4f}, the "
-        f"mixture {rival['mixture']:.4f} (difference {rival['difference']:+.4f}, standard error "
-        f"{rival['error']:.4f}). The regressions never saw these cells, the mixture has its "
-        "weights from them, which flatters it a little where they are few."
+RIVALS = {
+    "logistic": ("one logistic regression a column", "One logistic regression for each column"),
+    "classes": ("latent classes", "Latent class analysis"),
+    "shares": ("the columns' shares", "The columns' shares"),
+}
+"""By name in run.json: as in the table, and as a sentence begins with it."""
+
+
+def _beside(results: dict[str, Any]) -> tuple[list[Grid], list[str]]:
+    """Say how simple rivals do on the same cells; warn of the best one that is better."""
+    told = {name: results.get(f"filling_beside_{name}") for name in RIVALS}
+    found = {name: one for name, one in told.items() if one is not None}
+    if not found:
+        return [], []
+    rows = [
+        (
+            RIVALS[name][0] + (f" ({one['classes']} by the BIC)" if one["classes"] else ""),
+            f"{one['cells']:,}",
+            f"{one['rows']:,}",
+            f"{one['rival']:.4f}",
+            f"{one['mixture']:.4f}",
+            f"{one['difference']:+.4f} \u00b1 {one['error']:.4f}",
+        )
+        for name, one in found.items()
+    ]
+    note = (
+        "Simple rivals on some of these cells, which they never saw: how many cells, the rows that "
+        "the rival learned from, mean log probabilities, and the mixture's less the rival's with "
+        "its standard error. The mixture has its weights from these cells, which flatters it a "
+        "little where they are few. Latent classes are fitted by EM; the BIC chooses their number."
     )
-    if rival["difference"] > -2.0 * rival["error"]:
-        return text, []
-    return text, [
-        "One logistic regression for each column fills cells better here (mean log probability "
-        f"{rival['rival']:.4f} against {rival['mixture']:.4f} on the same hidden cells): use that "
-        "where it is missing cells that you are after."
+    heads = ("rival", "cells", "rows", "log probability", "the mixture's", "difference")
+    better = {n: one for n, one in found.items() if one["difference"] < -2.0 * one["error"]}
+    if not better:
+        return [Grid(heads, rows, note)], []
+    name = max(better, key=lambda n: -better[n]["difference"])
+    one = better[name]
+    verb = "fill" if name == "shares" else "fills"
+    return [Grid(heads, rows, note)], [
+        f"{RIVALS[name][1]} {verb} cells better here (mean log probability {one['rival']:.4f} "
+        f"against {one['mixture']:.4f} on the same hidden cells): use that where it is missing "
+        "cells that you are after."
     ]

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from flows.features.filling_section import filling_section
+from flows.features.models import merged_chains
+from flows.features.settings import FeatureSettings
 from flows.report.page import Grid, Section
+from vbmodels.features.candidates import SAME
 from vbmodels.features.completion.searched import CompletedGlobal
 from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
@@ -19,10 +22,12 @@ from vbmodels.features.search_state import BIRTH, DELETE, RELABEL, SWAP, SearchG
 _GOOD_R_HAT = 1.1
 
 
-def fit_section(model: Any, q: Any, results: dict[str, Any]) -> tuple[list[Section], list[str]]:
+def fit_section(
+    model: Any, q: Any, results: dict[str, Any], settings: FeatureSettings
+) -> tuple[list[Section], list[str]]:
     """Return the section on the fit and its warnings; numbers go to ``results``."""
     if isinstance(model, GibbsIBP):
-        section, told = _chains(model, q, results)
+        section, told = _chains(model, q, results, settings)
         return [section], told
     if isinstance(model, LaplaceIBP):
         return [], [
@@ -115,9 +120,19 @@ def _kind(model: Any) -> str:
     return "annealed Polya-Gamma" if model.anneal else "plain Polya-Gamma"
 
 
-def _chains(model: GibbsIBP, q: Any, results: dict[str, Any]) -> tuple[Section, list[str]]:
+def _chains(
+    model: GibbsIBP, q: Any, results: dict[str, Any], settings: FeatureSettings
+) -> tuple[Section, list[str]]:
+    found = merged_chains(model, q, settings)
+    kept, used = len(found.chosen.index), found.used.tolist()
+    results["merging"] = {
+        "chains": model.chains,
+        "features_of_chains": used,
+        "different_features": found.member.shape[1],
+        "features": kept,
+        "found_by": found.found_by.tolist(),
+    }
     warnings: list[str] = []
-    text = "Means over the draws that count."
     rows: list[tuple[Any, ...]] = []
     if model.chains > 1 and q.iteration > model.warmup + 3:
         names, seen = model.diagnose(q)
@@ -130,14 +145,35 @@ def _chains(model: GibbsIBP, q: Any, results: dict[str, Any]) -> tuple[Section, 
              float(seen.ess_bulk[i]))
             for i, name in enumerate(names)
         ]  # fmt: skip
-        if float(np.max(seen.r_hat)) > _GOOD_R_HAT:
+        if seen.largest_r_hat > _GOOD_R_HAT:
             warnings.append(
-                f"The chains do not agree (largest R-hat {np.max(seen.r_hat):.2f}): raise warmup "
+                f"The chains do not agree (largest R-hat {seen.largest_r_hat:.2f}): raise warmup "
                 "and draws; averaged predictions still gain from several chains."
             )
-    warnings.append(
-        "Features and weights are those of the chain with the highest likelihood; probabilities "
-        "of missing cells, alpha and sigma2 average all chains."
+    grid = Grid(
+        ("quantity", "mean", "sd", "R-hat", "effective draws"),
+        rows,
+        "Means over the draws that count, of all chains.",
     )
-    grid = Grid(("quantity", "mean", "sd", "R-hat", "effective draws"), rows)
+    if 2 * kept < min(used):
+        warnings.append(
+            f"Of the {min(used)} features or more that each chain holds {kept} "
+            f"{'is' if kept == 1 else 'are'} found by most chains and reported: raise warmup and "
+            "draws, or take inference=variational for features and this one for missing cells."
+        )
+    text = _merging(used, found.member.shape[1], kept)
     return Section("Chains", text, (), (grid,) if rows else ()), warnings
+
+
+def _merging(used: list[int], different: int, kept: int) -> str:
+    """Say what became of the chains' features."""
+    if len(used) == 1:
+        return "One chain: no other tells which of its features are there for good. Take chains=3."
+    listed = " and ".join([", ".join(map(str, used[:-1])), str(used[-1])])
+    return (
+        f"The {len(used)} chains hold {listed} features. Matched by the rows that have them "
+        f"(correlation above {SAME:g}) they come to {different} different ones, of which {kept} "
+        f"{'is' if kept == 1 else 'are'} in more than half of the chains. These are reported: "
+        "their rows, and their weights, are averages over the chains that have them. "
+        "Probabilities of missing cells, alpha and sigma2 average all chains."
+    )

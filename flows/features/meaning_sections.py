@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.features.models import Stability
 from flows.report import plots
 from flows.report.page import Grid, Section
 from vbmodels.features.naming import NAMED, ColumnContrast, Meaning
@@ -32,9 +33,11 @@ def _said(contrast: ColumnContrast, columns: Sequence[Any]) -> str:
 
 
 def meaning_results(
-    found: Sequence[Meaning], columns: Sequence[Any], matches: Sequence[int] | None, others: int
+    found: Sequence[Meaning], columns: Sequence[Any], stable: Stability
 ) -> list[dict[str, Any]]:
     """Return what the features are, for run.json."""
+    told = stable.found_by
+    of = "chains" if stable.chains else "other_starts"
     return [
         {
             "feature": k + 1,
@@ -43,8 +46,8 @@ def meaning_results(
             "prevalence_sd": meaning.prevalence_sd,
             "sure_rows": meaning.sure,
             "covariance": meaning.covariance,
-            "other_starts": others if matches is not None else None,
-            "found_by": int(matches[k]) if matches is not None else None,
+            of: stable.of if told is not None else None,
+            "found_by": int(told[k]) if told is not None else None,
             "columns": [
                 {
                     "column": columns[c.column].name,
@@ -76,13 +79,14 @@ def _cell(place: tuple[int, int], columns: Sequence[Any]) -> str:
 
 
 def meaning_sections(
-    found: Sequence[Meaning], columns: Sequence[Any], matches: Sequence[int] | None, others: int
+    found: Sequence[Meaning], columns: Sequence[Any], stable: Stability
 ) -> list[Section]:
     """The features in words and as a heat map, then the contrasts of each."""
     if not found:
         return []
+    told = stable.found_by if stable.of else None
     text = "\n".join(
-        _sentence(k, meaning, columns, None if matches is None else int(matches[k]), others)
+        _sentence(k, meaning, columns) + ("" if told is None else _found_by(int(told[k]), stable))
         for k, meaning in enumerate(found)
     )
     rows = [
@@ -92,11 +96,12 @@ def meaning_sections(
             f"{meaning.prevalence:.1%} \u00b1 {meaning.prevalence_sd:.1%}",
             f"{meaning.sure:.0%}",
             "" if meaning.covariance is None else f"{meaning.covariance:.0%}",
-            "" if matches is None or not others else f"{matches[k]} of {others}",
+            "" if told is None else f"{told[k]} of {stable.of}",
         )
         for k, meaning in enumerate(found)
     ]
-    heads = ("feature", "name", "rows", "sure rows", "of the covariance", "other starts with it")
+    who = "chains with it" if stable.chains else "other starts with it"
+    heads = ("feature", "name", "rows", "sure rows", "of the covariance", who)
     note = (
         "A name has the columns that the feature changes most, doubt counted against them. Rows: "
         "share with the feature, and what the doubt about rows adds to it; sure rows: "
@@ -111,19 +116,21 @@ def meaning_sections(
     return sections + [_one(k, meaning, columns) for k, meaning in enumerate(found)]
 
 
-def _sentence(
-    k: int, meaning: Meaning, columns: Sequence[Any], matched: int | None, others: int
-) -> str:
+def _found_by(found: int, stable: Stability) -> str:
+    """Say so where a feature is not in every chain, or in no other start."""
+    if stable.chains:
+        return "" if found == stable.of else f" {found} of {stable.of} chains have it."
+    return "" if found else " No other start has it: take it with care."
+
+
+def _sentence(k: int, meaning: Meaning, columns: Sequence[Any]) -> str:
     first = meaning.contrasts[0]
     cell = _cell((first.column, first.category), columns)
-    text = (
+    return (
         f"Feature {k + 1} ({feature_name(meaning, columns)}) is in {meaning.prevalence:.0%} of the "
         f"rows: of those with it {first.with_it:.0%} have {cell}, of those without "
         f"{first.without_it:.0%}, other features alike."
     )
-    if matched is not None and others and matched == 0:
-        text += " No other start has it: take it with care."
-    return text
 
 
 def _heat_map(found: Sequence[Meaning], columns: Sequence[Any]) -> str:

@@ -14,8 +14,10 @@ from vbmodels.features.forms import (
     Hyperparameters,
     Reported,
     RowFindings,
+    Stability,
     judged_cells,
     make,
+    merged_chains,
     stability,
 )
 
@@ -23,10 +25,12 @@ __all__ = [
     "Hyperparameters",
     "Reported",
     "RowFindings",
+    "Stability",
     "apply",
     "hyperparameters",
     "judged_cells",
     "make",
+    "merged_chains",
     "read",
     "stability",
 ]

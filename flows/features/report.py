@@ -124,19 +124,25 @@ def report(
     if n == 0:
         warnings.append(_none_kept(rows, settings))
     told_of = meanings(tree_sum(s.meaning for s in summaries), _levels(columns))
-    matches, others = stability(q, fit.chosen)
-    results["meaning"] = meaning_results(told_of, columns, matches, others)
+    stable = stability(model, q, settings)
+    results["meaning"] = meaning_results(told_of, columns, stable)
     sections = [
-        *meaning_sections(told_of, columns, matches, others),
+        *meaning_sections(told_of, columns, stable),
         *occurrence_sections(found, fit.chosen),
         *profile_sections(weights, n),
     ]
     if cells := [s.judged for s in summaries if s.judged is not None]:
-        from flows.features.cell_baselines import beside_logistic  # scikit-learn loads slowly
+        from flows.features import cell_baselines as rivals  # scikit-learn loads slowly
 
-        beside = beside_logistic(together(cells), _levels(columns))
-        results["filling_beside_logistic"] = None if beside is None else asdict(beside)
-    fitted, told = fit_section(model, q, results)
+        hidden, levels = together(cells), _levels(columns)
+        for name, compare in (
+            ("logistic", rivals.beside_logistic),
+            ("classes", rivals.beside_classes),
+            ("shares", rivals.beside_shares),
+        ):
+            beside = compare(hidden, levels)
+            results[f"filling_beside_{name}"] = None if beside is None else asdict(beside)
+    fitted, told = fit_section(model, q, results, settings)
     sections += [*fitted, column_section(columns)]
     warnings += told
     width = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"

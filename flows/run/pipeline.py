@@ -21,6 +21,7 @@ from flows.engine.block import Job, one_thread
 from flows.engine.compute import computing, each_of
 from flows.engine.executor import Executor
 from flows.engine.fit import FitResult, Progress, run_fit
+from flows.engine.loops import why_not
 from flows.family import Checked, ChecksToFit, Family, Prepared, ReadsSettings, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
@@ -48,6 +49,9 @@ from flows.run.workers import settled
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.state import State
+
+_OF_THE_JOB = {*FREE, "loop", "rounds"}
+"""Settings that a job has by themselves, or that change no step of it."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -301,11 +305,22 @@ def check_files(
     # Once each: what the settings name is looked at with every file.
     faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
     faults = faults or family.check_together(files, checked)
+    if to_fit and settings.loop is not None:
+        faults = faults or _check_loop(family, settings)
     if to_fit and isinstance(family, ChecksToFit):
         faults = faults or family.check_to_fit(files, checked)
     if faults:
         raise InputError(faults)
     return files, checked
+
+
+def _check_loop(family: Family, settings: RunSettings) -> list[Fault]:
+    """List why the settings' model cannot take the settings' loop."""
+    found = why_not(family.model(settings), settings.loop)
+    if found is None:
+        return []
+    what = f"a model that loop={settings.loop} can fit"
+    return [Fault("the settings", what, found, column="loop", remedy="leave loop out")]
 
 
 def _check(family: Family, file: InputFile, settings: RunSettings) -> Checked:
@@ -329,9 +344,11 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         tol=run.settings.tol,
         max_iter=run.settings.max_iter,
         checkpoint_every=run.settings.checkpoint_every,
+        loop=run.settings.loop,
+        rounds=run.settings.rounds,
         settings=tuple(
             (name, repr(value))
-            for name, value in sorted(run.settings.model_dump(exclude=set(FREE)).items())
+            for name, value in sorted(run.settings.model_dump(exclude=_OF_THE_JOB).items())
         ),
         **incremental.left_by_earlier(run, model, prepared),
     )

@@ -67,7 +67,7 @@ class RunSettings(BaseModel):
     first: ClassVar[tuple[str, ...]] = ()
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
-        "expert": ("seed", "max_iter", "tol", "checkpoint_every"),
+        "expert": ("seed", "max_iter", "tol", "checkpoint_every", "loop", "rounds"),
     }
 
     model_config = ConfigDict(
@@ -111,6 +111,14 @@ class RunSettings(BaseModel):
         ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
+    loop: Literal["cavi", "squarem", "memoised"] | None = Field(
+        None,
+        description="How the fit climbs: cavi, plain sweeps; squarem, sweeps with leaps; memoised, "
+        "sweeps in rounds with a step after each; empty: what suits the model.",
+    )
+    rounds: int = Field(
+        8, ge=1, le=256, description="Rounds of a sweep, at most one a partition (loop=memoised)."
+    )
 
 
 class ComputeSettings(BaseModel):

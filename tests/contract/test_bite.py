@@ -10,7 +10,7 @@ from tests.contract import toy
 from tests.contract.case_toy import CASE
 from vbmodels.core.cavi import cavi
 from vbmodels.core.squarem import squarem
-from vbmodels.testing import bits, rising, running, stationary, truth
+from vbmodels.testing import bits, memoising, rising, running, stationary, truth
 from vbmodels.testing.case import Case
 from vbmodels.testing.contract import asked
 from vbmodels.testing.identity import ContractBroken
@@ -57,6 +57,27 @@ def test_the_toy_itself_is_clean():
 @pytest.mark.parametrize("bug", CAUGHT, ids=lambda bug: bug.__name__)
 def test_planted_bug_is_caught(bug):
     assert caught(replace(CASE, name=bug.__name__, model=bug)) == CAUGHT[bug]
+
+
+@pytest.mark.parametrize(
+    ("bug", "said"),
+    [
+        (toy.HalfCoupling, "with what is local held the bound is"),
+        (toy.NoSpreadInCoupling, "with what is local held the bound is"),
+        (toy.CouplingOfPartitions, "of the sum it is .*, of the partitions"),
+    ],
+)
+def test_a_wrong_coupling_is_caught(bug, said):
+    case = replace(CASE, model=bug)
+    with pytest.raises(ContractBroken, match=said):
+        memoising.check_coupling(case, case.global_step, 0)
+
+
+@pytest.mark.parametrize("bug", [toy.MisscaledPrior, toy.PrecisionForVariance])
+def test_rounds_that_end_beside_the_optimum_are_caught(bug):
+    case = replace(CASE, model=bug)
+    with pytest.raises(ContractBroken, match="ends where the bound is stationary"):
+        memoising.check_end(case, case.global_step, 0)
 
 
 @pytest.mark.parametrize("bug", [toy.MissingGlobalDivergence, toy.UnnormalisedConstant])

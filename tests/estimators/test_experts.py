@@ -170,6 +170,19 @@ def test_a_frame_is_taken_as_it_comes():
     assert_allclose(again.predict_proba(cells.to_numpy()), p, rtol=1e-6)
 
 
+def test_a_table_twice_is_the_table():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 3))
+    y = (np.abs(X[:, 0]) + X[:, 1] + rng.normal(size=150) > 0.7).astype(int)
+    once = MixtureOfExperts(2, restarts=2, random_state=0).fit(X, y)
+    for parts in (1, 3):
+        twice = MixtureOfExperts(2, restarts=2, random_state=0, n_partitions=parts)
+        twice.fit(np.tile(X, (2, 1)), np.tile(y, 2))
+        assert twice.q_.additive.form == once.q_.additive.form
+        assert twice.q_.chosen.best == once.q_.chosen.best
+        np.testing.assert_allclose(twice.predict_proba(X), once.predict_proba(X), atol=1e-4)
+
+
 def test_levels_never_seen_are_the_reference_and_are_counted():
     X, y = mixed()
     found = MixtureOfExperts(1, tau=1.0, random_state=0).fit(X, y)

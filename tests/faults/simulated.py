@@ -34,7 +34,7 @@ from tests.flows.engine.jobs import rates, toy_job
 from vbmodels.core.state import to_bytes
 
 PARTITIONS = 6
-LOOPS = ("cavi", "squarem")
+LOOPS = ("cavi", "squarem", "memoised")
 
 
 @dataclass(frozen=True)

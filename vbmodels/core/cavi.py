@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vbmodels.core.protocol import Cursor, Drawing, Judging, Model, Reduce, Step
+from vbmodels.core.protocol import (
+    Cursor,
+    Drawing,
+    Judging,
+    Loop,
+    Model,
+    Reduce,
+    Starting,
+    Step,
+)
 from vbmodels.core.state import aligned
 
 
@@ -28,6 +37,14 @@ def evaluated(model: Model, reduce: Reduce, q: Any, number: int, warm: int | Non
 def shown(model: Model, cursor: Cursor) -> Step | None:
     """Return the step at a cursor as the model judges it; see `Judging`."""
     return model.shown(cursor) if isinstance(model, Judging) else Step.at(cursor)
+
+
+def begin(loop: Loop, model: Any, q: Any, reduce: Any) -> Cursor:
+    """Return where a loop begins at the first parameters: `start`, or the loop's own."""
+    found: Cursor = (
+        loop.start(model, q, reduce) if isinstance(loop, Starting) else start(model, q, reduce)
+    )
+    return found
 
 
 def cavi(model: Model, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:

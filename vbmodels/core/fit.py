@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import cavi, start
+from vbmodels.core.cavi import begin, cavi
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.protocol import Accelerable, Driven, Loop, Observing
@@ -66,7 +66,7 @@ def fit(
     threads
         Partitions that are worked on at once.
     loop
-        `cavi`, `squarem` or another; by default that of `loop_of`.
+        `cavi`, `squarem`, `Memoised` or another; by default that of `loop_of`.
     """
     done = drive(
         model, InProcess(model, batches, threads), seed=seed, tol=tol, max_iter=max_iter, loop=loop
@@ -90,6 +90,6 @@ def drive(
     q = model.init(reduce.observe(), np.random.default_rng(seed))
     run = loop or loop_of(model)
     reduce.most_sweeps = max_iter
-    steps = UntilConverged(run(model, reduce, start(model, q, reduce)), tol, max_iter)
+    steps = UntilConverged(run(model, reduce, begin(run, model, q, reduce)), tol, max_iter)
     step = deque(steps, maxlen=1).pop()
     return Fit(step.q, steps.trace, step.iteration + 1, steps.converged, reduce)

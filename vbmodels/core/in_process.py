@@ -70,10 +70,18 @@ class InProcess:
         self._locals: dict[int, list[Any]] = {}
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return len(self.batches)
+
     def map(self, function: Callable[..., R], *columns: Sequence[Any]) -> Iterator[R]:
         """Apply ``function(batch, ...)`` to every partition, results in partition order."""
+        return self._map(function, self.batches, *columns)
+
+    def _map(self, function: Callable[..., R], *columns: Sequence[Any]) -> Iterator[R]:
         run = self._pool.map if self._pool else map
-        return iter(run(function, self.batches, *columns))
+        return iter(run(function, *columns))
 
     def observe(self) -> Any:
         """Return the summed statistics that are needed before the first sweep."""
@@ -81,7 +89,12 @@ class InProcess:
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `Reduce`."""
-        start = [None] * len(self.batches) if warm is None else self.local_states(warm)
+        return self.visit(q, number=number, warm=warm, group=0, groups=1)
+
+    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
+        """Run a part of a sweep; see `Visiting`."""
+        of = slice(group, None, groups)
+        start = [None] * self.partitions if warm is None else self.local_states(warm)
 
         def sweep(batch: Any, local: Any) -> tuple[Any, Any]:
             local = self.model.local_step(q, batch, local)
@@ -92,13 +105,15 @@ class InProcess:
         states: list[Any] = []
 
         def summed() -> Iterator[Any]:
-            for local, stats in self.map(sweep, start):
+            for local, stats in self._map(sweep, self.batches[of], start[of]):
                 states.append(local)
                 yield stats
 
         total = tree_sum(summed())
-        self._locals = {k: v for k, v in self._locals.items() if k == warm}
-        self._locals[number] = states
+        if group == 0:
+            self._locals = {k: v for k, v in self._locals.items() if k == warm}
+            self._locals[number] = [None] * self.partitions
+        self._locals[number][of] = states
         return total
 
     def local_states(self, number: int) -> list[Any]:

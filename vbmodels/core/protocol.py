@@ -153,6 +153,23 @@ class Rebuilding(Protocol):
 
 
 @runtime_checkable
+class Memoisable(Protocol):
+    """A model whose global parameters may move after every round of partitions; see `memoised`.
+
+    Its `Model.global_step` maximises the bound given any sums of statistics, whatever global
+    parameters they were made at, and these have a field ``bound`` (unless `coupling` is always 0).
+    """
+
+    def coupling(self, q: Any, stats: Any) -> float:
+        """Return the part of the bound of ``stats`` that moves with ``q``, local states held.
+
+        It is linear in the statistics: E_q[log p(data, local | global)] of a conjugate model,
+        as far as it depends on the factors of ``q``. At the parameters that ``stats`` was made
+        at, it is in ``stats.bound``.
+        """
+
+
+@runtime_checkable
 class Driven(Protocol):
     """A model with a loop of its own: one with phases, or with draws."""
 
@@ -176,6 +193,27 @@ class Reduce(Protocol):
         warm
             Number of the sweep whose local states are the start; None for a cold
             start. It is one of the last two sweeps.
+        """
+
+
+class Visiting(Reduce, Protocol):
+    """A `Reduce` that can work on some of the partitions alone.
+
+    Attributes
+    ----------
+    partitions
+        How many there are.
+    """
+
+    @property
+    def partitions(self) -> int:
+        """How many there are."""
+
+    def visit(self, q: Any, *, number: int, warm: int | None, group: int, groups: int) -> Any:
+        """Return the summed statistics at ``q`` of the partitions group, group + groups, ...
+
+        Their local states are then those of sweep ``number``, which is whole when every group
+        of it was visited, in order. Other parameters are those of `Reduce`.
         """
 
 
@@ -252,7 +290,15 @@ def _first_not_finite(cursor: Cursor) -> str:
     return ""
 
 
-Loop = Callable[[Any, Reduce, Cursor], Iterator[Step]]
+Loop = Callable[[Any, Any, Cursor], Iterator[Step]]
+
+
+@runtime_checkable
+class Starting(Protocol):
+    """A loop that evaluates the first parameters in its own way."""
+
+    def start(self, model: Any, q: Any, reduce: Any) -> Cursor:
+        """Return the cursor at ``q``, from a cold start."""
 
 
 CLIMBED = ("bound", "log posterior")

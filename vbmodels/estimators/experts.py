@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -222,22 +222,26 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         sums = encoded_sums(sums, self.columns_)
         self.centre_, self.scale_ = sums.scaling(self.standardise)
         self._sparse = sums.density(self.centre_) < SPARSE
-        self._basis = None
+        self._basis, copies = None, 1.0
         if self.inference == "additive":
             gaps = np.isnan(encoded(raw, self.columns_, filled=False))
+            sample = RowSample.of(np.where(gaps, np.nan, X) if gaps.any() else X, keys)
+            copies = sample.repeats
             self._basis = basis_of(
-                RowSample.of(np.where(gaps, np.nan, X) if gaps.any() else X, keys),
+                sample,
                 (self.centre_, self.scale_),
                 sums.binary | sums.constant,
                 self._sparse,
                 FURTHEST if self.standardise else np.inf,
                 encoded(np.full((1, raw.shape[1]), np.nan), self.columns_)[0],
             )
-        weight = share * self._class_weights(y)[code]
+        weight = share * self._class_weights(y)[code] / copies
         key = np.arange(len(y))
         batches: list[Any] = []
         for part in np.array_split(key, min(self.n_partitions, len(y))):
             rows = self._rows(X[part], t[part], key[part], weight[part], keys[part])
+            if isinstance(rows, CodedRows):
+                rows = replace(rows, copies=copies)
             batches.append(ClassRows(rows, code[part], len(self.classes_)) if several else rows)
         self.posterior_ = model.posterior(self._run(model, batches))
         if isinstance(self.posterior_, SeveralPosterior):

@@ -27,8 +27,9 @@ from vbmodels.estimators.tables import (
 )
 from vbmodels.estimators.weights import without_weights
 from vbmodels.features.batch import MISSING, feature_batch
-from vbmodels.features.forms import RowFindings, apply, make, read
+from vbmodels.features.forms import RowFindings, apply, make, merged_chains, read
 from vbmodels.features.gibbs import GibbsIBP
+from vbmodels.features.merging import merged_draws
 from vbmodels.features.options import FeatureOptions
 
 HIDDEN = 5
@@ -312,11 +313,10 @@ class LatentFeatures(
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:
         dims = {"weight": ["unit", "feature"]}
         if isinstance(self.model_, GibbsIBP):
-            # Chains number their features each in its own way, so one is given.
-            from vbmodels.features.gibbs import leading_chain
-
-            kept = self.q_.kept_weights[leading_chain(self.q_, self.model_.warmup)]
-            return {"weight": kept[None]}, dims
+            found = merged_chains(self.model_, self.q_, self._options)
+            kept = merged_draws(self.q_.kept_weights, found)
+            # A chain without one of the features has no draws of its weights.
+            return {"weight": kept[found.complete] if len(found.complete) else kept}, dims
         jitter = 1e-12 * np.eye(self._covariance.shape[-1])
         factor = np.linalg.cholesky(self._covariance + jitter)
         noise = rng.standard_normal((count, *self.weight_means_.shape))

@@ -40,11 +40,15 @@ class CodedRows(State):
         [N, D], 0 to 8.
     basis
         The knots, and the scale of the mixture's columns.
+    copies
+        How many times over the table stands there (`RowSample.repeats`): rows weigh that much less,
+        and all copies of one are left out together.
     """
 
     rows: Rows
     codes: np.ndarray
     basis: Basis
+    copies: float = 1.0
 
     @property
     def size(self) -> int:

@@ -17,6 +17,8 @@ from vbmodels.experts.batch import hashed
 STEPS, MOST_STEPS = 8, 1500
 """Knots of a column, fewer where all columns' knots would be more than the second."""
 LARGEST_SAMPLE, SMALLEST_SAMPLE, MOST_CELLS = 4096, 256, 2_000_000
+FEWEST_REPEATED = 20
+"""Different rows from which on a number that divides all their copies is no chance."""
 COMMON = 0.5
 """A value that a larger share of the rows has is a knot; the others part the rest."""
 
@@ -51,6 +53,17 @@ class RowSample:
         """Merge with another partition's sample."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return _smallest(*(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def repeats(self) -> float:
+        """How many times over the table stands there: what divides the copies of every row.
+
+        1 where few rows differ. Of a table whose rows happen to be alike that is 1, too: the copies
+        of g rows have a common divisor above 1 with a chance of about 2^-g.
+        """
+        if len(self.copies) < FEWEST_REPEATED:
+            return 1.0
+        return float(np.gcd.reduce(np.round(self.copies).astype(np.int64)))
 
     def knots(self, fixed: BoolArray) -> FloatArray:
         """Return the knots of every column, [D, STEPS], NaN where there are fewer.

@@ -7,6 +7,8 @@ that are renewed when they no longer lead up (Hessian H = sum v p(1 - p) xx' + d
 
 Leaving row n out moves its sum, to first order in the fit (Pregibon 1981; Rad and Maleki 2020), to
 f_n - v_n (dl/df)_n h_n / (1 - v_n p_n (1 - p_n) h_n), h_n = x_n' H^-1 x_n: a sum over rows.
+Where the whole table stands there m times over, rows weigh v_n / m and all m copies of a row are
+left out: v_n stays in this formula, and v_n / m in the sums.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Counted(Stats):
     Attributes
     ----------
     rows, positive
-        Number of labelled rows, and of those with the label 1.
+        Number of labelled rows, and of those with the label 1; copies of a whole table count once.
     weight
         [2]: of the rows with the label 0, and with 1.
     sums, squares
@@ -63,8 +65,8 @@ class Counted(Stats):
         sums = batch.collect(used, True)
         lines = batch.rows.n_columns - 1
         return cls(
-            float(np.count_nonzero(used)),
-            float(np.count_nonzero(used * (batch.t > 0))),
+            float(np.count_nonzero(used)) / batch.copies,
+            float(np.count_nonzero(used * (batch.t > 0))) / batch.copies,
             np.array([used @ (batch.t < 0), used @ (batch.t > 0)]),
             np.append(sums[:lines], sums[-1]),
             batch.rows.collect_squares(used[None])[0],
@@ -158,7 +160,7 @@ def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, F
     told = Told(float(weight @ log_expit(t * at)), slope, second)
     if ask.hessian is None:
         return told, None
-    spread = batch.spread(unpack(ask.hessian), ask.stepped)
+    spread = batch.copies * batch.spread(unpack(ask.hessian), ask.stepped)
     without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
     return told, np.asarray(log_expit(t * without))
 

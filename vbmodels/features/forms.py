@@ -16,10 +16,17 @@ from vbmodels.features.completion.searched import CompletedGlobal, CompletedIBP
 from vbmodels.features.completion.states import Completion
 from vbmodels.features.gibbs import (
     GibbsIBP,
+    by_likelihood,
     drawn_hyperparameters,
-    leading_chain,
     missing_cells,
     score_rows,
+)
+from vbmodels.features.merging import (
+    Merged,
+    merged,
+    merged_chances,
+    merged_draws,
+    merged_weights,
 )
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import Selection, select_features, selected, selected_weights
@@ -164,33 +171,35 @@ def make(settings: FeatureOptions) -> Any:
 def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     """Return a fit as it is reported."""
     if isinstance(model, GibbsIBP):
-        _refuse_unwritten(model, q)
-        c = leading_chain(q, model.warmup)
-        kept = q.kept_weights[c]
-        mean = kept.mean(0)
-        away = kept - mean
-        covariance = np.einsum("sjk,sjl->jkl", away, away) / max(len(kept) - 1, 1)
-        share = q.share[c]
+        found = merged_chains(model, q, settings)
+        mean, covariance = merged_weights(merged_draws(q.kept_weights, found), found)
         # Labels of features do not touch these, so that all chains tell of them.
         alpha, variance = drawn_hyperparameters(model, q).mean((0, 1)).tolist()
-    else:
-        at = best_of(q)
-        mean, covariance, share, alpha, variance = (
-            at.mean, at.covariance, at.share, at.alpha, at.variance,
-        )  # fmt: skip
-        q = at
-    least = settings.least_rows
+        return Reported(found.chosen, mean, covariance, alpha, 0.5 * variance, q.n_rows)
+    at = best_of(q)
     chosen = select_features(
-        share,
-        q.n_rows,
+        at.share,
+        at.n_rows,
         flip_above=settings.flip_above,
-        least_rows=max(_LEAST, q.n_rows / 1000.0) if least is None else least,
+        least_rows=_least_rows(at.n_rows, settings),
     )
-    mean, covariance = selected_weights(mean, covariance, chosen)
-    variance = np.broadcast_to(variance, share.shape)
+    mean, covariance = selected_weights(at.mean, at.covariance, chosen)
+    variance = np.broadcast_to(at.variance, at.share.shape)
     kept = variance[chosen.index] if chosen.index.size else variance
     sigma2 = 0.5 * float(kept.mean()) if kept.size else settings.sigma2
-    return Reported(chosen, mean, covariance, alpha, sigma2, q.n_rows)
+    return Reported(chosen, mean, covariance, at.alpha, sigma2, at.n_rows)
+
+
+def merged_chains(model: GibbsIBP, q: Any, settings: FeatureOptions) -> Merged:
+    """Return the features of the sampler's chains, matched over all of them."""
+    _refuse_unwritten(model, q)
+    order = by_likelihood(q, model.warmup)
+    return merged(q.products, order, settings.flip_above, _least_rows(q.n_rows, settings))
+
+
+def _least_rows(n_rows: float, settings: FeatureOptions) -> float:
+    least = settings.least_rows
+    return max(_LEAST, n_rows / 1000.0) if least is None else float(least)
 
 
 def best_of(q: Any) -> FeatureGlobal:
@@ -243,16 +252,15 @@ def apply(
     model: Any, q: Any, batch: FeatureBatch, local: Any, settings: FeatureOptions
 ) -> RowFindings:
     """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
-    chosen = read(model, q, settings).chosen
     rows, columns = missing_cells(batch)
     if isinstance(model, GibbsIBP):
+        found = merged_chains(model, q, settings)
         counted = model.keep if local is None else model.draws
         local = score_rows(model, q, batch) if local is None else local
-        chance = local.chains[leading_chain(q, model.warmup)].chance / counted
-        return RowFindings(
-            selected(chance, chosen), rows, columns, local.cells / (counted * model.chains)
-        )
-    at = best_of(q)
+        chances = [chain.chance / counted for chain in local.chains]
+        cells = local.cells / (counted * model.chains)
+        return RowFindings(merged_chances(chances, found), rows, columns, cells)
+    chosen, at = read(model, q, settings).chosen, best_of(q)
     own = _single(model, q).features(at, batch) if local is None else rows_of(q, local)
     nu = own.nu[batch.row_of]
     members = completion(model, q)
@@ -294,15 +302,33 @@ def rows_of(q: Any, local: Any) -> Any:
     return leading(q, local) if isinstance(q, StartsGlobal) else local
 
 
-def stability(q: Any, chosen: Selection) -> tuple[IntArray | None, int]:
-    """Return how many of the other starts have each reported feature, and how many there are.
+@dataclass(frozen=True)
+class Stability:
+    """How many other starts, or how many chains, have each reported feature.
 
-    None where no other start was looked at.
+    Attributes
+    ----------
+    found_by
+        [F] how many; None where nobody looked.
+    of
+        How many starts there are beside the best, or chains.
+    chains
+        Whether these are chains: then the feature's own are among them.
     """
-    q = searched(q)
-    if not isinstance(q, SearchGlobal) or len(q.matches) != len(best_of(q).share):
-        return None, 0
-    return q.matches[chosen.index], q.n_pool
+
+    found_by: IntArray | None
+    of: int
+    chains: bool = False
+
+
+def stability(model: Any, q: Any, settings: FeatureOptions) -> Stability:
+    """Return how far starts or chains agree on the reported features."""
+    if isinstance(model, GibbsIBP):
+        return Stability(merged_chains(model, q, settings).found_by, model.chains, chains=True)
+    at = searched(q)
+    if not isinstance(at, SearchGlobal) or len(at.matches) != len(best_of(q).share):
+        return Stability(None, 0)
+    return Stability(at.matches[read(model, q, settings).chosen.index], at.n_pool)
 
 
 def _single(model: Any, q: Any) -> PolyaGammaIBP:

@@ -34,6 +34,7 @@ from vbmodels.features.gibbs_state import (
     GibbsLocal,
     GibbsStats,
 )
+from vbmodels.features.merging import row_products
 from vbmodels.features.predict import category_probabilities
 
 TRACED = ("log_likelihood", "alpha", "weight_variance", "features_per_row", "features_in_use")
@@ -109,6 +110,7 @@ class GibbsIBP:
             kept_log_odds=np.zeros((*size, k)),
             share=np.zeros((self.chains, k)),
             n_rows=observed.n_rows,
+            products=np.zeros((0, 0)),
         )
 
     @property
@@ -138,7 +140,7 @@ class GibbsIBP:
         return GibbsLocal(tuple(moved), cells)
 
     def suff_stats(self, q: GibbsGlobal, batch: FeatureBatch, local: GibbsLocal) -> GibbsStats:
-        """Draw omega and sum."""
+        """Draw omega and sum; after the last draw sum products of the features, too."""
         sign = batch.sign[batch.row_of]
         found = []
         for c, (chain, at) in enumerate(zip(q.chains, local.chains, strict=True)):
@@ -148,7 +150,10 @@ class GibbsIBP:
                 return draw_omega(psi, sign[rows], keys[rows])
 
             found.append(chain_sums(chain.weights, sign, at.z, omega))
-        return GibbsStats(tuple(found))
+        products = np.zeros((0, 0))
+        if q.iteration == self.last - 1:
+            products = row_products([at.chance / self.draws for at in local.chains])
+        return GibbsStats(tuple(found), products)
 
     def global_step(self, q: GibbsGlobal, stats: GibbsStats) -> GibbsGlobal:
         """Draw weights, sticks and hyperparameters of every chain."""
@@ -173,6 +178,7 @@ class GibbsIBP:
             kept_weights=weights,
             kept_log_odds=log_odds,
             share=share,
+            products=stats.products if stats.products.size else q.products,
         )
 
     def _slot(self, iteration: int) -> int | None:
@@ -211,9 +217,9 @@ def drawn_hyperparameters(model: GibbsIBP, q: GibbsGlobal) -> FloatArray:
     return q.trace[:, model.warmup : last, [TRACED.index("alpha"), TRACED.index("weight_variance")]]
 
 
-def leading_chain(q: GibbsGlobal, warmup: int) -> int:
-    """Return the chain with the highest mean log likelihood over the draws that count."""
-    return int(np.argmax(q.trace[:, warmup:, 0].mean(1)))
+def by_likelihood(q: GibbsGlobal, warmup: int) -> NDArray[np.intp]:
+    """Return the chains, highest mean log likelihood over the draws that count first; [C]."""
+    return np.argsort(-q.trace[:, warmup:, 0].mean(1), kind="stable")
 
 
 def score_rows(model: GibbsIBP, q: GibbsGlobal, batch: FeatureBatch, sweeps: int = 5) -> GibbsLocal:

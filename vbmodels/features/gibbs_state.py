@@ -58,6 +58,9 @@ class GibbsGlobal(State):
         [C, K] mean share of the rows with each feature over the draws that count.
     n_rows
         N.
+    products
+        What the chains' features are matched by, once the last draw is there; see
+        `vbmodels.features.merging.row_products`.
     """
 
     chains: tuple[Chain, ...]
@@ -68,6 +71,7 @@ class GibbsGlobal(State):
     kept_log_odds: FloatArray
     share: FloatArray
     n_rows: float
+    products: FloatArray
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class ChainStats(Stats):
 
 @dataclass(frozen=True)
 class GibbsStats(Stats):
-    """Sums of all chains."""
+    """Sums of all chains, and of products of their features at the last draw; nothing before."""
 
     chains: tuple[ChainStats, ...]
+    products: FloatArray

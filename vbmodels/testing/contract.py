@@ -12,6 +12,7 @@ except ImportError as error:
         "the contract's tests need pytest: install vbflows[testing]", name="pytest"
     ) from error
 
+from vbmodels.core.memoised import NotMemoisable, refuse
 from vbmodels.core.protocol import Loop
 from vbmodels.testing import (
     agreement,
@@ -19,6 +20,7 @@ from vbmodels.testing import (
     calibration,
     draws,
     extremes,
+    memoising,
     rising,
     running,
     stationary,
@@ -40,6 +42,8 @@ ITEMS: dict[str, Item] = {
     "test_3_resume_from_every_step_gives_the_same_bits": "resume",
     "test_4_global_step_is_stationary": "stationary",
     "test_4_local_step_is_stationary": "stationary",
+    "test_4_rounds_keep_the_bound": "stationary",
+    "test_4_rounds_end_where_the_bound_is_stationary": "stationary",
     "test_5_bound_is_its_definition": "definition",
     "test_6_bound_below_exact_evidence": "truth",
     "test_6_agrees_with_its_sampler": "sampler",
@@ -62,6 +66,14 @@ def asked(item: Any) -> Any:
     if isinstance(item, str):
         pytest.skip(item)
     return item
+
+
+def memoisable(case: Case) -> None:
+    """Skip a model that the memoised loop refuses, with its sentence."""
+    try:
+        refuse(case.model())
+    except NotMemoisable as reason:
+        pytest.skip(str(reason))
 
 
 def ask(
@@ -176,6 +188,18 @@ class ModelContract:
     def test_4_local_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, a partition's parameters."""
         ask(request, stationary.check_local_step, case, asked(case.local_step), seed=0)
+
+    def test_4_rounds_keep_the_bound(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 4, what the memoised loop knows of the bound."""
+        memoisable(case)
+        ask(request, memoising.check_coupling, case, asked(case.global_step), seed=0)
+
+    def test_4_rounds_end_where_the_bound_is_stationary(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 4, at the end of the memoised loop."""
+        memoisable(case)
+        ask(request, memoising.check_end, case, asked(case.global_step), seed=0)
 
     def test_5_bound_is_its_definition(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 5."""

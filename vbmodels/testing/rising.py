@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from vbmodels.core.cavi import start
+from vbmodels.core.cavi import begin
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.protocol import Loop
@@ -46,7 +46,7 @@ def check_best(case: Case, loop: Loop, item: Best) -> Figures:
     batches = case.batches(0, 2)
     model, reduce = case.model(), InProcess(case.model(), batches)
     q = model.init(reduce.observe(), np.random.default_rng(0))
-    steps = UntilConverged(loop(model, reduce, start(model, q, reduce)), 1e-7, item.max_iter)
+    steps = UntilConverged(loop(model, reduce, begin(loop, model, q, reduce)), 1e-7, item.max_iter)
     seen = [(item.phase(step.q), step) for step in steps]
     where = f"batches(0, 2), {len(seen)} steps"
     LEAVES.holds(len(seen) > 1, where, "the fit took one step: the test would prove nothing")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from vbmodels.core.cavi import cavi, start
+from vbmodels.core.cavi import begin, cavi
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess, tree_sum
+from vbmodels.core.memoised import Memoised, NotMemoisable, refuse
 from vbmodels.core.protocol import Accelerable, Driven, Loop, Step
 from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, from_bytes, to_bytes
@@ -22,8 +24,13 @@ def loops(case: Case) -> dict[str, Loop]:
     model = case.model()
     if isinstance(model, Driven):
         return {"own": loop_of(model)}
-    plain: dict[str, Loop] = {"cavi": cavi}
-    return plain | {"squarem": squarem} if isinstance(model, Accelerable) else plain
+    found: dict[str, Loop] = {"cavi": cavi}
+    if isinstance(model, Accelerable):
+        found["squarem"] = squarem
+    with suppress(NotMemoisable):
+        refuse(model)
+        found["memoised"] = Memoised()
+    return found
 
 
 def plain_loop(case: Case) -> Loop:
@@ -38,7 +45,7 @@ def steps(
     model = case.model()
     reduce = InProcess(model, batches, threads)
     q = model.init(reduce.observe(), np.random.default_rng(seed))
-    for step in loop(model, reduce, start(model, q, reduce)):
+    for step in loop(model, reduce, begin(loop, model, q, reduce)):
         yield step, reduce
 
 

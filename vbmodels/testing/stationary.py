@@ -83,10 +83,11 @@ def _place(state: Any, move: Coordinates, direction: FloatArray) -> str:
     return f"along coordinate {which}, which moves {name}"
 
 
-def _stationary(
+def largest_distance(
     identity: Identity, where: str, value: Callable[[Any], float], state: Any, move: Coordinates,
     tolerance: float,
 ) -> float:  # fmt: skip
+    """Return how far a state is from the maximum along any direction; break where it is far."""
     at = move.to_vector(state)
     along = directions(at.size)
     found = distances(lambda v: value(move.from_vector(state, v)), at, move.step, along)
@@ -114,7 +115,7 @@ def check_global_step(case: Case, item: GlobalStep, seed: int) -> Figures:
         def value(q: Any) -> float:
             return bound(model, q, batches, states)
 
-        return _stationary(GLOBAL, f"tiny({seed}), {where}", value, q, move, item.tolerance)
+        return largest_distance(GLOBAL, f"tiny({seed}), {where}", value, q, move, item.tolerance)
 
     if item.at == "fixed_point":
         done = fit(model, batches, seed=seed, tol=item.fit_tol, max_iter=item.max_iter)
@@ -151,5 +152,5 @@ def check_local_step(case: Case, item: LocalStep, seed: int) -> Figures:
             return bound(model, q, batches[:1], [local])
 
         where = f"partition 0 of tiny({seed}), warm after sweep {step.iteration}"
-        worst = max(worst, _stationary(LOCAL, where, value, local, move, item.tolerance))
+        worst = max(worst, largest_distance(LOCAL, where, value, local, move, item.tolerance))
     return {"distance": worst}

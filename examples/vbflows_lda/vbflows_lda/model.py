@@ -59,9 +59,14 @@ class Global(State):
     lam: FloatArray
 
     @cached_property
+    def mean_log(self) -> FloatArray:
+        """E log beta, [K, V]."""
+        return _mean_log(self.lam)
+
+    @cached_property
     def weights(self) -> FloatArray:
         """exp E log beta, a row a word: [V, K]; made once for all partitions of a process."""
-        return np.ascontiguousarray(np.exp(_mean_log(self.lam)).T)
+        return np.ascontiguousarray(np.exp(self.mean_log).T)
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,10 @@ class Topics:
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the local part minus sum_k KL(q(beta_k) || p(beta_k))."""
         return stats.bound - float(_kl(q.lam, self.eta).sum())
+
+    def coupling(self, q: Global, stats: Sums) -> float:
+        """Return sum_kw E[log beta_kw] sum_d n_dw phi_dwk: all of the bound that moves with lam."""
+        return float(np.vdot(q.mean_log.T, stats.counts))
 
     def to_vector(self, q: Global) -> FloatArray:
         """Return log lam, [K V]."""

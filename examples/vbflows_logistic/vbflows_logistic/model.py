@@ -118,6 +118,11 @@ class LogisticRegression:
         kl = q.a.kl(Gamma(np.float64(self.shape), np.float64(self.rate)))
         return stats.bound + float(density + q.w.entropy() - kl)
 
+    def coupling(self, q: Global, stats: Sums) -> float:
+        """Return sum_n [kappa_n E psi_n - E omega_n E psi_n^2 / 2], which moves with q(w)."""
+        second = q.w.covariance + np.outer(q.w.mean, q.w.mean)
+        return float(stats.linear @ q.w.mean - 0.5 * (stats.precision * second).sum())
+
     def to_vector(self, q: Global) -> FloatArray:
         """Return the mean, the factor's triangle (logarithms on its diagonal), log shape, rate."""
         factor = q.w.factor.copy()

@@ -124,17 +124,22 @@ class Mixture:
 
     def log_weights(self, q: Global, x: FloatArray) -> FloatArray:
         """Return E log pi_k + E log N(x_n; mu_k, Lambda_k^-1), [N, K]; (10.46), (10.64) to (66)."""
-        size = x.shape[1]
-        half = linalg.solve_lower(q.factor, np.broadcast_to(np.eye(size), q.factor.shape))
+        half = _inverse(q)
         distance = np.stack(
             [((x @ h.T - h @ m) ** 2).sum(axis=1) for h, m in zip(half, q.mean, strict=True)],
             axis=1,
         )
-        log_det = _wishart_digamma(q.shape, size) + size * np.log(2.0) - linalg.log_det(q.factor)
-        log_pi = digamma(q.conc) - digamma(q.conc.sum())
-        constant = log_pi + 0.5 * (log_det - size * np.log(2.0 * np.pi) - size / q.weight)
-        rho: FloatArray = constant - 0.5 * q.shape * distance
+        rho: FloatArray = _constant(q) - 0.5 * q.shape * distance
         return rho
+
+    def coupling(self, q: Global, stats: Sums) -> float:
+        """Return sum_nk r_nk rho_nk by the sums alone: sum_n r_n (x_n - m)(x_n - m)' is theirs."""
+        mean, across = q.mean, stats.totals[:, :, None] * q.mean[:, None, :]
+        scatter = stats.squares - across - across.transpose(0, 2, 1)
+        scatter = scatter + stats.rows[:, None, None] * (mean[:, :, None] * mean[:, None, :])
+        half = _inverse(q)
+        distance = np.einsum("kij,kjl,kil->k", half, scatter, half)
+        return float(stats.rows @ _constant(q) - 0.5 * (q.shape @ distance))
 
     def global_step(self, q: Global | None, stats: Sums) -> Global:
         """Return the conjugate posterior given r: (10.58) and (10.60) to (10.63), with m0 = 0."""
@@ -195,6 +200,23 @@ class Mixture:
         factor[:, diagonal, diagonal] = np.exp(factor[:, diagonal, diagonal])
         conc, weight, shape = np.exp(conc), np.exp(weight), np.exp(shape) + size - 1.0
         return Global(conc, weight, shape, mean.reshape(count, size), factor)
+
+
+def _inverse(q: Global) -> FloatArray:
+    """Return inverses of the lower factors, [K, D, D]: W_k is their square."""
+    half: FloatArray = linalg.solve_lower(
+        q.factor, np.broadcast_to(np.eye(q.mean.shape[1]), q.factor.shape)
+    )
+    return half
+
+
+def _constant(q: Global) -> FloatArray:
+    """E log pi_k + E log |Lambda_k| / 2 - D (log 2 pi + 1 / weight_k) / 2, [K]."""
+    size = q.mean.shape[1]
+    log_det = _wishart_digamma(q.shape, size) + size * np.log(2.0) - linalg.log_det(q.factor)
+    log_pi = digamma(q.conc) - digamma(q.conc.sum())
+    constant: FloatArray = log_pi + 0.5 * (log_det - size * np.log(2.0 * np.pi) - size / q.weight)
+    return constant
 
 
 def _wishart_digamma(shape: FloatArray, size: int) -> FloatArray:

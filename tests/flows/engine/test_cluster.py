@@ -42,7 +42,7 @@ def in_process(job):
     return result, executor.map(rates, result.q, result.number)
 
 
-@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
 @pytest.mark.parametrize("partitions", [1, 13, 64])
 def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
     job = toy_job(tmp_path, partitions=partitions, loop=loop)
@@ -147,7 +147,26 @@ def test_a_worker_that_lost_its_local_states_asks_for_the_log(cluster, tmp_path)
 
     assert same_bits(run_fit(job, executor, on_step=forget).q, expected.q)
     assert stored[3] == []
-    assert stored[4] == [f"globals-{i:08d}.npz" for i in range(5)]
+    assert stored[4] == [f"globals-{i:08d}-000.npz" for i in range(5)]
+    executor.close()
+
+
+def test_rounds_are_replayed_by_a_worker_that_lost_its_local_states(cluster, tmp_path):
+    job = toy_job(tmp_path, loop="memoised", rounds=3, checkpoint_every=5)
+    expected, local = in_process(job)
+    executor = cluster.executor(job)
+    stored = set()
+
+    def forget(progress):
+        if progress.iteration in (3, 8, 9):
+            cluster.seam.client.run(forget_local_states)
+        stored.update(path.name for path in Path(job.store).glob("work/*/*"))
+
+    result = run_fit(job, executor, on_step=forget)
+    assert same_bits(result.q, expected.q)
+    assert {"globals-00000002-000.npz", "globals-00000002-002.npz"} <= stored
+    mapped = executor.map(rates, result.q, result.number)
+    assert [(i, m.tobytes()) for i, m in mapped] == [(i, m.tobytes()) for i, m in local]
     executor.close()
 
 

@@ -25,6 +25,7 @@ from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.core.cavi import cavi
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.in_process import tree_sum
+from vbmodels.core.memoised import Memoised
 from vbmodels.core.squarem import squarem
 from vbmodels.core.state import State, from_bytes, same_bits, to_bytes
 
@@ -39,7 +40,7 @@ class Unready(Toy):
 def plain(job):
     """Fit the same job with the loop of vbmodels alone."""
     batches = [from_bytes(storage.read_bytes(url), Groups) for url in job.partitions]
-    loop = {"cavi": cavi, "squarem": squarem}[job.loop]
+    loop = {"cavi": cavi, "squarem": squarem, "memoised": Memoised(job.rounds)}[job.loop]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         return fit(job.model, batches, seed=job.seed, tol=job.tol, max_iter=job.max_iter, loop=loop)
@@ -57,7 +58,7 @@ def test_an_executor_of_another_job_is_refused(tmp_path):
         run_fit(replace(job, store=job.store + "-other"), InProcess(job))
 
 
-@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
 def test_the_fit_equals_the_plain_loop(tmp_path, loop):
     job = toy_job(tmp_path, loop=loop)
     expected = plain(job)
@@ -75,7 +76,7 @@ def test_the_fit_equals_the_plain_loop(tmp_path, loop):
     assert np.all(np.diff(result.trace.seconds) >= 0)
 
 
-@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
 @pytest.mark.parametrize("stop", [0, 1, 3, 4, 7])
 def test_resume_gives_the_same_bits(tmp_path, loop, stop):
     job = toy_job(tmp_path, loop=loop)
@@ -161,7 +162,7 @@ def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path):
 
 
 @pytest.mark.parametrize("memory", [0, 400, 3000])
-@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
 def test_little_memory_changes_no_bit(tmp_path, memory, loop):
     job = toy_job(tmp_path, loop=loop)
     expected = uninterrupted(job)
@@ -255,13 +256,13 @@ class Logged(InProcess):
             self.asked += 1
             return super().run(replace(order, log=self._log.stored()), blocks, on_progress)
 
-    def __call__(self, q, *, number, warm):
+    def visit(self, q, *, number, warm, group, groups):
         if number in self.forget:
             self.cache = Cache()
-        return super().__call__(q, number=number, warm=warm)
+        return super().visit(q, number=number, warm=warm, group=group, groups=groups)
 
 
-@pytest.mark.parametrize("loop", ["cavi", "squarem"])
+@pytest.mark.parametrize("loop", ["cavi", "squarem", "memoised"])
 @pytest.mark.parametrize("every", [3, 100])
 def test_replay_after_a_miss_gives_the_same_bits(tmp_path, loop, every, caplog):
     caplog.set_level(logging.INFO)
@@ -317,7 +318,9 @@ def test_small_globals_are_stored_only_for_a_worker_that_asks(tmp_path, monkeypa
     assert quiet.asked == 0
     assert same_bits(run_fit(job, asking).q, expected.q)
     assert asking.asked == 1
-    assert {"globals-00000000.npz", "globals-00000006.npz"} <= {p.name for p in folder.iterdir()}
+    assert {"globals-00000000-000.npz", "globals-00000006-000.npz"} <= {
+        p.name for p in folder.iterdir()
+    }
 
 
 def test_a_damaged_local_state_is_replayed_from_the_checkpoint_before(tmp_path, caplog):

@@ -114,6 +114,92 @@ def test_text_and_partitions_change_nothing_of_how_it_is_read(fitted, tmp_path, 
         assert a["probability"] == pytest.approx(b["probability"], abs=1e-6)
 
 
+def test_a_table_twice_is_read_and_fitted_as_the_table(tmp_path, capsys):
+    """The same table in two files: levels, form, tau, experts and probabilities are the same."""
+    options = ["--no-record", "--set", "n_experts=4", "--set", "baselines=false"]
+    found = []
+    for name, files in (("once", "a"), ("twice", "ab")):
+        for file in files:
+            rows = people(300)
+            rows["id"] = [f"{file}-{i}" for i in rows["id"]]
+            (tmp_path / name).mkdir(exist_ok=True)
+            pq.write_table(pa.table(rows), tmp_path / name / f"{file}.parquet")
+        parts = ["--partitions", 3 if name == "twice" else 1]
+        code, said = run(
+            capsys, "experts", tmp_path / name, tmp_path / f"{name}-out", *options, *parts
+        )
+        assert code == 0, said
+        folder, record = latest(tmp_path / f"{name}-out")
+        kept = json.loads((folder / "posterior" / "columns.json").read_text())
+        levels = [(one["name"], one["levels"], one["reference"]) for one in kept["columns"]]
+        found.append((record, levels, rows_of(folder)["probability"].to_numpy()))
+    (once, levels, p), (twice, levels_twice, p_twice) = found
+    assert levels_twice == levels
+    for key in ("form", "gain", "gain_se", "intercept_log_loss"):
+        a, b = (record["results"]["additive"][key] for record in (once, twice))
+        assert a == b if key == "form" else a == pytest.approx(b, abs=1e-5)
+    assert twice["results"]["chosen"] == once["results"]["chosen"]
+    assert twice["results"]["log_loss"] == pytest.approx(once["results"]["log_loss"], abs=1e-4)
+    np.testing.assert_allclose(p_twice, np.tile(p, 2), atol=1e-4)
+    assert any("Every row stands there 2 times" in warning for warning in twice["warnings"])
+    assert not any("Every row stands there" in warning for warning in once["warnings"])
+
+
+def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path, capsys):
+    """A file more, with a level and a gap that the first had not: read as all of it at once."""
+    source = tmp_path / "in"
+    source.mkdir()
+    rows = people()
+    rows["by"] = rows["by"][:400] + ["sled" if b == "car" else b for b in rows["by"][400:]]
+    rows["member"] = [*rows["member"][:590], *[None] * 10]
+
+    def write(name, part):
+        pq.write_table(pa.table({n: c[part] for n, c in rows.items()}), source / name)
+
+    write("a.parquet", slice(0, 400))
+    options = [*QUICK, "--set", "rows_per_partition=150"]
+    since = ["--since", "latest"]
+    code, said = run(capsys, "experts", source, tmp_path / "out", *options, *since)
+    assert code == 0, said
+    write("b.parquet", slice(400, 600))
+    code, said = run(capsys, "experts", source, tmp_path / "out", *options, *since)
+    assert code == 0, said
+    code, said = run(capsys, "experts", source, tmp_path / "anew", *options)
+    assert code == 0, said
+    (mine, _), (theirs, _) = latest(tmp_path / "out"), latest(tmp_path / "anew")
+    page = (mine / "report.html").read_text()
+    assert "Of 5 partitions 3 were taken up as they were and 2 were read." in page
+    one, other = (
+        json.loads((f / "posterior" / "columns.json").read_text()) for f in (mine, theirs)
+    )
+    assert "sled" in one["columns"][0]["levels"]
+    for kept in (one, other):
+        del kept["sha256"]
+        for column in kept["columns"][1:]:
+            column["fill"] = pytest.approx(column["fill"])
+    assert one == other
+    p, q = (dict(zip(*(t[n].to_pylist() for n in ("id", "probability")), strict=True))
+            for t in (rows_of(mine), rows_of(theirs)))  # fmt: skip
+    assert p.keys() == q.keys()
+    np.testing.assert_allclose([p[i] for i in q], list(q.values()), atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_workers_give_a_mixed_table_the_bits_of_one_process(tmp_path, capsys):
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table(people(240)), path)
+    options = ["--no-record", "--partitions", 3, "--set", "n_experts=2", "--set", "tau=1"]
+    found = []
+    for place in ([], ["--workers", 2]):
+        target = tmp_path / ("two" if place else "one")
+        code, said = run(capsys, "experts", path, target, *options, *place)
+        assert code == 0, said
+        folder, _ = latest(target)
+        found.append((rows_of(folder), rows_of(folder, "experts")))
+    assert found[0][0].equals(found[1][0])
+    assert found[0][1].equals(found[1][1])
+
+
 def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     """Levels never seen are the reference and are counted, as are gaps that are new."""
     columns = {n: c[:40] for n, c in people().items() if n not in ("name", "label")}

@@ -163,6 +163,16 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
     assert seen["log_likelihood"]["mean"] < 0
     assert np.isclose(record["results"]["alpha"], seen["alpha"]["mean"])
     assert np.isclose(record["results"]["sigma2"], 0.5 * seen["weight_variance"]["mean"])
+    merging = record["results"]["merging"]
+    assert merging["features"] == record["results"]["features"] == len(merging["found_by"])
+    assert merging["different_features"] >= max(merging["features_of_chains"])
+    assert merging["found_by"] == [2] * merging["features"]
+    assert [(m["found_by"], m["chains"]) for m in record["results"]["meaning"]] == [
+        (2, 2) for _ in merging["found_by"]
+    ]
+    page = (folder / "report.html").read_text()
+    assert f"they come to {merging['different_features']} different ones" in page
+    assert "chains with it" in page
     told = pq.read_table(folder / "posterior" / "parameters.parquet").to_pylist()
     drawn = {r["index"]: (r["mean"], r["sd"]) for r in told if r["name"] != "share"}
     assert np.isclose(
@@ -174,6 +184,11 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
     assert np.allclose(by_cell["probability_sum"].to_numpy(), 1.0)
     code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
     assert code == 0, said
+    again = pq.read_table(latest(tmp_path)[0] / "rows")
+    before = pq.read_table(folder / "rows")
+    assert again.column_names == before.column_names
+    for name in before.column_names[1:]:
+        assert ((before[name].to_numpy() > 0.5) == (again[name].to_numpy() > 0.5)).mean() > 0.9
 
 
 @pytest.mark.parametrize("gauge", ["pinned", pytest.param("free", marks=pytest.mark.slow)])

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from flows.cli import main
 from flows.features import cell_baselines
-from flows.features.cell_baselines import beside_logistic
+from flows.features.cell_baselines import beside_classes, beside_logistic, beside_shares
 from flows.features.filling_section import _beside
 from vbmodels.features.batch import MISSING
 from vbmodels.features.completion.judged import Judged, together
@@ -39,12 +39,40 @@ def test_a_rival_that_is_better_is_told_of():
     copied = found.cells
     assert copied == len(judged().truth)
     assert found.rival > found.mixture + 0.2
-    text, warnings = _beside(found.__dict__)
-    assert f"{found.rival:.4f}" in text
+    (grid,), warnings = _beside({"filling_beside_logistic": found.__dict__})
+    assert f"{found.rival:.4f}" in grid.rows[0]
     assert len(warnings) == 1
     level = Judged(*[getattr(judged(), n) for n in ("codes", "rows", "columns", "truth")],
                    log_p=np.zeros(copied))  # fmt: skip
-    assert _beside(beside_logistic(level, LEVELS).__dict__)[1] == []
+    told = {"filling_beside_logistic": beside_logistic(level, LEVELS).__dict__}
+    assert _beside(told)[1] == []
+
+
+def test_latent_classes_and_shares_are_judged_on_the_same_cells():
+    """Classes tell the columns that are the same from one another, shares tell nothing."""
+    found = judged(1000, 3)
+    classes, shares = beside_classes(found, LEVELS), beside_shares(found, LEVELS)
+    assert classes.classes == 2
+    assert classes.cells == shares.cells == len(found.truth)
+    chance = np.where(found.columns == 2, np.log(1 / 3), np.log(1 / 2))
+    assert_allclose(shares.rival, chance.mean(), atol=0.02)
+    alone = (found.codes[found.rows][:, :2] == MISSING).all(1) & (found.columns < 2)
+    sure = np.where((found.columns < 2) & ~alone, 0.0, chance)
+    assert_allclose(classes.rival, sure.mean(), atol=0.03)
+    told = {"filling_beside_classes": classes.__dict__, "filling_beside_shares": shares.__dict__}
+    (grid,), (warning,) = _beside(told)
+    assert [row[0] for row in grid.rows] == ["latent classes (2 by the BIC)", "the columns' shares"]
+    assert warning.startswith("Latent class analysis fills cells better here")
+    one = Judged(found.codes, *(np.zeros(1, int),) * 2, np.zeros(1, np.int16), np.zeros(1))
+    assert beside_classes(one, LEVELS) is None
+    assert beside_shares(one, LEVELS) is None
+
+
+def test_of_a_large_table_classes_learn_from_some_rows(monkeypatch):
+    found = judged(900, 3)
+    monkeypatch.setattr(cell_baselines, "MOST_INDICATORS", 300 * LEVELS.sum())
+    some = beside_classes(found, LEVELS)
+    assert (some.rows, some.cells) == (300, len(found.truth))
 
 
 def test_parts_together_are_the_whole():
@@ -111,7 +139,12 @@ def test_a_run_says_which_models_filled_its_cells(tmp_path):
     assert filling["hidden_cells"] > 20
     rival = record["results"]["filling_beside_logistic"]
     assert_allclose(rival["mixture"], filling["mixture"], atol=0.01)
-    assert "How missing cells are filled" in (folder / "report.html").read_text()
+    for name in ("classes", "shares"):
+        other = record["results"][f"filling_beside_{name}"]
+        assert (other["cells"], other["mixture"]) == (rival["cells"], rival["mixture"])
+    page = (folder / "report.html").read_text()
+    assert "How missing cells are filled" in page
+    assert f"latent classes ({record['results']['filling_beside_classes']['classes']}" in page
     cells = pq.read_table(folder / "imputed")
     total = cells.group_by(["id", "column"]).aggregate([("probability", "sum")])
     assert len(total) == gone

@@ -250,3 +250,48 @@ def test_weights_of_two_are_copies_but_for_leaving_out():
     assert_allclose(a.sums, b.sums, atol=1e-9)
     assert_allclose(a.above, b.above)
     assert_allclose(a.precision(3.0, a.sizes[1]), b.precision(3.0, b.sizes[1]))
+
+
+def test_the_divisor_of_all_copies_says_how_often_a_table_stands_there():
+    x, _ = drawn(lambda x: x[:, 0], n=40)
+    keys = cell_keys(x)
+
+    def sample(rows):
+        return RowSample.of(x[rows], keys[rows])
+
+    everyone = np.arange(40)
+    assert sample(everyone).repeats == 1.0
+    assert (sample(everyone) + sample(everyone[::-1])).repeats == 2.0
+    assert (sample(np.repeat(everyone, 3)) + sample(np.repeat(everyone[:7], 3))).repeats == 3.0
+    assert sample(np.append(np.repeat(everyone, 2), 0)).repeats == 1.0
+    assert sample(np.repeat(everyone[:19], 2)).repeats == 1.0  # so few rows may be alike by chance
+    assert RowSample.of(x[:0], keys[:0]).repeats == 1.0
+
+
+@pytest.mark.parametrize("f", [lambda x: 2.0 * np.sign(x[:, 0]) + x[:, 1], None])
+def test_a_table_twice_is_the_table(f):
+    """The form, tau, the experts and what is said of new rows; copies in other partitions, too."""
+    if f is None:
+        x, t = crossed(200, 2)
+    else:
+        x, t = drawn(f, n=200)
+    found = []
+    for copies, parts in ((1, 1), (2, 1), (2, 3)):
+        cells, labels = np.concatenate([x] * copies), np.concatenate([t] * copies)
+        batches = [
+            replace(one, rows=replace(one.rows, weight=one.rows.weight / copies), copies=copies)
+            for one in cut_coded(cells, labels, parts)
+        ]
+        done = fit(QUICK, batches)
+        (seen,) = cut_coded(x, t, new=x)
+        found.append((done.q, QUICK.posterior(done.q).predict(seen).probability))
+    (once, p), *others = found
+    for q, again in others:
+        assert q.additive.form == once.additive.form
+        for a, b in zip(q.additive.taus, once.additive.taus, strict=True):
+            assert_allclose(a, b)
+        for a, b in zip(q.additive.left_out, once.additive.left_out, strict=True):
+            assert_allclose(a, b, atol=1e-6)
+        assert_allclose(q.additive.error, once.additive.error, rtol=1e-4)
+        assert q.chosen.best == once.chosen.best
+        assert_allclose(again, p, atol=1e-4)

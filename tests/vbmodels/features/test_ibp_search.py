@@ -302,6 +302,19 @@ def test_independent_columns_have_no_feature():
     assert none >= 9
 
 
+def test_empty_features_do_not_change_places_for_ever():
+    """Their numbers of rows are the same but for the last bits, which hang on their places."""
+    rng = np.random.default_rng([0, 7])
+    codes = np.column_stack([rng.integers(0, r, 200) for r in [2, 3, 4, 5] * 7 + [3, 4]])
+    levels = np.array([2, 3, 4, 5] * 7 + [3, 4])
+    done = fit(
+        SearchIBP(PolyaGammaIBP(12, anneal=0)), [feature_batch(codes, levels)], seed=0, max_iter=400
+    )
+    assert done.converged
+    share = best_fit(done.q).share
+    assert not np.any((share > 0.02) & (share < 0.98))
+
+
 def test_slots_double_where_all_are_in_use():
     codes, _ = table(3, rows=100, features=3)
     last, _ = list(walk(SearchIBP(PolyaGammaIBP(2, anneal=0)), [feature_batch(codes, LEVELS)]))[-1]

@@ -133,6 +133,10 @@ class BoundedExperts:
         value -= self.law.divergence(q.gates) + self.expert_law.divergence(q.experts)
         return float(value)
 
+    def coupling(self, q: Mixture, stats: RowSums) -> float:
+        """Return 0: ``stats.constant`` depends on neither gates nor experts."""
+        return 0.0
+
     def to_vector(self, q: Mixture) -> FloatArray:
         """Return gates and experts without constraints."""
         return np.concatenate([flat(q.gates), flat(q.experts)])
