@@ -229,7 +229,7 @@ def _calls(
     ]  # fmt: skip
     heads = {
         "control": f"{settings.control or 'no control'}: the same",
-        "panel": "panel: the same together; its sample of the largest share",
+        "panel": "panel: all; most in",
     }
     columns = ("variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
                f"{settings.case}: reads/depth by replicate",
