@@ -80,7 +80,7 @@ def test_a_tumour_alone_is_called_against_a_panel(capsys, simulated, tmp_path):
     page = (place(tmp_path) / "report.html").read_text()
     assert "The panel" in page
     assert "Tumour-only test" in page
-    assert "panel: the same together" in page
+    assert "panel: all; most in" in page
     depth = pq.read_table(place(tmp_path) / "loci")["control_depth"].to_pylist()
     assert max(depth) > 3 * 3 * 3000  # three samples of three replicates
     shifts = pq.read_table(place(tmp_path) / "posterior" / "parameters.parquet").to_pylist()
