@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.core.cavi import start
+from vbmodels.core.cavi import begin
 from vbmodels.core.fit import loop_of
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.protocol import Loop
@@ -66,7 +66,8 @@ def ours(
     with clock:
         reduce = InProcess(model, batches)
         q = model.init(reduce.observe(), np.random.default_rng(seed))
-        steps: Iterator = (loop or loop_of(model))(model, reduce, start(model, q, reduce))
+        run = loop or loop_of(model)
+        steps: Iterator = run(model, reduce, begin(run, model, q, reduce))
     while True:
         with clock:
             step = next(steps)

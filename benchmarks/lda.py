@@ -36,6 +36,7 @@ from vbflows_lda.vocabulary import WORD, chosen  # noqa: E402
 
 from benchmarks import beside, spark  # noqa: E402
 from vbmodels.core.cavi import cavi  # noqa: E402
+from vbmodels.core.memoised import Memoised  # noqa: E402
 from vbmodels.core.state import FloatArray  # noqa: E402
 
 ALPHA, ETA = 0.1, 0.05
@@ -167,6 +168,7 @@ def head_to_head(counts: sparse.csr_matrix, topics: int, seeds: int) -> str:
     curves = {
         "vbflows_lda, squarem": [of_ours(seed) for seed in range(seeds)],
         "vbflows_lda, cavi": [of_ours(seed, cavi) for seed in range(seeds)],
+        "vbflows_lda, memoised": [of_ours(seed, Memoised()) for seed in range(seeds)],
         "scikit-learn, batch": [of_rival(seed, "batch") for seed in range(seeds)],
         "scikit-learn, online": [of_rival(seed, "online") for seed in range(seeds)],
     }
