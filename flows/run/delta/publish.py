@@ -35,7 +35,7 @@ def refuse(folder: str, pipeline: str, target: str) -> None:
 
     storage.check_writable(folder)
     ours = tables.described(pipeline, target)
-    for name, description in tables.below(folder).items():
+    for name, description in _below(folder).items():
         if description != ours:
             raise InputError(
                 [
@@ -47,6 +47,21 @@ def refuse(folder: str, pipeline: str, target: str) -> None:
                     )
                 ]
             )
+
+
+def _below(folder: str) -> dict[str, str]:
+    from flows.run.delta import tables
+
+    try:
+        return tables.below(folder)
+    except storage.TransientStorageError:
+        raise
+    except storage.StorageError as error:
+        expected = "Delta tables that can be read"
+        remedy = "mend the table, or remove its folder"
+        raise InputError(
+            [Fault(storage.shown(folder), expected, str(error), remedy=remedy)]
+        ) from error
 
 
 def commit(paths: RunPaths, record: RunRecord, copies: Copies) -> str:

@@ -259,3 +259,12 @@ def test_tables_in_the_folder_of_the_input_are_not_read_as_input(source, tmp_pat
 def test_names_of_columns_differ_in_more_than_their_case():
     schema = pa.schema([(name, pa.float64()) for name in ("p_A", "p_a", "p a")])
     assert copies.fit_names(schema) == ["p_A", "p_a_", "p_a__"]
+
+
+def test_a_table_that_cannot_be_read_is_refused_before_the_run(source, tmp_path):
+    log = tmp_path / "lake" / "bags" / "_delta_log"
+    deltalake.write_deltalake(str(log.parent), pa.table({"a": [1]}))
+    (log / f"{0:020}.json").write_text("{garbage")
+    with pytest.raises(InputError, match="expected Delta tables that can be read.*bags"):
+        run(source, tmp_path / "out", tmp_path / "lake")
+    assert not (tmp_path / "out").exists()
