@@ -265,6 +265,6 @@ def test_a_table_that_cannot_be_read_is_refused_before_the_run(source, tmp_path)
     log = tmp_path / "lake" / "bags" / "_delta_log"
     deltalake.write_deltalake(str(log.parent), pa.table({"a": [1]}))
     (log / f"{0:020}.json").write_text("{garbage")
-    with pytest.raises(InputError, match="expected Delta tables that can be read.*bags"):
+    with pytest.raises(InputError, match=r"expected Delta tables that can be read.*bags"):
         run(source, tmp_path / "out", tmp_path / "lake")
     assert not (tmp_path / "out").exists()
