@@ -26,6 +26,7 @@ from flows.family import Checked, ChecksToFit, Family, Prepared, ReadsSettings, 
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
 from flows.run import tasks
+from flows.run.delta.copies import note_folder, noted
 from flows.run.delta.publish import refuse as refuse_delta
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
 from flows.run.memo import FREE
@@ -123,6 +124,8 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
     """Check, claim, ingest, partition, fit, score, publish: the one order of every run."""
     family, settings, paths, events = run.family, run.settings, run.paths, run.events
     run.delta = None if compute.delta is None else storage.absolute(compute.delta)
+    if run.delta is None and run.resumes and (before := noted(paths)) is not None:
+        run.delta = before.folder
     events.tell(Stage("check"))
     to_fit = run.fitted is None
     run.files, run.checked = check_files(family, events, run.source, settings, to_fit)
@@ -146,6 +149,8 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             _claimed(run),
             one_thread(),
         ):
+            if run.delta is not None:
+                note_folder(paths, run.delta)
             events.tell(Stage("ingest"))
             ingested = incremental.ingest(run, parts)
             each = each_of(run.compute, run.on_progress("partition"))

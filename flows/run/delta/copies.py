@@ -61,8 +61,13 @@ def copy_tables(paths: RunPaths, folder: str, each: Callable[..., list[Any]]) ->
     return copies
 
 
+def note_folder(paths: RunPaths, folder: str) -> None:
+    """Note where a run's tables will be, so that a resumed run need not be told."""
+    json_files.write(_url(paths), Copies(folder=folder, tables={}))
+
+
 def noted(paths: RunPaths) -> Copies | None:
-    """Return what an earlier attempt has copied; None where it has not."""
+    """Return where an earlier attempt was to copy its tables, and what it has; or None."""
     url = _url(paths)
     return json_files.read(url, Copies) if storage.exists(url) else None
 
@@ -84,15 +89,22 @@ def copied(named: tuple[str, str], paths: RunPaths, folder: str) -> Copied:
 def fit_names(schema: pa.Schema) -> list[str]:
     """Return the columns' names with ``_`` for what engines refuse in them.
 
+    Most engines do not tell upper from lower case, so names that differ in nothing else are
+    told apart by a ``_`` as well.
+
     >>> fit_names(pa.schema([("probability_Iris setosa", pa.float64()), ("a=b", pa.int64())]))
     ['probability_Iris_setosa', 'a_b']
+    >>> fit_names(pa.schema([("probability_A", pa.float64()), ("probability_a", pa.float64())]))
+    ['probability_A', 'probability_a_']
     """
     found: list[str] = []
+    taken: set[str] = set()
     for name in schema.names:
         fit = _UNFIT.sub("_", name)
-        while fit in found:
+        while fit.lower() in taken:
             fit += "_"
         found.append(fit)
+        taken.add(fit.lower())
     return found
 
 

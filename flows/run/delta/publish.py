@@ -19,11 +19,23 @@ def refuse(folder: str, pipeline: str, target: str) -> None:
         raise InputError([Fault(_SETTING, "the package deltalake", "none", remedy=remedy)])
     if not storage.is_local(folder) and not folder.startswith(("s3://", "s3a://")):
         raise InputError([Fault(_SETTING, "a path or s3://", storage.shown(folder))])
+    # Delta's library takes a path for a URL and decodes it: it would look in another folder.
+    signs = "%" if storage.is_local(folder) else "%#"
+    found = next((sign for sign in signs if sign in folder), "")
+    if found:
+        fault = f"{storage.shown(folder)}, with {found}"
+        remedy = "choose a folder of another name"
+        raise InputError([Fault(_SETTING, f"a folder without {found}", fault, remedy=remedy)])
+    runs = storage.join(target, "runs")
+    if f"{folder}/".startswith(f"{runs}/"):
+        remedy = f"choose another one, such as {storage.join(target, 'delta')}"
+        expected = f"a folder that is not among the runs of the target, {runs}"
+        raise InputError([Fault(_SETTING, expected, storage.shown(folder), remedy=remedy)])
     from flows.run.delta import tables
 
     storage.check_writable(folder)
     ours = tables.described(pipeline, target)
-    for name, description in tables.below(folder).items():
+    for name, description in _below(folder).items():
         if description != ours:
             raise InputError(
                 [
@@ -35,6 +47,21 @@ def refuse(folder: str, pipeline: str, target: str) -> None:
                     )
                 ]
             )
+
+
+def _below(folder: str) -> dict[str, str]:
+    from flows.run.delta import tables
+
+    try:
+        return tables.below(folder)
+    except storage.TransientStorageError:
+        raise
+    except storage.StorageError as error:
+        expected = "Delta tables that can be read"
+        remedy = "mend the table, or remove its folder"
+        raise InputError(
+            [Fault(storage.shown(folder), expected, str(error), remedy=remedy)]
+        ) from error
 
 
 def commit(paths: RunPaths, record: RunRecord, copies: Copies) -> str:

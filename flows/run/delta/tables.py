@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -73,9 +73,10 @@ def replace(
     StorageError
         If it cannot be written.
     """
-    with _library("commit to", url):
-        table, told = _opened(url), _told(run_id)
-        added, columns = [_added(*file) for file in files], Schema.from_arrow(_commented(schema))
+    added, told = [_added(*file) for file in files], _told(run_id)
+
+    def put(table: DeltaTable | None) -> None:
+        columns = Schema.from_arrow(_commented(schema))
         if table is None:
             create_table_with_add_actions(
                 url,
@@ -88,7 +89,8 @@ def replace(
             )
         elif not _brought(table, run_id):
             table.create_write_transaction(added, "overwrite", columns, commit_properties=told)
-        return _version(url)
+
+    return _committed(url, put)
 
 
 def clear(url: str, run_id: str) -> int:
@@ -99,13 +101,30 @@ def clear(url: str, run_id: str) -> int:
     StorageError
         If it cannot be written.
     """
-    with _library("commit to", url):
-        table = DeltaTable(url, storage_options=_options(url))
-        if not _brought(table, run_id):
+
+    def put(table: DeltaTable | None) -> None:
+        if table is not None and not _brought(table, run_id):
             columns = table.schema()
             table.create_write_transaction(
                 [], "overwrite", columns, commit_properties=_told(run_id)
             )
+
+    return _committed(url, put)
+
+
+def _committed(url: str, put: Callable[[DeltaTable | None], None]) -> int:
+    """Commit to a table as it is now, again where another run came before; return its version."""
+    with _library("commit to", url):
+        for left in reversed(range(_ATTEMPTS)):
+            table = _opened(url)
+            try:
+                put(table)
+                break
+            except DeltaError:
+                now = _opened(url)
+                overtaken = now is not None and (table is None or now.version() > table.version())
+                if not (left and overtaken):
+                    raise
         return _version(url)
 
 

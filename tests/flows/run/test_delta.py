@@ -183,3 +183,88 @@ def test_delta_tables_on_an_object_store(protocol, source, tmp_path, monkeypatch
     folder = tmp_path / "s3" / "lake" / "bags"
     assert {one for one in versions(folder).values()} == {(1, again["run_id"])}
     assert deltalake.DeltaTable(str(folder / "bags")).count() == pipelines.ROWS["bags"]
+
+
+@pytest.mark.parametrize(("folder", "expected"), [
+    ("p%41q", "a folder without %"),
+    ("s3://lake/a#b", "a folder without #"),
+    ("out/runs", "not among the runs of the target"),
+    ("out/runs/lake", "not among the runs of the target"),
+])  # fmt: skip
+def test_folders_that_would_be_mistaken_are_refused_before_the_run(
+    folder, expected, source, tmp_path
+):
+    with pytest.raises(InputError, match=expected):
+        run(source, tmp_path / "out", folder if "://" in folder else tmp_path / folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_stops_while_it_copies_knows_where_to_when_resumed(
+    source, tmp_path, monkeypatch
+):
+    from flows.run import outcome
+
+    def refuse(*_):
+        raise storage.StorageError("no space is left there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outcome, "copy_tables", refuse)
+        with pytest.raises(RunError, match="--resume") as caught:
+            run(source, tmp_path / "out", tmp_path / "lake")
+    run_id = str(caught.value).rpartition("--resume ")[2]
+    pipelines.run("bags", source, str(tmp_path / "out"), None, run_id)
+    assert {one for one in versions(tmp_path / "lake").values()} == {(0, run_id)}
+
+
+@pytest.mark.parametrize("earlier", [[], ["r1"]])
+def test_a_commit_that_another_comes_before_is_made_again(earlier, tmp_path, monkeypatch):
+    from flows.run.delta import tables
+
+    url, table = str(tmp_path / "rows"), pa.table({"x": [1]})
+    names = {run_id: f"{run_id}-part-00000.parquet" for run_id in (*earlier, "r2", "r3")}
+
+    def replace(run_id):
+        path = f"{url}/{names[run_id]}"
+        storage.write_table(path, table)
+        files = [(names[run_id], storage.size_of(path), 1)]
+        return tables.replace(url, "latest results", run_id, table.schema, files)
+
+    for run_id in earlier:
+        replace(run_id)
+    opened = tables._opened
+
+    def overtaken(place):
+        found = opened(place)
+        monkeypatch.setattr(tables, "_opened", opened)
+        replace("r2")
+        return found
+
+    monkeypatch.setattr(tables, "_opened", overtaken)
+    assert replace("r3") == len(earlier) + 1
+    found = deltalake.DeltaTable(url)
+    assert [one.rpartition("/")[2] for one in found.file_uris()] == [names["r3"]]
+    assert [one["vbflows.run"] for one in found.history()] == ["r3", "r2", *earlier]
+
+
+def test_tables_in_the_folder_of_the_input_are_not_read_as_input(source, tmp_path):
+    folder = tmp_path / "in"
+    for _ in range(2):
+        storage.copy(str(source), str(folder / "bags.parquet"))
+        outcome = run(folder, folder, folder)
+    assert outcome["rows_read"] == run(source, tmp_path / "out", tmp_path / "lake")["rows_read"]
+    table = storage.expand(str(folder / "bags"), (".parquet",))
+    assert len(table) == 6  # who names a table means it
+
+
+def test_names_of_columns_differ_in_more_than_their_case():
+    schema = pa.schema([(name, pa.float64()) for name in ("p_A", "p_a", "p a")])
+    assert copies.fit_names(schema) == ["p_A", "p_a_", "p_a__"]
+
+
+def test_a_table_that_cannot_be_read_is_refused_before_the_run(source, tmp_path):
+    log = tmp_path / "lake" / "bags" / "_delta_log"
+    deltalake.write_deltalake(str(log.parent), pa.table({"a": [1]}))
+    (log / f"{0:020}.json").write_text("{garbage")
+    with pytest.raises(InputError, match=r"expected Delta tables that can be read.*bags"):
+        run(source, tmp_path / "out", tmp_path / "lake")
+    assert not (tmp_path / "out").exists()
