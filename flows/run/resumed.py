@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from flows.data import json_files, storage
@@ -182,10 +183,13 @@ def publish_again(family: Family, paths: RunPaths, delta: str | None) -> dict[st
 
 
 def _copies(family: Family, paths: RunPaths, delta: str | None) -> Copies | None:
-    before = noted(paths)
-    if delta is None or (before is not None and before.folder == storage.absolute(delta)):
-        return before
+    if delta is None:
+        return noted(paths)
     folder = storage.absolute(delta)
+    with suppress(storage.DamagedError):
+        before = noted(paths)
+        if before is not None and before.folder == folder:
+            return before
     refuse(folder, family.name, paths.target)
     return copy_tables(paths, folder, each_of(Here()))
 

@@ -67,9 +67,21 @@ def note_folder(paths: RunPaths, folder: str) -> None:
 
 
 def noted(paths: RunPaths) -> Copies | None:
-    """Return where an earlier attempt was to copy its tables, and what it has; or None."""
+    """Return where an earlier attempt was to copy its tables, and what it has; or None.
+
+    Raises
+    ------
+    DamagedError
+        If its note cannot be read.
+    """
     url = _url(paths)
-    return json_files.read(url, Copies) if storage.exists(url) else None
+    if not storage.exists(url):
+        return None
+    try:
+        return json_files.read(url, Copies)
+    except storage.DamagedError as error:
+        said = f"{error}; name the folder of its Delta tables again, with --delta"
+        raise storage.DamagedError(said, url) from error
 
 
 def copied(named: tuple[str, str], paths: RunPaths, folder: str) -> Copied:

@@ -72,8 +72,9 @@ def test_every_table_is_read_by_another_engine_as_it_was_published(source, tmp_p
     assert fields["bag_id"].metadata["comment"] == "name of the bag"
 
 
+@pytest.mark.parametrize("told", [False, True], ids=["alone", "told"])
 def test_a_run_that_stops_between_two_tables_brings_the_others_when_resumed(
-    source, tmp_path, monkeypatch
+    told, source, tmp_path, monkeypatch
 ):
     from flows.run.delta import tables
 
@@ -95,8 +96,14 @@ def test_a_run_that_stops_between_two_tables_brings_the_others_when_resumed(
     assert between["bags"] == (before["bags"][0] + 1, run_id)
     assert between["instances"] == before["instances"]
     monkeypatch.setattr(tables, "replace", replace)
-    # By itself: where the tables were to be is known from the run.
-    pipelines.run("bags", source, str(tmp_path / "out"), None, run_id)
+    if told:
+        note = tmp_path / "out" / "runs" / run_id / "work" / "delta.json"
+        note.write_bytes(note.read_bytes()[:-9])
+        with pytest.raises(storage.DamagedError, match="again, with --delta"):
+            pipelines.run("bags", source, str(tmp_path / "out"), None, run_id)
+        run(source, tmp_path / "out", tmp_path / "lake", resume=run_id)
+    else:  # where the tables were to be is known from the run
+        pipelines.run("bags", source, str(tmp_path / "out"), None, run_id)
     after = versions(tmp_path / "lake")
     assert after["bags"] == between["bags"]
     assert after["instances"] == (before["instances"][0] + 1, run_id)
