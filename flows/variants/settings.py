@@ -29,10 +29,10 @@ class VariantSettings(declared(CallOptions)):
         "vbflows variants simulated/counts.parquet results/",
     )
     page = "docs/pipelines/variants.md"
-    first = ("fasta", "case", "control", "panel", "fdr", "bed")
+    first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
+            "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
             "overlaps", "orphans", "max_depth", "strand", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters", "callable_share"),
