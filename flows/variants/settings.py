@@ -32,8 +32,8 @@ class VariantSettings(declared(CallOptions)):
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality", "max_mismatch",
-            "overlaps", "orphans", "max_depth", "strand", "indels",
+            "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
+            "max_mismatch", "overlaps", "orphans", "max_depth", "strand", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters", "callable_share"),
         "expert": (
