@@ -95,7 +95,7 @@ def tabulate(
     anchor: FloatArray,
     compiled: bool = True,
     noise: Noise = CONSTANT,
-    n_nodes: int = quadrature.N_NODES,
+    n_nodes: int | None = None,
 ) -> Table:
     """Return the table of some units.
 
@@ -111,9 +111,9 @@ def tabulate(
     noise
         How M depends on the rate.
     n_nodes
-        Number of nodes of x.
+        Number of nodes of x; by default `quadrature.N_NODES`.
     """
-    shape = (len(units), len(noise.nodes), n_nodes)
+    shape = (len(units), len(noise.nodes), n_nodes or quadrature.N_NODES)
     x, log_weight, log_case, log_control = (np.empty(shape) for _ in range(4))
     at, scale = anchor[0, units.kind], anchor[1, units.kind]
     form = kernels.tabulate if compiled else tabulate_reference
