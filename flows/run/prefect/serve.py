@@ -44,8 +44,8 @@ class Deployment(BaseModel):
         if (self.cron is None) == (self.every is None):
             raise ValueError("either cron or every, a number of seconds; found both or neither")
         try:
-            storage.refuse_secrets(self.source)
-            storage.refuse_secrets(self.target)
+            for url in (self.source, self.target, self.compute.delta or ""):
+                storage.refuse_secrets(url)
         except storage.StorageError:
             raise ValueError(
                 "an address without secrets, which come from the environment; found some"

@@ -136,6 +136,12 @@ def test_what_is_no_place_for_tables_is_refused(source, tmp_path):
             run(source, tmp_path / "out", folder)
 
 
+def test_a_folder_with_a_secret_is_refused_before_anything_records_it(source, tmp_path):
+    with pytest.raises(InputError, match="URLs stand in logs") as caught:
+        run(source, tmp_path / "out", "s3://key:canary@lake/bags")
+    assert "canary" not in str(caught.value)
+
+
 def test_scores_are_delta_tables_too(source, tmp_path):
     run(source, tmp_path / "out", tmp_path / "lake")
     scored = launch_score(
