@@ -321,11 +321,12 @@ def check_files(
 
 def _check_loop(family: Family, settings: RunSettings) -> list[Fault]:
     """List why the settings' model cannot take the settings' loop."""
-    found = why_not(family.model(settings), settings.loop)
+    model = family.model(settings)
+    found = "settings that fit none" if model is None else why_not(model, settings.loop)
     if found is None:
         return []
     what = f"a model that loop={settings.loop} can fit"
-    return [Fault("the settings", what, found, column="loop", remedy="leave loop out")]
+    return [Fault("settings", what, found, column="loop", remedy="leave loop out")]
 
 
 def _check(family: Family, file: InputFile, settings: RunSettings) -> Checked:

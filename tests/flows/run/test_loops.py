@@ -49,6 +49,12 @@ def test_a_model_with_phases_refuses_rounds_before_any_compute(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_settings_that_fit_no_model_take_no_loop(tmp_path):
+    source = pipelines.simulate("keywords", str(tmp_path / "in"))
+    with pytest.raises(InputError, match="found settings that fit none; leave loop out"):
+        pipelines.run("keywords", source, str(tmp_path / "out"), model="textrank", loop="cavi")
+
+
 @pytest.mark.parametrize(
     ("family", "changes", "loop", "refused"),
     [
