@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, logit
@@ -171,6 +171,9 @@ class BatchNull(TwoGroups):
     growing
         Whether M grows as 1/mu below .002; else it is the same at every rate.
     """
+
+    parts: ClassVar[tuple[float, ...]] = ()
+    """Shares of a bold step that are tried where it falls, before the careful one."""
 
     types: Types = "12"
     growing: bool = True

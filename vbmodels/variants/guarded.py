@@ -42,10 +42,10 @@ def _next(
 ) -> SquaremCursor:  # fmt: skip
     """Return the first of the bold step, parts of it, the careful one and a stay that holds.
 
-    Parts are tried where the model names them (`parts`): a careful step may be far shorter.
+    Parts are those of ``model.parts``: a careful step may be far shorter.
     """
     swept = evaluated(model, reduce, ahead, number, number - 1)
-    for part in getattr(model, "parts", ()):
+    for part in model.parts:
         if math.isfinite(swept.elbo) and swept.elbo >= at.elbo:
             break
         number += 1
