@@ -96,11 +96,9 @@ def log_evidence(parts: Sequence[Counts]) -> float:
     return float(total + penalty + 0.5 * np.log(q.v) + 100.0 * np.log1p(-q.v))
 
 
-def recovery_error(seed: int) -> float:
-    """Missed and false variants at 1 % and 4000 reads under oxidation, as a share of the 12."""
-    scenario = SCENARIOS["af.01_oxo5"]
-    counts, truth = simulate_scenario(np.random.default_rng(seed), scenario)
-    model = BatchNull(alternatives=MIXTURE)
+def wrong_calls(model: BatchNull, scenario: str, seed: int) -> float:
+    """Missed and false variants of a scenario, as a share of the true ones."""
+    counts, truth = simulate_scenario(np.random.default_rng(seed), SCENARIOS[scenario])
     done = fit(model, [counts], tol=1e-6)
     m0, m1, _ = model.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
     of = units(counts)
@@ -108,6 +106,17 @@ def recovery_error(seed: int) -> float:
     found = set(zip(of.location[calls].tolist(), of.alt[calls].tolist(), strict=True))
     true = set(zip(truth.location.tolist(), truth.alt.tolist(), strict=True))
     return len(found ^ true) / len(true)
+
+
+def recovery_error(seed: int) -> float:
+    """Wrong calls at 1 % and 4000 reads under oxidation."""
+    return wrong_calls(BatchNull(alternatives=MIXTURE), "af.01_oxo5", seed)
+
+
+def tables() -> dict[str, list[Counts]]:
+    """The tables of counts at their ends that have a control."""
+    found = ends.tables_of_counts()
+    return {name: batches for name, batches in found.items() if name != "a case without control"}
 
 
 CASE = Case(
@@ -119,11 +128,7 @@ CASE = Case(
     tiny=tiny,
     draws="it has no sampler: every posterior is quadrature",
     extremes=Extremes(
-        tables=lambda: {
-            name: batches
-            for name, batches in ends.tables_of_counts().items()
-            if name != "a case without control"
-        },
+        tables=tables,
         empty=ends.no_counts,
         plain=lambda: replace(MODEL, compiled=False),
     ),

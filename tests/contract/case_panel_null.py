@@ -10,14 +10,13 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
 
-from tests.contract import ends
-from tests.contract.case_two_groups import cut, log_bayes_factors
+from tests.contract import case_batch_null, ends
+from tests.contract.case_batch_null import wrong_calls
+from tests.contract.case_two_groups import cut
 from vbmodels.core.fit import fit
-from vbmodels.testing.agreement import Agreement
-from vbmodels.testing.case import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
+from vbmodels.testing.case import Coordinates, Evidence, Recovery
 from vbmodels.testing.extremes import Extremes
 from vbmodels.variants.batch import Counts, Units, units
-from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
@@ -125,16 +124,8 @@ def log_evidence(parts: Sequence[Counts]) -> float:
 
 
 def recovery_error(seed: int) -> float:
-    """Missed and false variants at .3 % and 4000 reads against a panel, as a share of the 12."""
-    counts, truth = simulate_scenario(np.random.default_rng(seed), SCENARIOS["simpanel"])
-    model = PanelNull(alternatives=MIXTURE)
-    done = fit(model, [counts], tol=1e-6)
-    m0, m1, _ = model.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
-    of = units(counts)
-    calls = called(local_fdr(m1 - m0, done.q.pi), 0.05)
-    found = set(zip(of.location[calls].tolist(), of.alt[calls].tolist(), strict=True))
-    true = set(zip(truth.location.tolist(), truth.alt.tolist(), strict=True))
-    return len(found ^ true) / len(true)
+    """Wrong calls at .3 % and 4000 reads against a panel."""
+    return wrong_calls(PanelNull(alternatives=MIXTURE), "simpanel", seed)
 
 
 def tables() -> dict[str, list[Counts]]:
@@ -142,51 +133,29 @@ def tables() -> dict[str, list[Counts]]:
     member = np.array([-1, -1, 0, 1])
     return {
         name: [replace(batch, member=member) for batch in batches]
-        for name, batches in ends.tables_of_counts().items()
-        if name != "a case without control"
+        for name, batches in case_batch_null.tables().items()
     }
 
 
-CASE = Case(
+CASE = replace(
+    case_batch_null.CASE,
     name="panel_null",
-    calibration="its kernels and its global step are those of batch_null, whose row is calibrated; "
+    calibration="not simulated: members' likelihoods and steps are its own; "
     "benchmarks/variants_panel.py measures its false discoveries",
-    best=Best(max_iter=40),
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,
-    draws="it has no sampler: every posterior is quadrature",
     extremes=Extremes(
-        tables=tables,
-        empty=ends.no_counts,
-        plain=lambda: replace(MODEL, compiled=False),
+        tables=tables, empty=ends.no_counts, plain=lambda: replace(MODEL, compiled=False)
     ),
-    agreement=Agreement(
-        published=log_bayes_factors,
-        scored=lambda model, q, batch: log_bayes_factors(
-            model, q, batch, model.table(model.anchored(q), units(batch))
-        ),
-        largest=5e-2,
-        because="a score's tables are made at the fitted error rates, those of a sweep at the "
-        "first guess of them: the same integrals by two grids; the former alone are published",
-        tol=1e-8,
-    ),
-    global_step=GlobalStep(
+    global_step=replace(
+        case_batch_null.CASE.global_step,
         coordinates=Coordinates(
             to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3
         ),
-        at="fixed_point",
-        fit_tol=1e-12,
-        tolerance=1e-3,
-        max_iter=3000,
     ),
-    local_step="the local state is a table of likelihoods: it depends on the data alone",
-    monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
-    # A leap divides two small differences: rounding grows more than under plain ascent, and more
-    # with the members' shifts, of which a site says little.
+    # Rounding grows more than without the members' shifts, of which a site says little.
     partition_rtol=1e-7,
-    slow=frozenset({"recovery", "stationary"}),
-    sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.34, seeds=(0, 1, 2)),
 )
