@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
@@ -86,14 +87,35 @@ def beta_binomial(of: Units) -> FloatArray:
     return found
 
 
-def one_run(name: str, seed: int) -> dict:
-    """Run every method on one draw of a scenario."""
+def drawn(name: str, seed: int) -> tuple[Counts, Units, BoolArray, dict]:
+    """Draw a scenario: its counts, their units, which are variants, and the begun row of a run."""
     counts, truth = simulate_scenario(np.random.default_rng(seed), SCENARIOS[name])
     of = units(counts)
     true = np.zeros(len(of), bool)
     for j, alt in zip(truth.location, truth.alt, strict=True):
         true |= (of.location == j) & (of.alt == alt)
-    row: dict = {"scenario": name, "seed": seed, "true": int(true.sum())}
+    return counts, of, true, {"scenario": name, "seed": seed, "true": int(true.sum())}
+
+
+def tallied(calls: BoolArray, true: BoolArray) -> dict:
+    """Count a method's true and false calls."""
+    return {"found": int((calls & true).sum()), "false": int((calls & ~true).sum())}
+
+
+def table_row(name: str, runs: list[dict], methods: Sequence[str]) -> str:
+    """Return a scenario's row: of each method true and false calls, and runs with any false one."""
+    cells = [
+        f"{sum(r[m]['found'] for r in runs)}, {sum(r[m]['false'] for r in runs)} "
+        f"({sum(r[m]['false'] > 0 for r in runs)})"
+        for m in methods
+    ]
+    true = sum(r["true"] for r in runs)
+    return f"| {name} | {len(runs)} | {true} | {' | '.join(cells)} |"
+
+
+def one_run(name: str, seed: int) -> dict:
+    """Run every method on one draw of a scenario."""
+    counts, of, true, row = drawn(name, seed)
     for method in METHODS:
         if method in ("batch", "multiplicative"):
             growing = method == "multiplicative"
@@ -103,8 +125,7 @@ def one_run(name: str, seed: int) -> dict:
         else:
             p = fisher(of) if method == "fisher" else beta_binomial(of)
             calls, about = benjamini_hochberg(p) <= LEVEL, {}
-        row[method] = {"found": int((calls & true).sum()), "false": int((calls & ~true).sum())}
-        row[method] |= about
+        row[method] = tallied(calls, true) | about
     return row
 
 
@@ -116,16 +137,8 @@ def summary(rows: list[dict]) -> list[str]:
     head = " | ".join(f"{m}: found, false (runs with any)" for m in METHODS)
     lines = [f"| scenario | runs | true | {head} |", "|" + "---|" * (3 + len(METHODS))]
     for name in (*NULLS, *FINDS):
-        runs = by.get(name)
-        if not runs:
-            continue
-        cells = [
-            f"{sum(r[m]['found'] for r in runs)}, {sum(r[m]['false'] for r in runs)} "
-            f"({sum(r[m]['false'] > 0 for r in runs)})"
-            for m in METHODS
-        ]
-        true = sum(r["true"] for r in runs)
-        lines.append(f"| {name} | {len(runs)} | {true} | {' | '.join(cells)} |")
+        if runs := by.get(name):
+            lines.append(table_row(name, runs, METHODS))
     cpu = {m: [r[m]["cpu"] for r in rows] for m in METHODS[:2]}
     lines.append("")
     lines.append(

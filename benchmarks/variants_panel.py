@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.seeded import main
-from benchmarks.variants_breaks import LEVEL, fisher, two_groups
+from benchmarks.variants_breaks import LEVEL, drawn, fisher, table_row, tallied, two_groups
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.variants.batch import Counts, Units, units
+from vbmodels.variants.batch import Counts, Units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.panel import PanelNull
-from vbmodels.variants.scenarios import PANELS, simulate_scenario
+from vbmodels.variants.scenarios import PANELS
 from vbmodels.variants.two_groups import MIXTURE
 
 METHODS = ("panel", "pooled", "pooled_same_tau", "one_control", "fisher", "fisher_highest")
@@ -62,11 +62,7 @@ def against_highest(of: Units) -> FloatArray:
 
 def one_run(name: str, seed: int) -> dict:
     """Run every method on one draw of a scenario."""
-    counts, truth = simulate_scenario(np.random.default_rng(seed), PANELS[name])
-    of = units(counts)
-    true = np.zeros(len(of), bool)
-    for j, alt in zip(truth.location, truth.alt, strict=True):
-        true |= (of.location == j) & (of.alt == alt)
+    counts, of, true, row = drawn(name, seed)
     every = np.ones(len(counts.case), bool)
     first = counts.case | (of.members == 0)
     found = {"panel": two_groups(PanelNull(alternatives=MIXTURE), counts)}
@@ -78,10 +74,8 @@ def one_run(name: str, seed: int) -> dict:
     found["one_control"] = two_groups(BatchNull(alternatives=MIXTURE), alone)
     found["fisher"] = benjamini_hochberg(fisher(of)) <= LEVEL, {}
     found["fisher_highest"] = benjamini_hochberg(against_highest(of)) <= LEVEL, {}
-    row: dict = {"scenario": name, "seed": seed, "true": int(true.sum())}
     for method, (calls, about) in found.items():
-        row[method] = {"found": int((calls & true).sum()), "false": int((calls & ~true).sum())}
-        row[method] |= about
+        row[method] = tallied(calls, true) | about
     return row
 
 
@@ -94,13 +88,7 @@ def summary(rows: list[dict]) -> list[str]:
         runs = sorted((r for r in rows if r["scenario"] == name), key=lambda r: r["seed"])
         if not runs:
             continue
-        cells = [
-            f"{sum(r[m]['found'] for r in runs)}, {sum(r[m]['false'] for r in runs)} "
-            f"({sum(r[m]['false'] > 0 for r in runs)})"
-            for m in METHODS
-        ]
-        true = sum(r["true"] for r in runs)
-        lines.append(f"| {name} | {len(runs)} | {true} | {' | '.join(cells)} |")
+        lines.append(table_row(name, runs, METHODS))
         by = [", ".join(f"{r[m]['tau']:.2f}" for r in runs) for m in (*METHODS[:2], METHODS[3])]
         taus.append(f"| {name} | {' | '.join(by)} |")
     ratio = np.median([r["panel"]["cpu"] / r["pooled"]["cpu"] for r in rows])
