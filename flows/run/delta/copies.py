@@ -17,9 +17,7 @@ from flows.data import json_files, storage
 from flows.data.runs import RunPaths
 from flows.run.tables import parts_of, tables_of
 
-_UNFIT = re.compile(
-    r"[ ,;{}()\n\t=]"
-)  # which engines refuse in the names of a Delta table's columns
+_UNFIT = re.compile(r"[ ,;{}()\n\t=]")  # in the names of columns; engines refuse it there
 
 
 class Copied(BaseModel):
