@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+
+from flows.data.names import from_text
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
@@ -13,7 +16,7 @@ from flows.data.storage import InputFile
 from flows.faults import Fault
 from flows.report.page import Findings
 from flows.settings import RunSettings
-from vbmodels.core.state import State
+from vbmodels.core.state import IntArray, State
 
 R = TypeVar("R")
 
@@ -24,17 +27,55 @@ class Checked:
 
     rows: int
     faults: tuple[Fault, ...] = ()
-    keys: tuple[str, ...] = ()  # names that must be unique over all files
+    keys: Sequence[Hashable] = ()  # names that must be unique over all files, or their digests
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a check found in the rows that a partition has of one file, as plain values.
+
+    Attributes
+    ----------
+    url
+        The file.
+    rows
+        How many rows.
+    names
+        Digests of their names, by `flows.data.names.as_text`; empty where the file has none.
+    told
+        What else the family needs to know of them.
+    """
+
+    url: str
+    rows: int
+    names: str = ""
+    told: Any = None
+
+
+def names_of(pieces: Sequence[Piece]) -> IntArray:
+    """Return the digests of the names in some pieces."""
+    return np.concatenate([from_text(one.names) for one in pieces])
 
 
 @dataclass(frozen=True)
 class Ingested:
-    """One partition, read, cleaned and stored in the run's own form."""
+    """One partition, read, cleaned and stored in the run's own form.
+
+    Attributes
+    ----------
+    rows_read, rows_kept, dropped
+        What became of its rows.
+    notes
+        The family's own counts.
+    checked
+        What its check found, file by file, where the family checks as it reads.
+    """
 
     rows_read: int
     rows_kept: int
     dropped: tuple[Dropped, ...] = ()
-    notes: dict[str, float] = field(default_factory=dict)  # the family's own counts
+    notes: dict[str, float] = field(default_factory=dict)
+    checked: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +124,7 @@ class Family(Protocol):
     settings: type[RunSettings]
 
     def check(self, file: InputFile, settings: Any) -> Checked:
-        """Read one file and list every fault in it."""
+        """Read one file whole and list every fault in it."""
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what is wrong between files that are each right."""
@@ -125,6 +166,25 @@ class Family(Protocol):
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw data from the model and write them with their truth; return the URLs."""
+
+
+@runtime_checkable
+class ChecksAsItReads(Protocol):
+    """A family whose ingest checks the rows that it reads, so that they are read once.
+
+    Before that, only what says how to cut the input is looked at. Ingest raises `InputError` at
+    the first fault; then every file is checked whole, which tells of all.
+    """
+
+    def look(self, file: InputFile, settings: Any) -> Checked:
+        """List the faults that a file's footer tells of; read no more than what cuts it."""
+
+    def joined(self, file: InputFile, pieces: Sequence[Piece], settings: Any) -> Checked:
+        """Return what a check of the whole file would, from what ingest found in its pieces.
+
+        Where that cannot be said of pieces, what makes `Family.check_together` find a fault is
+        enough: a check of all files then decides.
+        """
 
 
 @runtime_checkable

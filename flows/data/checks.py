@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from flows.data import reading
 from flows.data.cells import words_for
-from flows.data.names import Places, file_name, seen_before
+from flows.data.names import Places, digests_of, file_name, seen_before
 from flows.data.reading import as_it_comes, cast, decoded, is_text, of_codes
 from flows.data.table import Column, Table
-from flows.faults import Fault, shown
+from flows.faults import Fault, InputError, shown
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 MAX_ROWS = 20
@@ -116,6 +116,36 @@ class Checker:
         """The names of the rows; none where something is wrong."""
         return () if self.found else tuple(itertools.chain(*self._names))
 
+    @property
+    def digests(self) -> IntArray:
+        """The names of the rows as digests."""
+        return digests_of(itertools.chain(*self._names))
+
+    @property
+    def named(self) -> bool:
+        """Whether the file names its rows."""
+        return self.table.id is not None and self.table.id.name in self.columns
+
+    def refuse(self) -> None:
+        """Raise `InputError` where something was found."""
+        if self.found:
+            raise InputError(self.found.faults())
+
+    def look(self, header: pa.Table, rows: int) -> None:
+        """Check what a file's footer tells.
+
+        Parameters
+        ----------
+        header
+            Its columns, without rows.
+        rows
+            The number of its rows.
+        """
+        self.rows = rows
+        self._head(self._spelt(header)[0])
+        if not rows:
+            self._none()
+
     def slabs(self, pieces: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
         """Check a file given as (first row, rows); yield its columns as they are declared.
 
@@ -125,12 +155,9 @@ class Checker:
         for first, given in pieces:
             self.found.first = first
             self.rows += given.num_rows
-            given, misspelt = self._spelt(reading.given(self.table, given))
+            given, misspelt = self._spelt(given)
             if wrong is None:
-                faults = reading.faults(self.table, given.schema, self.found.file)
-                self.found.tell(*faults)
-                wrong = {fault.column for fault in faults}
-                self.columns = tuple(given.column_names)
+                wrong = self._head(given)
             if given.num_rows:
                 read = self._read(given, wrong | misspelt)
                 given = None  # of a slab no more is held than is handed on
@@ -138,8 +165,7 @@ class Checker:
                 read = None
         row, found = self.table.row, self.found
         if not self.rows:
-            found.tell(Fault(found.file, f"at least one {row}", "0 rows",
-                             remedy="leave the file out or fill it"))  # fmt: skip
+            self._none()
         if self.table.id is not None and sum(map(len, self._names)) == self.rows:
             again, at = seen_before(self._names), Places(self._names)
             found.first = 0
@@ -149,8 +175,20 @@ class Checker:
                 f"give every {row} its own name",
             )  # fmt: skip
 
+    def _head(self, given: pa.Table) -> set[str | None]:
+        """Tell of columns that are missing or cannot be read; return the latter."""
+        faults = reading.faults(self.table, given.schema, self.found.file)
+        self.found.tell(*faults)
+        self.columns = tuple(given.column_names)
+        return {fault.column for fault in faults}
+
+    def _none(self) -> None:
+        self.found.tell(Fault(self.found.file, f"at least one {self.table.row}", "0 rows",
+                              remedy="leave the file out or fill it"))  # fmt: skip
+
     def _spelt(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
-        """Read cells of text as what they stand for; tell of those that stand for nothing."""
+        """Read a file's columns, and cells of text as what they stand for; tell of other cells."""
+        given = reading.given(self.table, given)
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
             self.found.rows(
@@ -274,7 +312,9 @@ class Checker:
         )  # fmt: skip
 
 
-def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[str]]) -> list[Fault]:
+def shared_names(
+    table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable]]
+) -> list[Fault]:
     """List the rows whose name stands in an earlier file too.
 
     Parameters
@@ -284,10 +324,11 @@ def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[st
     files
         Their names.
     names
-        The names of the rows of each; none where they are named after their file.
+        The names of the rows of each, or their digests; none where they are named after their
+        file.
     """
-    if table.id is not None and not table.id.required and not all(names):
-        return _alike([file for file, own in zip(files, names, strict=True) if not own])
+    if table.id is not None and not table.id.required and not all(map(len, names)):
+        return _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
     order = sorted(range(len(files)), key=lambda i: files[i])
     again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
     of_file: dict[int, list[int]] = {}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
+
+from vbmodels.core.state import IntArray
 
 
 class Places:
     """Names of several lists, found by their place in all of them."""
 
-    def __init__(self, names: Sequence[Sequence[str]]) -> None:
+    def __init__(self, names: Sequence[Sequence[Hashable]]) -> None:
         self._names = names
         self.starts = np.cumsum([0, *map(len, names)])
 
@@ -21,24 +25,24 @@ class Places:
         number = int(np.searchsorted(self.starts, place, side="right")) - 1
         return number, place - int(self.starts[number])
 
-    def name(self, place: int) -> str:
+    def name(self, place: int) -> Hashable:
         """Return a name."""
         number, row = self.of(place)
         return self._names[number][row]
 
 
-def seen_before(names: Sequence[Sequence[str]]) -> dict[int, int]:
+def seen_before(names: Sequence[Sequence[Hashable]]) -> dict[int, int]:
     """Return the places of names that stand at an earlier place too, with their first place.
 
     No table of all names is made: their hashes are sorted, and only names with equal ones are
-    compared. Empty names are not.
+    compared. Empty names are not. Names may be their digests.
     """
     at = Places(names)
     every = itertools.chain.from_iterable(names)
     prints = np.fromiter(map(hash, every), np.int64, int(at.starts[-1]))
     order = np.argsort(prints, kind="stable")
     same = np.flatnonzero(prints[order][1:] == prints[order][:-1])
-    first: dict[str, int] = {}
+    first: dict[Hashable, int] = {}
     again = {}
     for place in np.unique(np.concatenate([order[same], order[same + 1]])).tolist():
         name = at.name(place)
@@ -57,3 +61,23 @@ def row_names(rows: int, url: str, start: int) -> pa.Array:
 def file_name(url: str) -> str:
     """Return the last part of a URL, after which rows without a name are named."""
     return url.rstrip("/").rsplit("/", 1)[-1]
+
+
+def digests_of(texts: Iterable[str]) -> IntArray:
+    """Return a number of each text's own."""
+    digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
+
+
+def as_text(numbers: IntArray) -> str:
+    """Return whole numbers, such as digests, as a text to be kept in JSON.
+
+    >>> from_text(as_text(np.array([3, -1]))).tolist()
+    [3, -1]
+    """
+    return base64.b64encode(numbers.astype("<i8").tobytes()).decode()
+
+
+def from_text(text: str) -> IntArray:
+    """Read what `as_text` made."""
+    return np.frombuffer(base64.b64decode(text), "<i8").astype(np.int64)

@@ -1,16 +1,28 @@
-"""Cut the rows of input files into partitions, by rows alone: never by the number of workers."""
+"""Cut the rows of input files into partitions, by rows alone: never by the number of workers.
+
+A partition's rows are read once, and checked as they are read (`checked`).
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from flows.data import reading, storage
+from flows.data.checks import Checker
 from flows.data.storage import InputFile
 from flows.data.table import Table
+from flows.faults import Fault, InputError
+
+Form = Callable[[pa.Table, str], pa.Table]
+"""Makes of a file's rows, and its URL, the rows of a table."""
+
+
+def _as_it_is(rows: pa.Table, _: str) -> pa.Table:
+    return rows
 
 
 @dataclass(frozen=True)
@@ -82,17 +94,67 @@ def cut(
     return parts
 
 
-def pieces(part: Part, table: Table) -> Iterator[pa.Table]:
-    """Yield the rows that a partition has of each file, as a table of the declared types."""
+def look(url: str, table: Table, form: Form = _as_it_is) -> Checker:
+    """Check what a file's footer tells: its columns, and whether it has rows."""
+    file = storage.parquet_file(url)
+    checker = Checker(table, url)
+    checker.look(form(file.schema_arrow.empty_table(), url), file.metadata.num_rows)
+    return checker
+
+
+def checked(
+    part: Part, table: Table, form: Form = _as_it_is
+) -> Iterator[tuple[Slice, Checker, pa.Table]]:
+    """Read and check the rows that a partition has of each file.
+
+    Yields
+    ------
+    slice, checker, rows
+        Where they are; what takes further faults in them; the rows as `read` gives them.
+
+    Raises
+    ------
+    InputError
+        If something is wrong with them. A check of all files tells of everything (`Family.check`):
+        here it is enough to know.
+    """
     for s in part.slices:
-        rows = storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
-        given = reading.named(table, reading.given(table, rows), s.url, s.start)
-        yield reading.read(table, given)
+        given = form(_read_rows(s, table), s.url)
+        checker = Checker(table, s.url)
+        [rows] = checker.slabs([(s.start, given)])
+        del given
+        checker.refuse()
+        checker.found.first = s.start
+        yield s, checker, reading.filled(table, reading.named(table, rows, s.url, s.start))
+        checker.refuse()
+
+
+def unreadable(url: str, error: storage.StorageError) -> Fault:
+    """Return the fault of a file that storage cannot read."""
+    return Fault(url, "a file that can be read", str(error))
+
+
+def _read_rows(s: Slice, table: Table) -> pa.Table:
+    try:
+        return storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
+    except storage.TransientStorageError:
+        raise
+    except storage.StorageError as error:
+        raise InputError([unreadable(s.url, error)]) from error
 
 
 def read(part: Part, table: Table) -> pa.Table:
     """Read a partition's rows as a table of the declared types; absent columns are null."""
-    read = list(pieces(part, table))
-    if not read:
+    read = []
+    for s in part.slices:
+        rows = storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
+        given = reading.named(table, reading.given(table, rows), s.url, s.start)
+        read.append(reading.read(table, given))
+    return joined(read, table)
+
+
+def joined(pieces: Sequence[pa.Table], table: Table) -> pa.Table:
+    """Put the rows of several files together."""
+    if not pieces:
         return table.arrow.empty_table()
-    return pa.concat_tables([rows.select(read[0].column_names) for rows in read])
+    return pa.concat_tables([rows.select(pieces[0].column_names) for rows in pieces])

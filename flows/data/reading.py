@@ -150,11 +150,17 @@ def read(table: Table, rows: pa.Table) -> pa.Table:
     Absent ones are null.
     """
     rows, _ = spelt(table, rows)
+    known = table.declared(rows.column_names)
+    return filled(table, pa.table({name: cast(rows[name], c) for name, c in known.items()}))
+
+
+def filled(table: Table, rows: pa.Table) -> pa.Table:
+    """Return columns in the types that are declared, in that order, with null absent ones."""
     names = rows.column_names
     own = {c.name: c for c in table.columns} | table.declared(names)
     return pa.table(
         {
-            name: cast(rows[name], c) if name in names else pa.nulls(len(rows), c.arrow)
+            name: rows[name] if name in names else pa.nulls(len(rows), c.arrow)
             for name, c in own.items()
         }
     )

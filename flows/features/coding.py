@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from flows.data import json_files, storage
+from flows.data import json_files, partition, storage
 from flows.data.levels import Levels, count_levels, merge_levels
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
-from flows.family import Each, Ingested
+from flows.family import Each, Ingested, Piece
 from flows.faults import Fault, InputError
 from flows.features import ingest as tables_of
+from flows.features.check import piece
 from flows.features.ingest import Column
 from flows.features.models import RowFindings, make
 from flows.features.schema import CATEGORIES_IN, IMPUTED
@@ -49,10 +51,7 @@ class Dictionary(json_files.Form):
 
 def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
     """Turn a partition's cells to text, leave empty rows out, count categories."""
-    ids, columns = tables_of.read_pieces(
-        [(s.url, s.start, s.stop) for s in part.slices], settings.form, CATEGORIES_IN.of(settings)
-    )
-    columns = {n: tables_of.without(c, settings.missing) for n, c in columns.items()}
+    ids, columns, pieces = read_cells(part, settings)
     given = np.stack([np.asarray(c.is_valid()) for c in columns.values()]).any(0)
     table = pa.table({tables_of.ID: ids, **{f"c.{n}": c for n, c in columns.items()}})
     empty = table.filter(pa.array(~given))[tables_of.ID].to_pylist()
@@ -66,7 +65,25 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
         rows_kept=table.num_rows,
         dropped=(Dropped(reason="row without any cell", count=len(empty),
                          examples=[str(name) for name in empty[:100]]),),
+        checked=tuple(pieces),
     )  # fmt: skip
+
+
+def read_cells(
+    part: Part, settings: FeatureSettings
+) -> tuple[pa.Array, dict[str, pa.Array], list[Piece]]:
+    """Return the names of a partition's rows, its columns, and what its check found."""
+    table, form = CATEGORIES_IN.of(settings), partial(tables_of.in_form, form=settings.form)
+    ids, columns, pieces = [], [], []
+    for _, checker, rows in partition.checked(part, table, form):
+        cells = tables_of.in_columns(rows)
+        ids.append(cells.pop(tables_of.ID))
+        columns.append({n: tables_of.without(c, settings.missing) for n, c in cells.items()})
+        pieces.append(piece(checker, columns[-1]))
+    joined = {
+        name: pa.concat_arrays([t[name] for t in columns if name in t]) for name in columns[0]
+    }
+    return pa.concat_arrays(ids), joined, pieces
 
 
 def code_parts(

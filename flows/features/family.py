@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from flows.data import partition, storage
-from flows.data.checks import Checker, other_columns, shared_names
+from flows.data.checks import other_columns, shared_names
 from flows.data.levels import Levels, merge_levels
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
-from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, Cost, Each, Findings, Ingested, Piece, Prepared
 from flows.faults import Fault, InputError
+from flows.features import check
 from flows.features import coding as feature_coding
 from flows.features import ingest as tables_of
 from flows.features import models as feature_models
+from flows.features.check import CheckedTable, checked_file
 from flows.features.models import Hyperparameters
 from flows.features.report import FeatureSummary, report, weight_table
 from flows.features.schema import CATEGORIES_IN, FEATURE_WEIGHTS, feature_rows
@@ -31,13 +32,6 @@ from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 
 _NAMED = 20
-
-
-@dataclass(frozen=True)
-class CheckedTable(Checked):
-    """What the check of one file found, with its columns."""
-
-    columns: Mapping[str, Levels] = field(default_factory=dict)
 
 
 class FeaturesFamily:
@@ -53,17 +47,17 @@ class FeaturesFamily:
 
     def check(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
         """List the faults of one file."""
-        checker = Checker(CATEGORIES_IN.of(settings), file.url)
-        levels: list[dict[str, Levels]] = []
-        try:
-            for table in checker.slabs(tables_of.read_slabs(file.url, settings.form)):
-                cells = tables_of.in_columns(table)
-                cells.pop(tables_of.ID, None)
-                levels.append(tables_of.levels_of(cells, settings.missing))
-        except InputError as error:
-            return CheckedTable(0, error.faults)
-        merged = merge_levels(levels)
-        return CheckedTable(checker.rows, tuple(checker.found.faults()), checker.names, merged)
+        return checked_file(file, settings)
+
+    def look(self, file: InputFile, settings: FeatureSettings) -> CheckedTable:
+        """List the faults of one file's columns."""
+        return check.look(file, settings)
+
+    def joined(
+        self, file: InputFile, pieces: Sequence[Piece], settings: FeatureSettings
+    ) -> CheckedTable:
+        """Return what the pieces of a file say of it."""
+        return check.joined(pieces)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""

@@ -10,11 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.data import reading, storage
 from flows.data.levels import Levels, count_levels
-from flows.data.names import row_names
 from flows.data.slabs import slabs
-from flows.data.table import Table
 from flows.features.nesarc import Form, read_nesarc
 from vbmodels.core.levels import rare_levels
 from vbmodels.core.state import IntArray
@@ -37,33 +34,15 @@ class Column:
     joined: tuple[str, ...] = ()
 
 
-def read_file(url: str, start: int = 0, stop: int | None = None, form: Form = "table") -> pa.Table:
-    """Read rows of one file."""
-    table = storage.read_table(url) if stop is None else storage.read_rows(url, start, stop)
-    table = table.combine_chunks()
-    return table if form == "table" else read_nesarc(table, form, url).combine_chunks()
-
-
 def read_slabs(url: str, form: Form = "table") -> Iterator[tuple[int, pa.Table]]:
     """Yield (first row, rows) of a file piece by piece."""
     for first, table in slabs(url):
-        yield first, table if form == "table" else read_nesarc(table, form, url)
+        yield first, in_form(table, url, form)
 
 
-def read_pieces(
-    pieces: Sequence[tuple[str, int, int]], form: Form, table: Table
-) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the names of rows and their columns, from (URL, first row, end) of some files."""
-    ids, columns = [], []
-    for url, start, stop in pieces:
-        given = reading.given(table, read_file(url, start, stop, form))
-        cells = in_columns(reading.read(table, given))
-        names = cells.pop(ID)
-        ids.append(names if ID in given.column_names else row_names(len(given), url, start))
-        columns.append(cells)
-    first = columns[0]
-    joined = {name: pa.concat_arrays([t[name] for t in columns if name in t]) for name in first}
-    return pa.concat_arrays(ids), joined
+def in_form(rows: pa.Table, url: str, form: Form = "table") -> pa.Table:
+    """Return a file's rows as those of a table."""
+    return rows if form == "table" else read_nesarc(rows.combine_chunks(), form, url)
 
 
 def in_columns(table: pa.Table) -> dict[str, pa.Array]:

@@ -10,8 +10,8 @@ from flows.data import storage
 from flows.data.partition import Part
 from flows.engine.compute import computing, each_of
 from flows.faults import Fault, InputError
+from flows.run.checking import check_files
 from flows.run.events import Events, Listener, PartDone, Stage
-from flows.run.pipeline import check_files
 from flows.settings import ComputeSettings
 from flows.variants.count_files import file_name
 from flows.variants.family import Variants

@@ -18,9 +18,10 @@ from flows.engine.block import one_thread
 from flows.engine.compute import each_of
 from flows.family import Family, Foresees, Prepared, model_for
 from flows.run import since as incremental
+from flows.run.checking import accept, check_files, every_fault_told, look_at_files
 from flows.run.events import Events, Listener, Stage
 from flows.run.outcome import total_dropped
-from flows.run.pipeline import check_files, settled_by_input
+from flows.run.pipeline import settled_by_input
 from flows.run.running import Run
 from flows.settings import RunSettings
 from vbmodels.core.cavi import start
@@ -141,7 +142,8 @@ def look_ahead(
     events = Events(listener)
     events.tell(Stage("check"))
     settings = settled_by_input(family, source, settings)
-    files, checked = check_files(family, events, source, settings)
+    checks = look_at_files if prepare else check_files
+    files, checked = checks(family, events, source, settings)
     found = Foreseen(len(files), sum(one.rows for one in checked))
     if not prepare:
         return found
@@ -151,8 +153,10 @@ def look_ahead(
         run = Run(family, source, paths, settings, events)
         run.files, run.checked = files, checked
         events.tell(Stage("ingest"))
-        parts = incremental.cut(run)
-        ingested = incremental.ingest(run, parts)
+        with every_fault_told(run):
+            parts = incremental.cut(run)
+            ingested = incremental.ingest(run, parts)
+        accept(run, ingested)
         each = each_of(run.compute, run.on_progress("partition"))
         prepared = run.stage("partition", family.prepare, parts, settings, paths, None, each)
         read = time.perf_counter() - began

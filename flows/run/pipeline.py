@@ -1,4 +1,7 @@
-"""The one order of every pipeline: check, ingest, partition, fit, score, publish."""
+"""The one order of every pipeline: check, ingest, partition, fit, score, publish.
+
+Families check rows as they ingest them; what comes before looks at footers (`flows.run.checking`).
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,15 @@ from flows.data import storage
 from flows.data.lock import claim
 from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.states import read_state
-from flows.data.storage import InputFile, StorageError
+from flows.data.storage import StorageError
 from flows.engine.block import Job, one_thread
 from flows.engine.compute import computing, each_of
 from flows.engine.executor import Executor
 from flows.engine.fit import FitResult, Progress, run_fit
-from flows.engine.loops import why_not
-from flows.family import Checked, ChecksToFit, Family, Prepared, ReadsSettings, model_for
+from flows.family import Family, Prepared, ReadsSettings, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
-from flows.run import tasks
+from flows.run.checking import accept, every_fault_told, look_at_files
 from flows.run.delta.copies import note_folder, noted
 from flows.run.delta.publish import refuse as refuse_delta
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
@@ -121,22 +123,22 @@ def score_pipeline(
 
 
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
-    """Check, claim, ingest, partition, fit, score, publish: the one order of every run."""
+    """Look, claim, ingest, accept, partition, fit, score, publish: the one order of every run."""
     family, settings, paths, events = run.family, run.settings, run.paths, run.events
     run.delta = None if compute.delta is None else storage.absolute(compute.delta)
     if run.delta is None and run.resumes and (before := noted(paths)) is not None:
         run.delta = before.folder
     events.tell(Stage("check"))
     to_fit = run.fitted is None
-    run.files, run.checked = check_files(family, events, run.source, settings, to_fit)
-    events.tell(Accepted(run.inputs))
+    run.files, run.checked = look_at_files(family, events, run.source, settings, to_fit)
     with _nothing_left_of_what_is_refused(run):
         if run.delta is not None:
             refuse_delta(run.delta, family.name, paths.target)
         storage.check_writable(paths.target, *paths.below, "work")
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))
-        parts = incremental.cut(run)
+        with every_fault_told(run):
+            parts = incremental.cut(run)
         compute = settled(run, compute, incremental.unknown(run, parts))
         run.workers = compute.workers or 0
         events.tell(Computing(run.workers))
@@ -152,7 +154,10 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             if run.delta is not None:
                 note_folder(paths, run.delta)
             events.tell(Stage("ingest"))
-            ingested = incremental.ingest(run, parts)
+            with every_fault_told(run):
+                ingested = incremental.ingest(run, parts)
+            accept(run, ingested)
+            events.tell(Accepted(run.inputs))
             each = each_of(run.compute, run.on_progress("partition"))
             prepared = run.stage(
                 "partition", family.prepare, parts, settings, paths, run.fitted, each
@@ -200,6 +205,7 @@ def _nothing_left_of_what_is_refused(run: Run) -> Iterator[None]:
         yield
     except BaseException as error:
         gone_on_with = run.resumes or (run.resumable and not isinstance(error, InputError))
+        gone_on_with &= not run.hopeless
         if not gone_on_with and not _is_published(run):
             forget(run.paths, run.events)
         raise
@@ -286,57 +292,6 @@ def settled_by_input(family: Family, source: str, settings: RunSettings) -> RunS
         return settings
     found: RunSettings = family.settled(source, settings)
     return found
-
-
-def check_files(
-    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True
-) -> tuple[list[InputFile], list[Checked]]:
-    """Read every input file once and raise all faults at once."""
-    try:
-        files = storage.expand(source, family.suffixes)
-    except storage.TransientStorageError:
-        raise
-    except StorageError as error:
-        raise InputError(
-            [
-                Fault(
-                    file=storage.shown(source),
-                    expected="input that can be read",
-                    found=str(error),
-                )
-            ]
-        ) from error
-    checked = tasks.each(events, "check", partial(_check, family), files, settings)
-    # Once each: what the settings name is looked at with every file.
-    faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
-    faults = faults or family.check_together(files, checked)
-    if to_fit and settings.loop is not None:
-        faults = faults or _check_loop(family, settings)
-    if to_fit and isinstance(family, ChecksToFit):
-        faults = faults or family.check_to_fit(files, checked)
-    if faults:
-        raise InputError(faults)
-    return files, checked
-
-
-def _check_loop(family: Family, settings: RunSettings) -> list[Fault]:
-    """List why the settings' model cannot take the settings' loop."""
-    model = family.model(settings)
-    found = "settings that fit none" if model is None else why_not(model, settings.loop)
-    if found is None:
-        return []
-    what = f"a model that loop={settings.loop} can fit"
-    return [Fault("settings", what, found, column="loop", remedy="leave loop out")]
-
-
-def _check(family: Family, file: InputFile, settings: RunSettings) -> Checked:
-    try:
-        return family.check(file, settings)
-    except storage.TransientStorageError:
-        raise
-    except StorageError as error:
-        fault = Fault(file=file.url, expected="a file that can be read", found=str(error))
-        return Checked(0, (fault,))
 
 
 def _job(run: Run, model: Any, prepared: Prepared) -> Job:

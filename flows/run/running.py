@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from flows.data.runs import InputRecord, RunPaths
 from flows.data.storage import InputFile
 from flows.engine.compute import Compute, Here
 from flows.family import Checked, Family, Ingested
+from flows.faults import InputError
 from flows.run import tasks
 from flows.run.events import Events, PartDone, Stage
 from flows.run.memo import Memo, key_of, that_matter
@@ -48,10 +49,11 @@ class Run:
     since: Any = None  # flows.run.since.Since
     held: Claim | None = None
     resumable: bool = False  # whether another attempt can go on with it
+    hopeless: bool = False  # whether none can, as its input was found to be wrong
 
     @property
     def inputs(self) -> list[InputRecord]:
-        """The input files as they were checked."""
+        """The input files as they were looked at."""
         return [
             InputRecord(url=f.url, size=f.size, fingerprint=f.fingerprint, rows=c.rows)
             for f, c in zip(self.files, self.checked, strict=True)
@@ -119,9 +121,17 @@ def _groups(parts: Sequence[Part], most: int) -> list[list[Part]]:
 
 def _apply_to_group(group: Sequence[Part], function: Callable[..., R], *args: Any) -> list[R]:
     files = {s.url: s.fingerprint for part in group for s in part.slices}
-    with storage.sharing(files):
-        results = [function(part, *args) for part in group]
-    # Looked at after reading: what was read is then what was checked.
+    try:
+        with storage.sharing(files):
+            results = [function(part, *args) for part in group]
+    except InputError:
+        _refuse_changed(files)  # what changes while it is read looks wrong
+        raise
+    # Looked at after reading: what was read is then what was looked at.
+    _refuse_changed(files)
+    return results
+
+
+def _refuse_changed(files: Mapping[str, str]) -> None:
     for url, fingerprint in sorted(files.items()):
         storage.refuse_changed(url, fingerprint)
-    return results

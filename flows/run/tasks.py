@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from flows.data import storage
 from flows.data.storage import retry
 from flows.engine.seam import Abandoned
+from flows.faults import InputError
 from flows.run.events import Events, Retried
 from flows.run.memo import Memo
 
@@ -43,7 +44,8 @@ def each(
 
     Storage that did not answer is asked again, with growing pauses. The first other failure stops
     the items that have not begun and is raised unchanged; `on_stop` is called at once, so that
-    those that have begun need not be waited for. With a memo, a result is kept under the key of its
+    those that have begun need not be waited for; but where the input is wrong they end first, for
+    nothing of the run may be left. With a memo, a result is kept under the key of its
     item and not made again.
     """
 
@@ -63,7 +65,7 @@ def each(
             future.result()
     except BaseException as error:
         stopped.set()
-        if on_stop is not None:
+        if on_stop is not None and not isinstance(error, InputError):
             on_stop()
         # Ctrl-C is answered at once, but nothing whose results are kept outlives its stage: it
         # would write into a run that was removed or resumed meanwhile.

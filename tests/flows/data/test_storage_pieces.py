@@ -18,7 +18,6 @@ from flows.bags.settings import BagSettings
 from flows.catalogue import pipeline_named
 from flows.cli import main
 from flows.data import slabs, storage
-from flows.features import ingest as tables_of
 from flows.features.settings import FeatureSettings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,13 +35,13 @@ def csv_of(path, rows, columns=4, seed=0):
 def test_csv_in_pieces_is_the_whole(tmp_path, monkeypatch, span):
     monkeypatch.setattr("flows.data.storage.formats.CSV_BLOCK", 1000)
     url = csv_of(tmp_path / "x.csv", 5000)
-    whole = tables_of.read_file(url)
+    whole = storage.read_table(url)
     assert whole.num_rows == 5000
     assert whole["c0"].null_count > 1000
     assert set(whole.schema.types) == {pa.string()}
     start, stop = span
     expected = whole.slice(start, None if stop is None else stop - start)
-    assert tables_of.read_file(url, start, stop).equals(expected)
+    assert storage.read_rows(url, start, 5000 if stop is None else stop).equals(expected)
 
 
 def test_csv_is_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, capsys):
@@ -81,28 +80,28 @@ def test_lines_within_quotes_may_be_longer_than_a_block(tmp_path, monkeypatch):
     texts = ["".join(f"line {k}\n" for k in range(50 + i)) for i in range(40)]
     table = pa.table({"id": [f"r{i}" for i in range(40)], "text": texts})
     pc.write_csv(table, path)
-    assert tables_of.read_file(str(path)).equals(table)
-    assert tables_of.read_file(str(path), 7, 31).equals(table.slice(7, 24))
+    assert storage.read_table(str(path)).equals(table)
+    assert storage.read_rows(str(path), 7, 31).equals(table.slice(7, 24))
 
 
 def test_an_empty_line_of_a_single_column_is_a_missing_cell(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("a\nx\n\ny\n\n")
-    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x", None, "y", None]
+    assert storage.read_table(str(path))["a"].to_pylist() == ["x", None, "y", None]
     path.write_text("a\nx")
-    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x"]
+    assert storage.read_table(str(path))["a"].to_pylist() == ["x"]
     path.write_text("\na\nx\n")
     with pytest.raises(storage.StorageError, match="names of the columns in its first line"):
-        tables_of.read_file(str(path))
+        storage.read_table(str(path))
     path.write_text("a,b\nx,y\n\ny,z\n\n")
-    assert tables_of.read_file(str(path))["a"].to_pylist() == ["x", "y"]
+    assert storage.read_table(str(path))["a"].to_pylist() == ["x", "y"]
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
 def test_separators_are_told_apart(tmp_path, mark):
     path = tmp_path / "x.csv"
     path.write_text("\n".join(mark.join(line) for line in ("iab", "123", "456")))
-    assert tables_of.read_file(str(path)).to_pydict() == {
+    assert storage.read_table(str(path)).to_pydict() == {
         "i": ["1", "4"],
         "a": ["2", "5"],
         "b": ["3", "6"],
@@ -179,10 +178,8 @@ checked = family.check(file, chosen)
 assert not checked.faults, checked.faults[:3]
 last = family.plan([file], [checked], chosen)[-1]
 if name == "features":
-    from flows.features import ingest as features
-    from flows.features.schema import CATEGORIES_IN
-    pieces = [(s.url, s.start, s.stop) for s in last.slices]
-    features.read_pieces(pieces, chosen.form, CATEGORIES_IN)
+    from flows.features.coding import read_cells
+    read_cells(last, chosen)
 else:
     from flows.bags.rows import read_rows
     from flows.bags.schema import INSTANCES_IN

@@ -20,9 +20,9 @@ from flows.data.storage import StorageError
 from flows.experts import design
 from flows.faults import Fault, InputError, RunError
 from flows.keywords.family import Keywords
+from flows.run import checking, resumed
 from flows.run import outcome as outcome_module
 from flows.run import pipeline as run_module
-from flows.run import resumed
 from flows.run.events import Events
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
@@ -413,7 +413,7 @@ def test_a_run_that_is_refused_leaves_nothing(source, stopped, tmp_path, monkeyp
 def test_an_unknown_language_is_found_by_the_check(source, tmp_path):
     family = pipeline_named("keywords")
     with pytest.raises(InputError) as caught:
-        run_module.check_files(family, Events(), str(source), family.settings(language="klingon"))
+        checking.check_files(family, Events(), str(source), family.settings(language="klingon"))
     (fault,) = caught.value.faults
     assert (fault.column, fault.found) == ("language", "'klingon'")
     with pytest.raises(InputError):
