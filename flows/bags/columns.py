@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flows.data.checks import Found, lengths_of
+from flows.data.names import digests_of
 from vbmodels.core.state import IntArray
 
 NOT_KNOWN = -1
@@ -204,9 +205,3 @@ def class_prints(classes: pa.Array) -> IntArray:
     """Return a digest of the list of classes of each bag, 0 where there is none."""
     known = [0 if of is None else 1 for of in classes.to_pylist()]
     return digests_of("\0".join(of or ()) for of in classes.to_pylist()) * np.array(known)
-
-
-def digests_of(texts: Iterable[str]) -> IntArray:
-    """Return a number of each text's own."""
-    digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
-    return np.frombuffer(b"".join(digests), np.int64)

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flows.data import mixed
+from flows.data import mixed, partition
 from flows.data.checks import MAX_ROWS, Checker
-from flows.data.levels import Levels, bounded, count_levels, merge_levels
+from flows.data.levels import Levels, bounded, merge_levels
 from flows.data.mixed import NUMBER, Seen
+from flows.data.names import as_text
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.experts.encoding import listed, named_labels
-from flows.experts.ingest import LABEL, added, columns_of, labels_in
+from flows.experts.ingest import LABEL, AboutCells, Taken, added, columns_of, merged, taken
 from flows.experts.labels import MOST_CLASSES
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
-from flows.family import Checked
+from flows.family import Checked, Piece, names_of
 from flows.faults import Fault, shown
 
 LEAST = 3
@@ -57,24 +58,54 @@ def rows_of(checked: Checked) -> CheckedRows:
 def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """Read a file once, piece by piece; list its faults and count what it holds."""
     checker = Checker(ROWS_IN.of(settings), file.url)
-    seen: dict[str, Seen] = {}
     odd: dict[str, tuple[tuple[int, str], ...]] = {}
-    labels = Levels({}, 0)
-    for table in checker.slabs(slabs(file.url)):
-        for name in columns_of(table.column_names):
-            cells, one = mixed.taken(table[name], settings.missing)
-            seen[name] = seen.get(name, Seen()) + one
-            _infinite(checker, name, cells)
-            before = odd.get(name, ())
+    about = AboutCells(seen={}, labels=Levels({}, 0))
+    for rows in checker.slabs(slabs(file.url)):
+        found, own = taken(rows, settings.missing)
+        about = merged([about, own])
+        check_finite(checker, found)
+        for name, cells in found.cells.items():
+            one, before = own.seen[name], odd.get(name, ())
             if one.numbers < one.cells and not one.declared and len(before) < MAX_ROWS:
                 wrong = np.flatnonzero(mixed.numbers(cells, NUMBER)[1])[: MAX_ROWS - len(before)]
                 told = ((checker.found.first + int(i) + 1, cells[int(i)].as_py()) for i in wrong)
                 odd[name] = (*before, *told)
-        both = [{LABEL: labels}, {LABEL: count_levels(labels_in(table, settings.missing))}]
-        labels = bounded(merge_levels(both))[LABEL]
     faults = tuple(checker.found.faults())
-    spoilt = {name: cells for name, cells in odd.items() if seen[name].numbers}
-    return CheckedRows(checker.rows, faults, checker.names, seen, spoilt, labels, settings)
+    spoilt = {name: cells for name, cells in odd.items() if about.seen[name].numbers}
+    return CheckedRows(
+        checker.rows, faults, checker.names, about.seen, spoilt, about.labels, settings
+    )
+
+
+def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
+    """List the faults of a file's columns."""
+    checker = partition.look(file.url, ROWS_IN.of(settings))
+    keys = (file.url,) if checker.named else ()
+    seen = dict.fromkeys(columns_of(checker.columns), Seen())
+    return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)
+
+
+def piece(checker: Checker, about: AboutCells) -> Piece:
+    """Tell of some rows of a file what its check needs."""
+    told = about.model_dump(mode="json")
+    return Piece(checker.found.file, checker.rows, as_text(checker.digests), told)
+
+
+def joined(pieces: Sequence[Piece], settings: ExpertSettings) -> CheckedRows:
+    """Return what the pieces of a file say of it.
+
+    Of a column of numbers with cells that are none, a check of the whole file says where they are.
+    """
+    about = merged([AboutCells.model_validate(one.told) for one in pieces])
+    odd = {name: ((0, ""),) for name, one in about.seen.items() if one.numbers < one.cells}
+    rows = sum(one.rows for one in pieces)
+    return CheckedRows(rows, (), names_of(pieces), about.seen, odd, about.labels, settings)
+
+
+def check_finite(checker: Checker, found: Taken) -> None:
+    """Tell of numbers that are infinite."""
+    for name, cells in found.cells.items():
+        _infinite(checker, name, cells)
 
 
 def _infinite(checker: Checker, name: str, cells: mixed.Cells) -> None:

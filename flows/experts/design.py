@@ -12,6 +12,7 @@ import pyarrow as pa
 from flows.data import storage
 from flows.data.levels import Levels, bounded, merge_levels
 from flows.data.mixed import CATEGORY
+from flows.data.names import digests_of
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.experts import ingest as tables_of
@@ -280,7 +281,7 @@ def build(
     weight = fitted * design.weights[np.maximum(codes, 0)] / copies
     if basis is not None:
         x = np.clip(x, -basis.limit, basis.limit)
-    batch: State = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
+    batch: State = Rows.of(x, t, digests_of(names), weight, design.sparse, groups)
     if basis is not None and steps is not None:
         batch = CodedRows(batch, steps, basis, copies)
     if len(encoding.labels) > 2:

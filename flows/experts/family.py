@@ -14,8 +14,8 @@ from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile
+from flows.experts import check, several
 from flows.experts import ingest as tables_of
-from flows.experts import several
 from flows.experts.baseline import compared
 from flows.experts.beside import with_baselines
 from flows.experts.check import CheckedRows, checked_file, faults_of_fit, rows_of
@@ -42,7 +42,7 @@ from flows.experts.weights import (
     parameters_of,
     weights_of,
 )
-from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, Cost, Each, Findings, Ingested, Piece, Prepared
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive import AdditiveExperts
@@ -68,6 +68,16 @@ class Experts:
         """List the faults of one file."""
         return checked_file(file, settings)
 
+    def look(self, file: InputFile, settings: ExpertSettings) -> CheckedRows:
+        """List the faults of one file's columns."""
+        return check.look(file, settings)
+
+    def joined(
+        self, file: InputFile, pieces: Sequence[Piece], settings: ExpertSettings
+    ) -> CheckedRows:
+        """Return what the pieces of a file say of it."""
+        return check.joined(pieces, settings)
+
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List rows that two files share, and files with other columns than the first."""
         faults = shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
@@ -87,8 +97,14 @@ class Experts:
 
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
-        pieces = list(partition.pieces(part, ROWS_IN.of(settings)))
-        table, about = tables_of.kept(pieces, settings.missing)
+        pieces, abouts, checked = [], [], []
+        for _, checker, rows in partition.checked(part, ROWS_IN.of(settings)):
+            found, about = tables_of.taken(rows, settings.missing)
+            check.check_finite(checker, found)
+            pieces.append(found)
+            abouts.append(about)
+            checked.append(check.piece(checker, about))
+        table, about = tables_of.joined(pieces), tables_of.merged(abouts)
         storage.write_table(work_url(paths, "rows", part.index), table)
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         unlabelled = table.filter(table[tables_of.LABEL].is_null())[tables_of.ID]
@@ -103,6 +119,7 @@ class Experts:
                 ),
             ),
             notes={"columns": float(len(about.seen))},
+            checked=tuple(checked),
         )
 
     def prepare(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from flows.data import json_files, mixed
 from flows.data.levels import Levels, bounded, count_levels, merge_levels
 from flows.data.mixed import CATEGORY, Seen
 from flows.experts.schema import ROWS_IN
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.encoding import level_key
 
 ID, LABEL = "id", "label"
@@ -30,20 +30,35 @@ def columns_of(names: Sequence[str]) -> list[str]:
     return ROWS_IN.others_in(list(names))
 
 
-def kept(
-    pieces: Sequence[pa.Table], missing: Sequence[str]
-) -> tuple[pa.Table, AboutCells]:  # fmt: skip
-    """Return rows of several files as they are kept, and what they hold."""
-    names = columns_of(pieces[0].column_names)
-    seen, arrays = {}, {}
-    for name in names:
-        found = [mixed.taken(piece[name], missing) for piece in pieces]
-        arrays[f"c.{name}"] = mixed.joined([cells for cells, _ in found])
-        seen[name] = added(one for _, one in found)
-    labels = pa.concat_arrays([labels_in(piece, missing) for piece in pieces])
-    ids = pa.concat_arrays([_whole(piece[ID]) for piece in pieces])
-    table = pa.table({ID: ids, LABEL: labels, **arrays})
-    return table, AboutCells(seen=seen, labels=bounded({LABEL: count_levels(labels)})[LABEL])
+@dataclass(frozen=True)
+class Taken:
+    """Some rows of a file as they are kept."""
+
+    ids: pa.Array
+    labels: pa.Array
+    cells: dict[str, mixed.Cells]
+
+
+def taken(rows: pa.Table, missing: Sequence[str]) -> tuple[Taken, AboutCells]:
+    """Return rows of a file as they are kept, and what they hold."""
+    found = {name: mixed.taken(rows[name], missing) for name in columns_of(rows.column_names)}
+    labels = labels_in(rows, missing)
+    ids = _whole(rows[ID]) if ID in rows.column_names else pa.nulls(len(rows), pa.string())
+    about = AboutCells(
+        seen={name: seen for name, (_, seen) in found.items()},
+        labels=bounded({LABEL: count_levels(labels)})[LABEL],
+    )
+    return Taken(ids, labels, {name: cells for name, (cells, _) in found.items()}), about
+
+
+def joined(pieces: Sequence[Taken]) -> pa.Table:
+    """Return rows of several files as one table."""
+    names = pieces[0].cells
+    cells = {f"c.{name}": mixed.joined([piece.cells[name] for piece in pieces]) for name in names}
+    ids, labels = (
+        pa.concat_arrays([getattr(piece, name) for piece in pieces]) for name in ("ids", "labels")
+    )
+    return pa.table({ID: ids, LABEL: labels, **cells})
 
 
 def added(seen: Iterable[Seen]) -> Seen:
@@ -59,9 +74,10 @@ def labels_in(table: pa.Table, missing: Sequence[str]) -> pa.Array:
 
 
 def merged(parts: Sequence[AboutCells]) -> AboutCells:
-    """Add what several partitions hold."""
+    """Add what several partitions, or pieces of one, hold."""
     labels = bounded(merge_levels([{LABEL: one.labels} for one in parts]))[LABEL]
-    seen = {name: added(one.seen[name] for one in parts) for name in parts[0].seen}
+    names = dict.fromkeys(name for one in parts for name in one.seen)
+    seen = {n: added(one.seen[n] for one in parts if n in one.seen) for n in names}
     return AboutCells(seen=seen, labels=labels)
 
 
@@ -112,9 +128,3 @@ def _keys(text: pa.Array) -> FloatArray:
 
 def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def keys_of(names: Sequence[str]) -> IntArray:
-    """Return a number of each row's own, from its name alone; [N]."""
-    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from flows.cli import main
+from flows.data.names import digests_of
 from flows.experts.design import fitted_rows
-from flows.experts.ingest import keys_of
 from tests.flows.experts.runs import latest, rows_of, run
 
 QUICK = ["--no-record", "--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
@@ -194,7 +194,7 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path, capsys):
     y = np.asarray(columns["label"])
     names = [n for n in columns if n not in ("id", "label")]
     x = np.column_stack([columns[n] for n in names])
-    fit = fitted_rows(keys_of(columns["id"]), 2.0 * y - 1.0, 0.3)
+    fit = fitted_rows(digests_of(columns["id"]), 2.0 * y - 1.0, 0.3)
     rival = LogisticRegression().fit(x[fit], y[fit]).predict_proba(x[~fit])[:, 1]
     assert losses[0] == pytest.approx(log_loss(y[~fit], rival), abs=0.03)
     code, said = run(capsys, "score", tmp_path / "cavi", path, tmp_path / "new", "--no-record")
