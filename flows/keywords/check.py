@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.data import partition
 from flows.data.checks import Checker
+from flows.data.names import as_text
+from flows.data.storage import InputFile
 from flows.data.table import Table
+from flows.family import Checked, Piece, names_of
 from flows.faults import Fault
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.text import OTHER, pos_code
@@ -34,25 +41,77 @@ def check_documents(
         The table as the file has it.
     """
     checker = Checker(table, file)
-    unknown: list[str] = []
-    listed = 0
-    known = False  # whether any tag is a noun, adjective or verb in a tag set that we know
-    for documents in checker.slabs(pieces):
-        if "keywords" in documents.column_names:
-            lengths = pc.list_value_length(documents["keywords"])
-            listed += pc.sum(pc.greater(lengths, 0)).as_py() or 0
-        if not known and "pos" in documents.column_names:
-            tags = pc.list_flatten(documents["pos"]).drop_null().unique().to_pylist()
-            known = any(pos_code(tag) != OTHER for tag in tags)
-            unknown = sorted({*unknown, *tags})[:_NAMED]
-    if unknown and not known:
-        checker.found.tell(
+    held = reduce(add, map(held_in, checker.slabs(pieces)), Held())
+    checker.found.tell(*held.faults(file))
+    return checker, held.listed
+
+
+@dataclass(frozen=True)
+class Held:
+    """What some documents hold: those of two sets add.
+
+    Attributes
+    ----------
+    listed
+        Documents with a known keyword.
+    known
+        Whether any tag is a noun, adjective or verb in a tag set that we know.
+    unknown
+        The first tags where none is.
+    """
+
+    listed: int = 0
+    known: bool = False
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Held) -> Held:
+        known = self.known or other.known
+        unknown = () if known else tuple(sorted({*self.unknown, *other.unknown})[:_NAMED])
+        return Held(self.listed + other.listed, known, unknown)
+
+    def faults(self, file: str) -> list[Fault]:
+        """Say so where a file has tags and none that we know."""
+        if not self.unknown:
+            return []
+        return [
             Fault(
                 file=file,
                 column="pos",
                 expected="Penn or universal tags (NN, JJ, VB; NOUN, ADJ, VERB)",
-                found=", ".join(map(repr, unknown)),
+                found=", ".join(map(repr, self.unknown)),
                 remedy="translate the tags, or leave the column out to take every word",
             )
-        )
-    return checker, listed
+        ]
+
+
+def held_in(documents: pa.Table) -> Held:
+    """Return what documents hold, in the columns that are there."""
+    listed, tags = 0, []
+    if "keywords" in documents.column_names:
+        lengths = pc.list_value_length(documents["keywords"])
+        listed = pc.sum(pc.greater(lengths, 0)).as_py() or 0
+    if "pos" in documents.column_names:
+        tags = pc.list_flatten(documents["pos"]).drop_null().unique().to_pylist()
+    if any(pos_code(tag) != OTHER for tag in tags):
+        return Held(listed, True)
+    return Held(listed, False, tuple(sorted(tags)[:_NAMED]))
+
+
+def look(file: InputFile, table: Table) -> Checked:
+    """List the faults of a file's columns."""
+    checker = partition.look(file.url, table)
+    keys = (file.url,) if checker.named else ()
+    return Checked(checker.rows, tuple(checker.found.faults()), keys)
+
+
+def piece(checker: Checker, documents: pa.Table) -> Piece:
+    """Tell of some documents of a file what its check needs."""
+    told = asdict(held_in(documents))
+    return Piece(checker.found.file, checker.rows, as_text(checker.digests), told)
+
+
+def joined(file: str, pieces: Sequence[Piece]) -> tuple[Checked, int]:
+    """Return what the pieces of a file say of it, and how many documents have a known keyword."""
+    held = reduce(add, (Held(**one.told) for one in pieces))
+    rows = sum(one.rows for one in pieces)
+    return Checked(rows, tuple(held.faults(file)), names_of(pieces)), held.listed

@@ -17,8 +17,9 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, Cost, Each, Findings, Ingested, Piece, Prepared
 from flows.faults import Fault, InputError, RunError
+from flows.keywords import check
 from flows.keywords import documents as documents_of
 from flows.keywords.asked import Nodes
 from flows.keywords.check import check_documents
@@ -101,18 +102,20 @@ class Keywords:
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
-        try:
-            _text_options(settings)
-        except InputError as error:
-            wrong = error.faults
-        else:
-            wrong = ()
         table = DOCUMENTS.of(settings)
         checker, listed = check_documents(slabs(file.url, CHECKED_ROWS), file.url, table)
-        # The rankings learn nothing from known keywords.
-        listed = checker.rows if settings.model in SCORES else listed
-        faults = (*wrong, *checker.found.faults())
-        return CheckedDocuments(checker.rows, faults, checker.names, listed)
+        found = Checked(checker.rows, tuple(checker.found.faults()), checker.names)
+        return _checked(found, listed, settings)
+
+    def look(self, file: InputFile, settings: KeywordSettings) -> Checked:
+        """List the faults of one file's columns, and of the settings."""
+        return _checked(check.look(file, DOCUMENTS.of(settings)), 0, settings)
+
+    def joined(
+        self, file: InputFile, pieces: Sequence[Piece], settings: KeywordSettings
+    ) -> Checked:
+        """Return what the pieces of a file say of it."""
+        return _checked(*check.joined(file.url, pieces), settings)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List document names that two files share."""
@@ -143,7 +146,11 @@ class Keywords:
 
     def ingest(self, part: Part, settings: KeywordSettings, paths: RunPaths) -> Ingested:
         """Turn a partition's documents into candidate words and their counts."""
-        documents = partition.read(part, DOCUMENTS.of(settings))
+        table, read, checked = DOCUMENTS.of(settings), [], []
+        for _, checker, rows in partition.checked(part, table):
+            read.append(rows)
+            checked.append(check.piece(checker, rows))
+        documents = partition.joined(read, table)
         options = _text_options(settings)
         prepared = documents_of.prepare(documents, options, settings.with_phrases)
         gold = gold_labels(documents, prepared.words, options)
@@ -175,6 +182,7 @@ class Keywords:
                 ),
             ),
             notes={"words": told.words, "observed": told.observed},
+            checked=tuple(checked),
         )
 
     def prepare(
@@ -325,6 +333,17 @@ class Keywords:
         from flows.keywords.simulate import write_documents
 
         return write_documents(target, rows, seed)
+
+
+def _checked(found: Checked, listed: int, settings: KeywordSettings) -> CheckedDocuments:
+    """Add what is wrong with the settings, and the documents with a known keyword."""
+    try:
+        _text_options(settings)
+    except InputError as error:
+        found = replace(found, faults=(*error.faults, *found.faults))
+    # The rankings learn nothing from known keywords.
+    listed = found.rows if settings.model in SCORES else listed
+    return CheckedDocuments(found.rows, found.faults, found.keys, listed)
 
 
 def _demand_words(parts: Sequence[Part], documents: int) -> None:
