@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -67,17 +67,17 @@ class Footer:
 
 
 @dataclass
-class _Once:
-    """A row group that the first to ask decodes while the others wait."""
+class _Once(Generic[V]):
+    """What the first to ask makes while the others wait: a row group, or a small file's bytes."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    table: pa.Table | None = None
+    made: V | None = None
 
-    def get(self, decode: Callable[[], pa.Table]) -> pa.Table:
+    def get(self, make: Callable[[], V]) -> V:
         with self.lock:
-            if self.table is None:
-                self.table = decode()
-            return self.table
+            if self.made is None:
+                self.made = make()
+            return self.made
 
 
 @dataclass
@@ -111,7 +111,8 @@ class Decoded:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._footers: OrderedDict[tuple[str, str], Footer] = OrderedDict()
-        self._groups: OrderedDict[tuple[object, ...], _Once] = OrderedDict()
+        self._groups: OrderedDict[tuple[object, ...], _Once[pa.Table]] = OrderedDict()
+        self._small: OrderedDict[tuple[str, str], _Once[bytes]] = OrderedDict()
         self._streams: OrderedDict[int, _Stream] = OrderedDict()  # by thread
 
     def release(self) -> None:
@@ -119,7 +120,12 @@ class Decoded:
         with self._lock:
             self._footers.clear()
             self._groups.clear()
+            self._small.clear()
             self._streams.clear()
+
+    def whole_file(self, url: str, version: str, fetch: Callable[[], bytes]) -> bytes:
+        """Return the bytes of a small file, which the last few that were asked for stay."""
+        return _put(self._lock, self._small, (url, version), _Once[bytes](), KEPT).get(fetch)
 
     def rows(
         self, url: str, version: str, open_file: Callable[[pq.FileMetaData | None], pq.ParquetFile],
@@ -169,7 +175,7 @@ class Decoded:
     def _whole(
         self, key: tuple[object, ...], file: Callable[[], pq.ParquetFile], number: int
     ) -> pa.Table:
-        once = _put(self._lock, self._groups, key, _Once(), KEPT)
+        once = _put(self._lock, self._groups, key, _Once[pa.Table](), KEPT)
         wanted: tuple[str, ...] = key[-1]  # type: ignore[assignment]
         return once.get(lambda: file().read_row_group(number, columns=list(wanted)))
 

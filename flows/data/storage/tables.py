@@ -70,13 +70,17 @@ def read_rows(
         Bytes of the file, where they are known: a small one comes with one request.
     """
 
+    version = version_of(url)
+    held, of = (Decoded(), "") if version is None else (decoded, version)
+
     def opened(footer: pq.FileMetaData | None) -> pq.ParquetFile:
-        small = 0 < size <= SMALL and not is_local(url) and as_parquet(url) == url
-        return _in_memory(url) if small else parquet_file(url, footer)
+        if not 0 < size <= SMALL or is_local(url) or as_parquet(url) != url:
+            return parquet_file(url, footer)
+        # Asking for its size and its footer first would cost more than all of it.
+        data = held.whole_file(url, of, lambda: read_bytes(url))
+        return pq.ParquetFile(pa.BufferReader(data), metadata=footer)
 
     def read() -> pa.Table:
-        version = version_of(url)
-        held, of = (Decoded(), "") if version is None else (decoded, version)
         with storage_errors("read", url):
             return held.rows(url, of, opened, start, stop, columns)
 
@@ -101,26 +105,24 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
     return persistent(is_local(url), read)
 
 
-def _in_memory(url: str) -> pq.ParquetFile:
-    """Fetch a small file whole: asking for its size and its footer first would cost more."""
-    return pq.ParquetFile(pa.BufferReader(read_bytes(url)))
-
-
 def row_count(url: str) -> int:
     """Return the number of rows of a table."""
     return int(parquet_file(url).metadata.num_rows)
 
 
 def read_batches(
-    url: str, rows: int, columns: Sequence[str] | None = None
+    url: str,
+    rows: int,
+    columns: Sequence[str] | None = None,
+    footer: pq.FileMetaData | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read a table as record batches of at most ``rows`` rows.
+    """Read a table as record batches of at most ``rows`` rows, by its footer where that is known.
 
     One row group is in memory at a time, and of a large one only a part. When an object
     store stops answering, reading goes on where it was.
     """
     group, done, pauses = 0, 0, retry.CALL.pauses()
-    file = parquet_file(url)
+    file = parquet_file(url, footer)
     while group < file.metadata.num_row_groups:
         try:
             for number, batch in enumerate(_group(url, file, group, rows, columns)):
