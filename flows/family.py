@@ -31,7 +31,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Piece:
+class CheckedPiece:
     """What a check found in the rows that a partition has of one file, as plain values.
 
     Attributes
@@ -52,7 +52,7 @@ class Piece:
     told: Any = None
 
 
-def names_of(pieces: Sequence[Piece]) -> IntArray:
+def names_of(pieces: Sequence[CheckedPiece]) -> IntArray:
     """Return the digests of the names in some pieces."""
     return np.concatenate([from_text(one.names) for one in pieces])
 
@@ -75,7 +75,7 @@ class Ingested:
     rows_kept: int
     dropped: tuple[Dropped, ...] = ()
     notes: dict[str, float] = field(default_factory=dict)
-    checked: tuple[Piece, ...] = ()
+    checked: tuple[CheckedPiece, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class ChecksAsItReads(Protocol):
     def look(self, file: InputFile, settings: Any) -> Checked:
         """List the faults that a file's footer tells of; read no more than what cuts it."""
 
-    def joined(self, file: InputFile, pieces: Sequence[Piece], settings: Any) -> Checked:
+    def joined(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
         """Return what a check of the whole file would, from what ingest found in its pieces.
 
         Where that cannot be said of pieces, what makes `Family.check_together` find a fault is

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from flows.data import reading, storage
 from flows.data.checks import Checker
@@ -94,12 +95,12 @@ def cut(
     return parts
 
 
-def look(url: str, table: Table, form: Form = _as_it_is) -> Checker:
-    """Check what a file's footer tells: its columns, and whether it has rows."""
+def look(url: str, table: Table, form: Form = _as_it_is) -> tuple[Checker, pq.FileMetaData]:
+    """Check what a file's footer tells, its columns and whether it has rows; return both."""
     file = storage.parquet_file(url)
     checker = Checker(table, url)
     checker.look(form(file.schema_arrow.empty_table(), url), file.metadata.num_rows)
-    return checker
+    return checker, file.metadata
 
 
 def checked(
@@ -119,7 +120,7 @@ def checked(
         here it is enough to know.
     """
     for s in part.slices:
-        given = form(_read_rows(s, table), s.url)
+        given = form(read_slice(s, table), s.url)
         checker = Checker(table, s.url)
         [rows] = checker.slabs([(s.start, given)])
         del given
@@ -134,7 +135,14 @@ def unreadable(url: str, error: storage.StorageError) -> Fault:
     return Fault(url, "a file that can be read", str(error))
 
 
-def _read_rows(s: Slice, table: Table) -> pa.Table:
+def read_slice(s: Slice, table: Table) -> pa.Table:
+    """Read some rows of a file as the file has them.
+
+    Raises
+    ------
+    InputError
+        If they cannot be read.
+    """
     try:
         return storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
     except storage.TransientStorageError:

@@ -19,7 +19,7 @@ from flows.experts.ingest import LABEL, AboutCells, Taken, added, columns_of, me
 from flows.experts.labels import MOST_CLASSES
 from flows.experts.schema import ROWS_IN
 from flows.experts.settings import ExpertSettings
-from flows.family import Checked, Piece, names_of
+from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault, shown
 
 LEAST = 3
@@ -79,19 +79,19 @@ def checked_file(file: InputFile, settings: ExpertSettings) -> CheckedRows:
 
 def look(file: InputFile, settings: ExpertSettings) -> CheckedRows:
     """List the faults of a file's columns."""
-    checker = partition.look(file.url, ROWS_IN.of(settings))
+    checker, _ = partition.look(file.url, ROWS_IN.of(settings))
     keys = (file.url,) if checker.named else ()
     seen = dict.fromkeys(columns_of(checker.columns), Seen())
     return CheckedRows(checker.rows, tuple(checker.found.faults()), keys, seen, settings=settings)
 
 
-def piece(checker: Checker, about: AboutCells) -> Piece:
+def piece(checker: Checker, about: AboutCells) -> CheckedPiece:
     """Tell of some rows of a file what its check needs."""
     told = about.model_dump(mode="json")
-    return Piece(checker.found.file, checker.rows, as_text(checker.digests), told)
+    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
 
 
-def joined(pieces: Sequence[Piece], settings: ExpertSettings) -> CheckedRows:
+def joined(pieces: Sequence[CheckedPiece], settings: ExpertSettings) -> CheckedRows:
     """Return what the pieces of a file say of it.
 
     Of a column of numbers with cells that are none, a check of the whole file says where they are.

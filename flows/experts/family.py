@@ -42,7 +42,7 @@ from flows.experts.weights import (
     parameters_of,
     weights_of,
 )
-from flows.family import Checked, Cost, Each, Findings, Ingested, Piece, Prepared
+from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.additive import AdditiveExperts
@@ -73,7 +73,7 @@ class Experts:
         return check.look(file, settings)
 
     def joined(
-        self, file: InputFile, pieces: Sequence[Piece], settings: ExpertSettings
+        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: ExpertSettings
     ) -> CheckedRows:
         """Return what the pieces of a file say of it."""
         return check.joined(pieces, settings)

@@ -15,7 +15,7 @@ from flows.data.checks import Checker
 from flows.data.levels import Levels, merge_levels
 from flows.data.names import as_text
 from flows.data.storage import InputFile
-from flows.family import Checked, Piece, names_of
+from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import InputError
 from flows.features import ingest as tables_of
 from flows.features.schema import CATEGORIES_IN
@@ -50,7 +50,7 @@ def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     """List the faults of a file's columns."""
     table = CATEGORIES_IN.of(settings)
     try:
-        checker = partition.look(file.url, table, partial(tables_of.in_form, form=settings.form))
+        checker, _ = partition.look(file.url, table, partial(tables_of.in_form, form=settings.form))
     except InputError as error:
         return CheckedTable(0, error.faults)
     columns = {name: Levels({}, 0) for name in table.others_in(list(checker.columns))}
@@ -58,7 +58,7 @@ def look(file: InputFile, settings: FeatureSettings) -> CheckedTable:
     return CheckedTable(checker.rows, tuple(checker.found.faults()), keys, columns)
 
 
-def piece(checker: Checker, cells: Mapping[str, pa.Array]) -> Piece:
+def piece(checker: Checker, cells: Mapping[str, pa.Array]) -> CheckedPiece:
     """Tell of rows of a file, given as text without the missing cells, what its check needs.
 
     That is of each column whether it has a category, and another one.
@@ -68,10 +68,10 @@ def piece(checker: Checker, cells: Mapping[str, pa.Array]) -> Piece:
         counts = tables_of.count_levels(text).counts
         some[name] = Levels(dict(islice(counts.items(), 2)), 0)
     told = _TOLD.dump_python(some, mode="json")
-    return Piece(checker.found.file, checker.rows, as_text(checker.digests), told)
+    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
 
 
-def joined(pieces: Sequence[Piece]) -> CheckedTable:
+def joined(pieces: Sequence[CheckedPiece]) -> CheckedTable:
     """Return what the pieces of a file say of it."""
     columns = merge_levels([_TOLD.validate_python(one.told) for one in pieces])
     return CheckedTable(sum(one.rows for one in pieces), (), names_of(pieces), columns)

@@ -14,7 +14,7 @@ from flows.data import json_files, partition, storage
 from flows.data.levels import Levels, count_levels, merge_levels
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
-from flows.family import Each, Ingested, Piece
+from flows.family import CheckedPiece, Each, Ingested
 from flows.faults import Fault, InputError
 from flows.features import ingest as tables_of
 from flows.features.check import piece
@@ -71,7 +71,7 @@ def store_cells(part: Part, settings: FeatureSettings, paths: RunPaths) -> Inges
 
 def read_cells(
     part: Part, settings: FeatureSettings
-) -> tuple[pa.Array, dict[str, pa.Array], list[Piece]]:
+) -> tuple[pa.Array, dict[str, pa.Array], list[CheckedPiece]]:
     """Return the names of a partition's rows, its columns, and what its check found."""
     table, form = CATEGORIES_IN.of(settings), partial(tables_of.in_form, form=settings.form)
     ids, columns, pieces = [], [], []

@@ -15,7 +15,7 @@ from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.storage import InputFile
-from flows.family import Checked, Cost, Each, Findings, Ingested, Piece, Prepared
+from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.features import check
 from flows.features import coding as feature_coding
@@ -54,7 +54,7 @@ class FeaturesFamily:
         return check.look(file, settings)
 
     def joined(
-        self, file: InputFile, pieces: Sequence[Piece], settings: FeatureSettings
+        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: FeatureSettings
     ) -> CheckedTable:
         """Return what the pieces of a file say of it."""
         return check.joined(pieces)

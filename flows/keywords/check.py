@@ -15,7 +15,7 @@ from flows.data.checks import Checker
 from flows.data.names import as_text
 from flows.data.storage import InputFile
 from flows.data.table import Table
-from flows.family import Checked, Piece, names_of
+from flows.family import Checked, CheckedPiece, names_of
 from flows.faults import Fault
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.text import OTHER, pos_code
@@ -99,18 +99,18 @@ def held_in(documents: pa.Table) -> Held:
 
 def look(file: InputFile, table: Table) -> Checked:
     """List the faults of a file's columns."""
-    checker = partition.look(file.url, table)
+    checker, _ = partition.look(file.url, table)
     keys = (file.url,) if checker.named else ()
     return Checked(checker.rows, tuple(checker.found.faults()), keys)
 
 
-def piece(checker: Checker, documents: pa.Table) -> Piece:
+def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:
     """Tell of some documents of a file what its check needs."""
     told = asdict(held_in(documents))
-    return Piece(checker.found.file, checker.rows, as_text(checker.digests), told)
+    return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)
 
 
-def joined(file: str, pieces: Sequence[Piece]) -> tuple[Checked, int]:
+def joined(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Checked, int]:
     """Return what the pieces of a file say of it, and how many documents have a known keyword."""
     held = reduce(add, (Held(**one.told) for one in pieces))
     rows = sum(one.rows for one in pieces)

@@ -17,7 +17,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, Cost, Each, Findings, Ingested, Piece, Prepared
+from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError, RunError
 from flows.keywords import check
 from flows.keywords import documents as documents_of
@@ -112,7 +112,7 @@ class Keywords:
         return _checked(check.look(file, DOCUMENTS.of(settings)), 0, settings)
 
     def joined(
-        self, file: InputFile, pieces: Sequence[Piece], settings: KeywordSettings
+        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: KeywordSettings
     ) -> Checked:
         """Return what the pieces of a file say of it."""
         return _checked(*check.joined(file.url, pieces), settings)

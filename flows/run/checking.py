@@ -16,7 +16,7 @@ from flows.data import storage
 from flows.data.partition import unreadable
 from flows.data.storage import InputFile, StorageError
 from flows.engine.loops import why_not
-from flows.family import Checked, ChecksAsItReads, ChecksToFit, Family, Ingested, Piece
+from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, Ingested
 from flows.faults import Fault, InputError
 from flows.run import tasks
 from flows.run.events import Events
@@ -74,7 +74,7 @@ def accept(run: Run, ingested: Sequence[Ingested]) -> None:
     """
     if not isinstance(run.family, ChecksAsItReads):
         return
-    pieces: dict[str, list[Piece]] = {}
+    pieces: dict[str, list[CheckedPiece]] = {}
     for piece in (piece for one in ingested for piece in one.checked):
         pieces.setdefault(piece.url, []).append(piece)
     run.checked = [

@@ -201,13 +201,15 @@ def _claimed(run: Run) -> Iterator[None]:
 @contextmanager
 def _nothing_left_of_what_is_refused(run: Run) -> Iterator[None]:
     """Remove a run that is refused, or that nothing can go on with."""
+    target = run.paths.target
+    made = storage.is_local(target) and not storage.exists(target)
     try:
         yield
     except BaseException as error:
         gone_on_with = run.resumes or (run.resumable and not isinstance(error, InputError))
         gone_on_with &= not run.hopeless
         if not gone_on_with and not _is_published(run):
-            forget(run.paths, run.events)
+            forget(run.paths, run.events, made)
         raise
 
 

@@ -210,12 +210,14 @@ def refuse_nothing(paths: RunPaths) -> None:
     )  # fmt: skip
 
 
-def forget(paths: RunPaths, events: Events) -> None:
-    """Remove a run that cannot be gone on with."""
+def forget(paths: RunPaths, events: Events, made: bool = False) -> None:
+    """Remove a run that cannot be gone on with, and the target where it has made that."""
     try:
         with storage.impatient():
             storage.delete(paths.root)
             storage.remove_empty(storage.join(paths.target, "runs"))
+            if made:
+                storage.remove_empty(paths.target)
     except StorageError as error:
         events.tell(Line(f"what is left of run {paths.run_id} stays: {error}"))
 

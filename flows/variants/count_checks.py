@@ -2,54 +2,110 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.data import partition, storage
 from flows.data.checks import Checker, Found
-from flows.data.slabs import slabs
+from flows.data.slabs import ROWS, slabs
 from flows.faults import Fault
 from flows.variants import read_columns
 from flows.variants.against_fasta import Against
-from flows.variants.regions import CONTIG_RULE, names_a_contig, unfit_name
+from flows.variants.regions import (
+    CONTIG_RULE,
+    Marks,
+    contigs_of,
+    named_regions,
+    names_a_contig,
+    unfit_name,
+)
 from flows.variants.schema import COUNTS
+from flows.variants.settings import VariantSettings
 from vbmodels.variants.bases import BASES
 
 
-def check_counts(
-    url: str, against: Against | None = None, used: Container[str] | None = None
-) -> tuple[int, set[str], list[Fault]]:
-    """Read one file slab by slab; return its rows, its samples and every fault.
+@dataclass(frozen=True)
+class Rules:
+    """What rows of counts must fulfil beside what their table declares.
 
-    Parameters
+    Attributes
     ----------
-    url
-        The file.
     against
-        The FASTA that its locations are compared with; None for none.
+        The FASTA that their locations are compared with; None for none.
     used
         Contigs that the settings name; None for all.
     """
+
+    against: Against | None = None
+    used: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, settings: VariantSettings, marks: Marks) -> Rules:
+        """Read them off settings, and the versions of the files that these name.
+
+        Raises
+        ------
+        InputError
+            If one of those files is wrong.
+        """
+        used = _used(settings, marks)
+        if settings.fasta is None:
+            return cls(None, used)
+        return cls(Against(settings, contigs_of(settings, marks)), used)
+
+    @contextmanager
+    def opened(self) -> Iterator[Rules]:
+        """Hold the FASTA open."""
+        with self.against or nullcontext():
+            yield self
+
+    def check(self, table: pa.Table, found: Found) -> None:
+        """Tell of the rows that break one, in the columns that are there."""
+        names = set(table.column_names)
+        if "chrom" in names:
+            _contigs(table["chrom"], found, self.used)
+        if "ref" in names:
+            _references(table["ref"], found)
+        if names >= {"depth", *BASES}:
+            _depth(table, found)
+        read_columns.check(table, found)
+        if self.against is not None and names >= {"chrom", "pos", "ref"}:
+            self.against.check(table, found)
+
+
+@lru_cache(maxsize=4)
+def _used(settings: VariantSettings, marks: Marks) -> frozenset[str] | None:
+    regions = named_regions(settings, marks)
+    return None if regions is None else frozenset(r.contig for r in regions)
+
+
+def check_counts(url: str, rules: Rules) -> tuple[int, set[str], list[Fault]]:
+    """Read one file slab by slab; return its rows, its samples and every fault."""
     checker = Checker(COUNTS, url)
     samples: set[str | None] = set()
-    with against or contextlib.nullcontext():
+    with rules.opened():
         for table in checker.slabs(slabs(url)):
-            names = set(table.column_names)
-            if "sample" in names:
+            if "sample" in table.column_names:
                 samples |= set(table["sample"].unique().to_pylist())
-            if "chrom" in names:
-                _contigs(table["chrom"], checker.found, used)
-            if "ref" in names:
-                _references(table["ref"], checker.found)
-            if names >= {"depth", *BASES}:
-                _depth(table, checker.found)
-            read_columns.check(table, checker.found)
-            if against is not None and names >= {"chrom", "pos", "ref"}:
-                against.check(table, checker.found)
+            rules.check(table, checker.found)
     return checker.rows, {s for s in samples if s is not None}, checker.found.faults()
+
+
+def look(url: str) -> tuple[int, set[str], list[Fault]]:
+    """Return a file's rows, its samples and the faults of its columns; read the samples alone."""
+    checker, footer = partition.look(url, COUNTS)
+    samples: set[str | None] = set()
+    if not checker.found:
+        for batch in storage.read_batches(url, ROWS, ["sample"], footer):
+            samples |= set(batch.column("sample").unique().cast(pa.large_binary()).to_pylist())
+    named = {s.decode(errors="replace") for s in samples if s is not None}
+    return checker.rows, named, checker.found.faults()
 
 
 def _contigs(chroms: pa.ChunkedArray, found: Found, used: Container[str] | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,15 +15,14 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.data.storage import InputFile
-from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
 from flows.variants import detection, multiqc
-from flows.variants.against_fasta import Against
 from flows.variants.batch_report import null_of
 from flows.variants.by_depth import boundaries
 from flows.variants.calls import Decision, Scored
-from flows.variants.count_checks import check_counts
+from flows.variants.count_checks import Rules, check_counts, look
 from flows.variants.count_files import missing_files
 from flows.variants.hyperparameters import hyperparameters
 from flows.variants.indel_calls import KEPT as INDEL_FIT
@@ -42,10 +41,8 @@ from flows.variants.locations import (
 )
 from flows.variants.loci import MOST_DEPTHS, conclude_part
 from flows.variants.regions import (
-    contigs_of,
     fasta_contigs,
     marks_of,
-    named_regions,
     names_a_contig,
     regions_of,
 )
@@ -124,20 +121,33 @@ class Variants:
 
     def check(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, with all that it names, or of a file of counts."""
+        return self._checked(file, settings, check_counts)
+
+    def look(self, file: InputFile, settings: VariantSettings) -> Checked:
+        """List the faults of a sample sheet, or of the columns of a file of counts."""
+        return self._checked(file, settings, lambda url, _: look(url))
+
+    def joined(
+        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: VariantSettings
+    ) -> Checked:
+        """Return what the pieces of a file say of it."""
+        return Checked(sum(one.rows for one in pieces))
+
+    def _checked(
+        self, file: InputFile, settings: VariantSettings,
+        counts: Callable[[str, Rules], tuple[int, set[str], list[Fault]]],
+    ) -> Checked:  # fmt: skip
         if file.url.endswith(".csv"):
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
             return Checked(0, (needs_a_sheet(file.url),))
-        marks, against, used, wrong = (), None, None, ()
+        marks, rules, wrong = (), Rules(), ()
         try:
             marks = marks_of(settings)
-            regions = named_regions(settings, marks)
-            used = None if regions is None else {r.contig for r in regions}
-            if settings.fasta is not None:
-                against = Against(settings, contigs_of(settings, marks))
+            rules = Rules.of(settings, marks)
         except InputError as error:
             wrong = error.faults
-        rows, samples, faults = check_counts(file.url, against, used)
+        rows, samples, faults = counts(file.url, rules)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
     def _check_reads(self, url: str, settings: VariantSettings) -> Checked:

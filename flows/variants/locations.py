@@ -13,9 +13,10 @@ from flows.data import json_files, partition, storage
 from flows.data.partition import Part
 from flows.data.runs import Dropped, RunPaths
 from flows.data.states import read_state
-from flows.family import Each, Ingested
+from flows.family import CheckedPiece, Each, Ingested
 from flows.variants import counts as variant_counts
 from flows.variants.alignments import described
+from flows.variants.count_checks import Rules
 from flows.variants.counts import Column, Key, Loci
 from flows.variants.indel_counts import AHEAD, at_locations, of_positions
 from flows.variants.indel_counts import joined as joined_indels
@@ -256,12 +257,18 @@ def counted(index: int, paths: RunPaths) -> Assembled:
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
-    """Sort a slice of rows of counts and keep it, without the rows that are not asked for."""
+    """Check and sort a slice of rows of counts; keep it, without rows that are not asked for."""
     marks = marks_in(part, settings)
     rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
     names = [settings.case, *settings.controls]
+    read, pieces = [], []
+    with Rules.of(settings, marks).opened() as rules:
+        for s, checker, table in partition.checked(rows, COUNTS):
+            rules.check(table, checker.found)
+            read.append(table)
+            pieces.append(CheckedPiece(s.url, len(table)))
     found = variant_counts.read_sorted(
-        partition.read(rows, COUNTS), names, named_regions(settings, marks),
+        partition.joined(read, COUNTS), names, named_regions(settings, marks),
         _order(settings, marks), settings.chr_names,
     )  # fmt: skip
     storage.write_table(work_url(paths, "slices", part.index), found.table)
@@ -269,7 +276,7 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     json_files.write(work_url(paths, "slices", part.index, "json"), about)
     dropped = (Dropped(reason=OTHER_SAMPLE, count=found.other_samples),
                Dropped(reason=OUTSIDE, count=found.outside))  # fmt: skip
-    return Ingested(part.rows, len(found.table), dropped)
+    return Ingested(part.rows, len(found.table), dropped, checked=tuple(pieces))
 
 
 def shuffle(
