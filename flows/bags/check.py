@@ -17,6 +17,7 @@ from flows.bags.classes import MASK, check_classes, check_label_columns, with_la
 from flows.bags.columns import (
     NOT_KNOWN,
     SAME_LENGTH,
+    Thin,
     check_instances,
     check_modalities,
     check_own,
@@ -109,28 +110,32 @@ def check_bags(
         check_label_columns(checker.columns, several, found)
     if not (parts and readable) or {"labels", MASK} <= set(checker.columns):
         return checker, None
-    thin = joined(parts)
-    table = with_lists(thin.table)
+    return checker, runs_of(joined(parts), checker, several)
+
+
+def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
+    """Say where bags stand in rows of a file, if nothing is wrong between these."""
+    found, table = checker.found, with_lists(thin.table)
     multi = several and "labels" in table.column_names
     if multi:
         check_classes(table, MASK if MASK in table.column_names else "labels", found)
     check_modalities(thin, found)
     widths, own = feature_widths(thin, found), own_width(thin, found)
     if found:
-        return checker, None
+        return None
     codes = table["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     per_bag = label_of_bags(with_label(table) if multi else table, number, found)
     check_own(thin, number, found)
     check_instances(table, number, found)
     if found:
-        return checker, None
+        return None
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
     first = number[starts[:-1]]
     classes = np.zeros(len(names), np.int64)
     if multi:
         classes = class_prints(bag_classes.of_bags(table, number, len(names)))
-    return checker, Runs(
+    return Runs(
         tuple(names[i] for i in first),
         starts,
         per_bag[first],

@@ -14,6 +14,7 @@ from flows.bags import check as bags_check
 from flows.bags import classes as bag_classes
 from flows.bags import instances as instances_of
 from flows.bags import models as bag_models
+from flows.bags import pieces as pieces_of
 from flows.bags.baselines import with_baselines
 from flows.bags.form import (
     AboutBags,
@@ -31,7 +32,7 @@ from flows.bags.form import (
 )
 from flows.bags.members import about_members
 from flows.bags.report import Block, report
-from flows.bags.rows import read_rows, slices_of
+from flows.bags.rows import slices_of
 from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.bags.stacked import left_out
@@ -43,7 +44,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.slabs import slabs
 from flows.data.storage import InputFile
-from flows.family import Checked, Cost, Each, Findings, Ingested, Prepared
+from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from vbmodels.bags.batch import Bags, even_bounds
 from vbmodels.bags.gp_data import MultiLabelBags
@@ -85,11 +86,23 @@ class BagsFamily:
     def check(self, file: InputFile, settings: BagSettings) -> CheckedBags:
         """List the faults of one file of instances."""
         several = settings.model in GAUSSIAN_PROCESSES
-        checker, runs = bags_check.check_bags(
-            slabs(file.url), file.url, several, instances_in(settings)
-        )
+        table = instances_in(settings)
+        checker, runs = bags_check.check_bags(slabs(file.url), file.url, several, table)
         multi = several and bag_classes.has_classes(checker.columns)
         return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs, multi)
+
+    def look(self, file: InputFile, settings: BagSettings) -> CheckedBags:
+        """List the faults of one file's columns, and say where its bags stand."""
+        several = settings.model in GAUSSIAN_PROCESSES
+        checker, runs = pieces_of.look(file.url, several, instances_in(settings))
+        return CheckedBags(checker.rows, tuple(checker.found.faults()), (), runs)
+
+    def joined(
+        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: BagSettings
+    ) -> CheckedBags:
+        """Return what the pieces of a file say of it."""
+        runs, multi, faults = pieces_of.joined(file.url, pieces)
+        return CheckedBags(sum(one.rows for one in pieces), tuple(faults), (), runs, multi)
 
     def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what files say differently."""
@@ -123,7 +136,8 @@ class BagsFamily:
 
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
-        rows = read_rows(part, instances_in(settings))
+        several = settings.model in GAUSSIAN_PROCESSES
+        rows, checked = pieces_of.check_part(part, several, instances_in(settings))
         found = instances_of.read(
             rows, part.index, settings.held_out, settings.seed, settings.precision
         )
@@ -156,6 +170,7 @@ class BagsFamily:
                 "bags": found.bag_rows.num_rows,
                 "empty_positive": len(set(positive) & set(found.empty)),
             },
+            checked=checked,
         )
 
     def prepare(

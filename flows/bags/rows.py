@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, reading, storage
-from flows.data.partition import Part, Slice
+from flows.data.partition import Part, Slice, read_slice
 from flows.data.storage import InputFile
 from flows.data.table import Table
 
@@ -30,15 +30,18 @@ def slices_of(
     return tuple(slices)
 
 
-def read_rows(part: Part, table: Table) -> pa.Table:
-    """Read a partition's rows; where they are scattered, all between the first and the last."""
-    if len(part.slices) <= MANY_SLICES:
-        return partition.read(part, table)
-    tables = []
-    for url in sorted({s.url for s in part.slices}):
-        own = [s for s in part.slices if s.url == url]
+def rows_by_file(part: Part, table: Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows that a partition has of each file, as the file has them.
+
+    Where they are scattered, all between the first and the last are read.
+    """
+    many = len(part.slices) > MANY_SLICES
+    for url, group in itertools.groupby(part.slices, key=lambda s: s.url):
+        own = list(group)
+        if not many:
+            yield url, pa.concat_tables([read_slice(s, table) for s in own])
+            continue
         first = own[0].start
-        given = storage.read_rows(url, first, own[-1].stop, table.in_files)
+        given = read_slice(replace(own[0], stop=own[-1].stop), table)
         rows = np.concatenate([np.arange(s.start, s.stop) for s in own]) - first
-        tables.append(reading.read(table, reading.given(table, given.take(pa.array(rows)))))
-    return pa.concat_tables(tables)
+        yield url, given.take(pa.array(rows))

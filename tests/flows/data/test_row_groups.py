@@ -12,8 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.storage import row_groups, tables
+from flows.run.events import Listener, Stage
+from flows.run.launch import launch
+from flows.settings import ComputeSettings
 from tests.faults import pipelines
 
 
@@ -148,15 +152,31 @@ def test_threads_share_what_one_decodes(tmp_path, counted):
     assert counted[url] <= Path(url).stat().st_size
 
 
-SLOW = pytest.mark.slow
-FAMILIES = [
-    "keywords", "bags",
-    *(pytest.param(name, marks=SLOW) for name in ("variants", "features", "experts")),
-]  # fmt: skip
+ROWS = {"keywords": 300, "bags": 200, "variants": 3000, "features": 3000, "experts": 2000}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_run_reads_its_input_once_to_check_and_once_to_ingest(name, tmp_path, counted):
-    url = pipelines.simulate(name, str(tmp_path / "in"))
-    pipelines.run(name, url, str(tmp_path / "out"), partitions=16)
-    assert 0 < counted[url] <= 2.0 * Path(url).stat().st_size
+class Enough(Exception):
+    """The input was read."""
+
+
+class UntilRead(Listener):
+    """Stops a run when its input was checked and ingested."""
+
+    def hear(self, event):
+        if event == Stage("partition"):
+            raise Enough
+
+
+@pytest.mark.parametrize("partitions", [1, 16])
+@pytest.mark.parametrize("name", ROWS)
+def test_a_run_reads_its_input_once(name, partitions, tmp_path, counted):
+    """To check it and to ingest it, and to see where to cut it."""
+    url = pipelines.simulate(name, str(tmp_path / "in"), ROWS[name])
+    chosen = {**pipelines.SETTINGS[name], "partitions": partitions}
+    settings = pipeline_named(name).settings(**chosen)
+    with pytest.raises(Enough):
+        launch(
+            name, url, str(tmp_path / "out"), settings, ComputeSettings(), recorded=False,
+            listener=UntilRead(),
+        )  # fmt: skip
+    assert 0 < counted[url] <= 1.05 * Path(url).stat().st_size

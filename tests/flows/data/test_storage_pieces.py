@@ -181,9 +181,9 @@ if name == "features":
     from flows.features.coding import read_cells
     read_cells(last, chosen)
 else:
-    from flows.bags.rows import read_rows
+    from flows.bags.pieces import check_part
     from flows.bags.schema import INSTANCES_IN
-    read_rows(last, INSTANCES_IN)
+    check_part(last, False, INSTANCES_IN)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"rows": checked.rows, "bytes": (after - before) * 1024}))
 """

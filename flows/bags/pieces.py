@@ -1,0 +1,124 @@
+"""Bags whose rows are read once: cut by their names, checked as they are ingested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.bags import classes as bag_classes
+from flows.bags.check import Runs, check_together, runs_of
+from flows.bags.classes import check_label_columns
+from flows.bags.columns import thinned
+from flows.bags.rows import rows_by_file
+from flows.data import partition, reading, storage
+from flows.data.checks import Checker
+from flows.data.partition import Part
+from flows.data.slabs import ROWS
+from flows.data.table import Table
+from flows.family import CheckedPiece
+from flows.faults import Fault, InputError
+
+
+@dataclass(frozen=True)
+class Held:
+    """What rows of a file say of all of its bags; the rest is between rows of one bag.
+
+    Attributes
+    ----------
+    widths, own
+        As in `Runs`.
+    labels
+        Labels that some of the bags have.
+    kinds
+        Whether any row names its modality.
+    multi
+        Whether labels are of several classes.
+    """
+
+    widths: dict[str, int]
+    own: int
+    labels: list[int]
+    kinds: bool
+    multi: bool
+
+
+def look(file: str, several: bool, table: Table) -> tuple[Checker, Runs | None]:
+    """Check the columns of a file, and say where its bags stand; read their names alone."""
+    checker, footer = partition.look(file, table)
+    if checker.rows:
+        check_label_columns(checker.columns, several, checker.found)
+    if checker.found:
+        return checker, None
+    column = table.declared(["bag_id"])["bag_id"]
+    names: list[str] = []
+    starts: list[int] = []
+    row = 0
+    theirs = table.called.get("bag_id", "bag_id")
+    for batch in storage.read_batches(file, ROWS, [theirs], footer):
+        given = reading.given(table, pa.Table.from_batches([batch]))
+        cells = reading.cast(reading.spelt(table, given)[0]["bag_id"], column)
+        # Bytes that are no text are told of by who checks the rows.
+        codes = pc.fill_null(cells, "").cast(pa.binary()).dictionary_encode()
+        number, own = codes.indices.to_numpy(), codes.dictionary.to_pylist()
+        first = np.flatnonzero(np.append(True, number[1:] != number[:-1])) if len(number) else []
+        for at in first:
+            name = own[number[at]].decode(errors="replace")
+            if not names or names[-1] != name:
+                names.append(name)
+                starts.append(row + int(at))
+        row += len(number)
+    bounds, labels = np.array([*starts, row], np.int64), np.zeros(0, np.int8)
+    return checker, Runs(tuple(names), bounds, labels, {}, 0)
+
+
+def check_part(
+    part: Part, several: bool, table: Table
+) -> tuple[pa.Table, tuple[CheckedPiece, ...]]:
+    """Read and check a partition's rows; its bags have none elsewhere.
+
+    Raises
+    ------
+    InputError
+        If something is wrong with them.
+    """
+    read, runs, pieces = [], [], []
+    for file, given in rows_by_file(part, table):
+        checker = Checker(table, file)
+        [rows] = checker.slabs([(0, given)])
+        del given
+        checker.refuse()
+        found = runs_of(thinned(rows), checker, several)
+        checker.refuse()
+        assert found is not None
+        read.append(reading.filled(table, rows))
+        runs.append(found)
+        told = asdict(_held(found, rows, checker, several))
+        pieces.append(CheckedPiece(file, checker.rows, told=told))
+    if faults := check_together([one.url for one in pieces], runs):
+        raise InputError(faults)
+    return partition.joined(read, table), tuple(pieces)
+
+
+def _held(runs: Runs, rows: pa.Table, checker: Checker, several: bool) -> Held:
+    named = "modality" in rows.column_names and rows["modality"].null_count < len(rows)
+    multi = several and bag_classes.has_classes(checker.columns)
+    return Held(runs.widths, runs.own, np.unique(runs.labels).tolist(), named, multi)
+
+
+def joined(file: str, pieces: Sequence[CheckedPiece]) -> tuple[Runs, bool, list[Fault]]:
+    """Return what the pieces of a file say of it, whether of several classes, and faults between.
+
+    Of the runs only what other files must agree with is known.
+    """
+    held = [Held(**one.told) for one in pieces]
+    known = np.array(sorted({label for one in held for label in one.labels}), np.int8)
+    runs = [Runs((), np.zeros(1, np.int64), known, one.widths, one.own) for one in held]
+    faults = check_together([file] * len(runs), runs)
+    widths = {name: width for one in held for name, width in one.widths.items()}
+    if any(one.kinds for one in held) and "" in widths:
+        faults.append(Fault(file, "the name of a modality", "null", "modality"))
+    return replace(runs[0], widths=widths), any(one.multi for one in held), faults

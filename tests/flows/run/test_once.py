@@ -1,0 +1,259 @@
+"""A fault that ingest meets is told as a check of all files tells it, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from flows.catalogue import pipeline_named
+from flows.data import storage
+from flows.data.storage import tables
+from flows.faults import InputError
+from flows.run import checking, running
+from flows.run.events import Events, Listener, Stage
+from flows.run.launch import launch, launch_score
+from flows.settings import ComputeSettings
+from tests.faults import pipelines, stores
+from tests.faults.proxy import Proxy
+
+ID = {"keywords": "doc_id", "features": "id", "experts": "id"}
+
+
+def with_cell(table, name, row, value):
+    cells = table[name].to_pylist()
+    cells[row] = value
+    kind = pa.string() if isinstance(value, str) and value == "three" else table[name].type
+    if kind != table[name].type:
+        cells = [None if cell is None else str(cell) for cell in cells]
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array(cells, kind))
+
+
+def first_of(kind):
+    return lambda table: next(f.name for f in table.schema if kind(f.type))
+
+
+number = first_of(pa.types.is_floating)
+
+
+def again(name):
+    """Give the last row the name of the first, which is in another partition."""
+    return lambda table: with_cell(table, ID[name], len(table) - 1, table[ID[name]][0].as_py())
+
+
+def infinite(table):
+    return with_cell(table, number(table), len(table) - 1, np.inf)
+
+
+def word(table):
+    return with_cell(table, number(table), len(table) - 1, "three")
+
+
+def one_label(table):
+    place = table.column_names.index("label")
+    return table.set_column(place, "label", pc.if_else(table["label"].is_valid(), 1, None))
+
+
+def without_keywords(table):
+    none = pa.nulls(len(table), table["keywords"].type)
+    return table.set_column(table.column_names.index("keywords"), "keywords", none)
+
+
+def constant(table):
+    names = [name for name in table.column_names if name != "id"]
+    return pa.table({"id": table["id"], **{n: ["same"] * len(table) for n in names}})
+
+
+def narrower(table):
+    features = table["features"].to_pylist()
+    last = max(i for i, one in enumerate(features) if one)
+    return with_cell(table, "features", last, features[last][:-1])
+
+
+def gap(table):
+    features = table["features"].to_pylist()
+    last = max(i for i, one in enumerate(features) if one)
+    return with_cell(table, "features", last, [None, *features[last][1:]])
+
+
+def label_of_a_row(table):
+    """Give the last labelled row of a bag with several another label than the rows before."""
+    bags, labels = table["bag_id"].to_pylist(), table["label"].to_pylist()
+    row = max(i for i in range(1, len(bags)) if bags[i] == bags[i - 1] and labels[i] is not None)
+    return with_cell(table, "label", row, 1 - labels[row])
+
+
+FAULTS = {
+    "two documents of a name": ("keywords", again("keywords")),
+    "a document without a name": ("keywords", lambda t: with_cell(t, "doc_id", len(t) - 1, None)),
+    "no known keyword": ("keywords", without_keywords),
+    "two rows of a name": ("features", again("features")),
+    "no column that varies": ("features", constant),
+    "two rows of a name in a table": ("experts", again("experts")),
+    "an infinite number": ("experts", infinite),
+    "a word among numbers": ("experts", word),
+    "labels of one class": ("experts", one_label),
+    "features of another width": ("bags", narrower),
+    "a gap in features": ("bags", gap),
+    "two labels of a bag": ("bags", label_of_a_row),
+    "bags of one label": ("bags", one_label),
+    "a depth below zero": ("variants", lambda t: with_cell(t, "A", len(t) - 1, -1)),
+    "a reference of two bases": ("variants", lambda t: with_cell(t, "ref", len(t) - 1, "AC")),
+    "a contig that no VCF can name": ("variants", lambda t: with_cell(t, "chrom", 0, "a b")),
+}
+
+
+def written(case, folder):
+    name, change = FAULTS[case]
+    url = pipelines.simulate(name, str(folder / "in"))
+    pq.write_table(change(pq.read_table(url)), url, row_group_size=64)
+    return name, url
+
+
+def told_by_a_check(name, url):
+    family = pipeline_named(name)
+    settings = family.settings(**{"partitions": 3, **pipelines.SETTINGS[name]})
+    with pytest.raises(InputError) as refused:
+        checking.check_files(family, Events(), url, settings)
+    return refused.value.faults
+
+
+def files_in(folder):
+    return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_fault_in_rows_is_told_as_by_a_check_and_nothing_is_left(case, tmp_path):
+    name, url = written(case, tmp_path)
+    with pytest.raises(InputError) as refused:
+        pipelines.run(name, url, str(tmp_path / "out"))
+    assert refused.value.faults == told_by_a_check(name, url)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("case", ["two documents of a name", "an infinite number"])
+def test_on_workers_too(case, tmp_path):
+    name, url = written(case, tmp_path)
+    compute = ComputeSettings(workers=2, memory_limit="1GiB")
+    with pytest.raises(InputError) as refused:
+        pipelines.run(name, url, str(tmp_path / "out"), compute)
+    assert refused.value.faults == told_by_a_check(name, url)
+    assert not (tmp_path / "out").exists()
+
+
+def test_faults_of_all_files_come_together_with_those_of_columns(tmp_path):
+    """One file lacks a column, which its footer tells, and another has a gap in its last row."""
+    name, url = written("a gap in features", tmp_path)
+    other = pq.read_table(url).drop_columns(["features"])
+    pq.write_table(other, tmp_path / "in" / "other.parquet")
+    with pytest.raises(InputError) as refused:
+        pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
+    assert refused.value.faults == told_by_a_check(name, str(tmp_path / "in"))
+    assert {fault.row is None for fault in refused.value.faults} == {True, False}
+
+
+def test_what_was_there_stays(tmp_path):
+    url = pipelines.simulate("experts", str(tmp_path / "in"))
+    pipelines.run("experts", url, str(tmp_path / "out"))
+    before = {file: os.stat(file).st_mtime_ns for file in files_in(tmp_path / "out")}
+    pq.write_table(infinite(pq.read_table(url)), url)
+    with pytest.raises(InputError, match="a finite number"):
+        pipelines.run("experts", url, str(tmp_path / "out"))
+    with pytest.raises(InputError, match="a finite number"):
+        launch_score(str(tmp_path / "out"), url, str(tmp_path / "out"), ComputeSettings(), False)
+    assert {file: os.stat(file).st_mtime_ns for file in files_in(tmp_path / "out")} == before
+
+
+class _Killed(BaseException):
+    pass
+
+
+def test_a_run_that_was_killed_while_it_checked_is_refused_when_resumed(tmp_path, monkeypatch):
+    """The fault is in its last partition: the others are done, and nothing is left of them."""
+    name, url = written("an infinite number", tmp_path)
+    apply, calls = running._apply_to_group, []
+
+    def stops(group, *args):
+        calls.append(group)
+        if len(calls) == 3:
+            raise _Killed
+        return apply(group, *args)
+
+    monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
+    monkeypatch.setattr(running, "_apply_to_group", stops)
+    monkeypatch.setattr("flows.run.pipeline.forget", lambda *_: None)  # as kill -9 does
+    with pytest.raises(_Killed):
+        pipelines.run(name, url, str(tmp_path / "out"))
+    (run_id,) = os.listdir(tmp_path / "out" / "runs")
+    monkeypatch.undo()
+    with pytest.raises(InputError) as refused:
+        pipelines.run(name, url, str(tmp_path / "out"), resume=run_id)
+    assert refused.value.faults == told_by_a_check(name, url)
+    assert not files_in(tmp_path / "out")
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_called_wrong(tmp_path, monkeypatch):
+    url = pipelines.simulate("experts", str(tmp_path / "in"))
+    apply = running._apply_to_group
+
+    def changes(group, *args):
+        pq.write_table(infinite(pq.read_table(url)), url)
+        return apply(group, *args)
+
+    monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
+    monkeypatch.setattr(running, "_apply_to_group", changes)
+    with pytest.raises(storage.StorageError, match="has changed"):
+        pipelines.run("experts", url, str(tmp_path / "out"))
+
+
+class _Enough(Exception):
+    pass
+
+
+class _UntilRead(Listener):
+    def hear(self, event):
+        if event == Stage("partition"):
+            raise _Enough
+
+
+def bytes_asked(proxy, name, size):
+    """Return the bytes of an object that were asked for, and how many times."""
+    asked = []
+    for head in proxy.heads:
+        if head.startswith("GET ") and name in head.partition("\r\n")[0]:
+            span = re.search(r"(?i)^range: *bytes=(\d*)-(\d*)", head, re.MULTILINE)
+            first, last = (0, size - 1) if span is None else (span[1], span[2] or size - 1)
+            asked.append(int(last) - int(first) + 1 if first != "" else int(last))
+    return sum(asked), len(asked)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_an_object_is_read_once(small, tmp_path, monkeypatch):
+    """But for its footer, of which Arrow asks 64 KiB; also of one that comes in one request."""
+    (tmp_path / "s3" / "in").mkdir(parents=True)
+    server = stores.Rclone(tmp_path / "s3")
+    proxy = Proxy(server.port)
+    try:
+        url = pipelines.simulate("bags", str(tmp_path / "s3" / "in"), 500)
+        size = os.path.getsize(url)
+        if not small:
+            monkeypatch.setattr(tables, "SMALL", 0)
+        stores.enter(monkeypatch, proxy.url)
+        settings = pipeline_named("bags").settings(**pipelines.SETTINGS["bags"], partitions=8)
+        source = f"s3://in/{os.path.basename(url)}"
+        with pytest.raises(_Enough):
+            launch(
+                "bags", source, str(tmp_path / "out"), settings, ComputeSettings(),
+                recorded=False, listener=_UntilRead(),
+            )  # fmt: skip
+        read, times = bytes_asked(proxy, os.path.basename(url), size)
+        assert size <= read <= 1.05 * size + 4 * 2**16, times
+    finally:
+        proxy.close()
+        server.kill()
