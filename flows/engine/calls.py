@@ -112,6 +112,11 @@ class Cluster:
             self._looked = self.seam.now()
         return self._seen
 
+    @property
+    def at_once(self) -> int:
+        """How many calls are with the scheduler at once."""
+        return max(AT_ONCE, 2 * sum(int(w["nthreads"]) for w in self.workers().values()))
+
     def await_workers(self) -> None:
         """Wait while no worker is there; give up after a time."""
         deadline = self.seam.now() + NO_WORKERS
@@ -142,6 +147,11 @@ class Calls:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._stopped = cluster, threading.Event()
+
+    @property
+    def at_once(self) -> int:
+        """How many keep all workers busy: one that each works on, and the next one."""
+        return self._cluster.at_once
 
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Run one function on some worker; raise `Abandoned` once the calls are."""
@@ -186,7 +196,7 @@ class _Calling:
         looked = asked = self.seam.now()
         try:
             while len(self.found) < len(self.items):
-                while begun < len(self.items) and len(self.open) < self._most():
+                while begun < len(self.items) and len(self.open) < self.cluster.at_once:
                     self.open[begun] = _Call(begun)
                     self._send(self.open[begun])
                     begun += 1
@@ -210,9 +220,6 @@ class _Calling:
                 if call.sent is not None:
                     call.sent.release()
         return [self.found[i] for i in range(len(self.items))]
-
-    def _most(self) -> int:
-        return max(AT_ONCE, 2 * sum(int(w["nthreads"]) for w in self.cluster.workers().values()))
 
     def _send(self, call: _Call) -> None:
         call.asks += 1

@@ -16,6 +16,10 @@ R = TypeVar("R")
 class Calls(Protocol):
     """The calls of one stage, which end together."""
 
+    @property
+    def at_once(self) -> int | None:
+        """How many keep all workers busy; None where it is this process that works."""
+
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Run one function; several calls at once, from threads, are fine."""
 
@@ -43,6 +47,8 @@ class Compute(Protocol):
 
 class Here:
     """This process."""
+
+    at_once = None
 
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Call it."""

@@ -106,8 +106,9 @@ class Run:
         memo = Memo(storage.join(self.paths.work, "kept"), one)
         try:
             found = tasks.each(
-                self.events, name, one, groups, memo=memo, key=key, on_stop=calls.abandon
-            )
+                self.events, name, one, groups, memo=memo, key=key, on_stop=calls.abandon,
+                at_once=calls.at_once,
+            )  # fmt: skip
         finally:
             storage.decoded.release()
         return [result for group in found for result in group]

@@ -39,8 +39,11 @@ def each(
     memo: Memo[R] | None = None,
     key: Callable[[Any], str] = str,
     on_stop: Callable[[], None] | None = None,
+    at_once: int | None = None,
 ) -> list[R]:
     """Run ``function(item, *args)`` for every item, in threads; results in order.
+
+    As many at once as this process has cores, or `at_once` where threads wait for others only.
 
     Storage that did not answer is asked again, with growing pauses. The first other failure stops
     the items that have not begun and is raised unchanged; `on_stop` is called at once, so that
@@ -54,7 +57,7 @@ def each(
         return (False, make()) if memo is None else memo.get_or_make(key(item), make)
 
     stopped = threading.Event()
-    pool = ThreadPoolExecutor(threads(), thread_name_prefix=name)
+    pool = ThreadPoolExecutor(at_once or threads(), thread_name_prefix=name)
     futures: list[Future[tuple[bool, R]]] = []
     try:
         for number, item in enumerate(items):

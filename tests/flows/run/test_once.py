@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.data import storage
 from flows.data.storage import tables
-from flows.faults import InputError
+from flows.faults import InputError, RunError
 from flows.run import checking, running
 from flows.run.events import Events, Listener, Stage
 from flows.run.launch import launch, launch_score
@@ -208,7 +207,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_called_wrong(tmp_path, monk
 
     monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
     monkeypatch.setattr(running, "_apply_to_group", changes)
-    with pytest.raises(storage.StorageError, match="has changed"):
+    with pytest.raises(RunError, match="has changed"):
         pipelines.run("experts", url, str(tmp_path / "out"))
 
 
