@@ -180,3 +180,31 @@ def test_a_run_reads_its_input_once(name, partitions, tmp_path, counted):
             listener=UntilRead(),
         )  # fmt: skip
     assert 0 < counted[url] <= 1.05 * Path(url).stat().st_size
+
+
+def test_since_an_earlier_run_no_row_that_it_knows_is_read(tmp_path, counted):
+    """Of a file that is there again only the names of its bags are looked at."""
+    url = Path(pipelines.simulate("bags", str(tmp_path / "drawn"), 80))
+    table, source = pq.read_table(url).sort_by("bag_id"), tmp_path / "in"
+    cut = len(table) // 2
+    while table["bag_id"][cut] == table["bag_id"][cut - 1]:
+        cut += 1
+    source.mkdir()
+    pq.write_table(table.slice(0, cut), source / "a.parquet")
+    settings = pipeline_named("bags").settings(model="vmmic", max_iter=2)
+
+    def run():
+        target = str(tmp_path / "out")
+        launch(
+            "bags", str(source), target, settings, ComputeSettings(), recorded=False,
+            since="latest",
+        )  # fmt: skip
+
+    run()
+    pq.write_table(table.slice(cut), source / "b.parquet")
+    counted.clear()
+    run()
+    sizes = {name: (source / name).stat().st_size for name in ("a.parquet", "b.parquet")}
+    read = {Path(path).name: count for path, count in counted.items()}
+    assert read["a.parquet"] < 0.05 * sizes["a.parquet"]
+    assert 0.9 * sizes["b.parquet"] < read["b.parquet"] <= 1.05 * sizes["b.parquet"]

@@ -104,7 +104,7 @@ def test_a_damaged_posterior_is_told_and_scores_nothing(fitted, damaged, tmp_pat
             told += 1
             assert file.rpartition("/")[2] in said
             assert len(said) < 2000
-            assert list(target.iterdir()) == []
+            assert not target.exists()
         else:  # a changed byte of what says nothing, such as a date in an archive's index
             results = [key for key in whole if not key.startswith("posterior/")]
             assert [found[key] for key in results] == [whole[key] for key in results]
