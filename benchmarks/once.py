@@ -32,7 +32,7 @@ from flows.run.events import Begun, Event, Listener, Stage
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
 
-ROWS = {"keywords": 8000, "bags": 4000, "variants": 60_000, "features": 60_000, "experts": 60_000}
+ROWS = {"keywords": 8000, "bags": 4000, "variants": 60_000, "features": 20_000, "experts": 60_000}
 SMALL = 60
 GIVEN: dict[str, dict[str, Any]] = {
     "keywords": {"unit": "word"},

@@ -61,7 +61,7 @@ def _array(table: pa.Table, name: str) -> IntArray | None:
 def check(table: pa.Table, found: Found) -> None:
     """Tell of lists that have not four numbers, and of numbers that no reads have."""
     for name in (FORWARD, *READ_SUMS):
-        if name not in table.column_names:
+        if name not in table.column_names or table[name].null_count == len(table):
             continue
         cells = table[name]
         length = pc.fill_null(pc.list_value_length(cells), 4).to_numpy()
