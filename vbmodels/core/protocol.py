@@ -170,6 +170,21 @@ class Memoisable(Protocol):
 
 
 @runtime_checkable
+class Streamable(Memoisable, Protocol):
+    """A model that can learn from new rows alone; see `streaming`.
+
+    What its global step needs of the data is in the statistics, and nowhere else in ``q``.
+    """
+
+    def unit_bounds(self, q: Any, batch: Any, local: Any) -> FloatArray:
+        """Return each unit's part of the bound, [units]: below log p(unit | other units), about.
+
+        They add up to the ``bound`` of `Model.suff_stats`. A unit's does not hang on the others
+        of its partition.
+        """
+
+
+@runtime_checkable
 class Driven(Protocol):
     """A model with a loop of its own: one with phases, or with draws."""
 
