@@ -5,6 +5,7 @@ from __future__ import annotations
 from flows.report import plots
 from flows.report.page import Section
 from flows.run.stream import Stream
+from vbmodels.core.drift import Drift
 
 _SHOWN = 30  # nights
 
@@ -17,7 +18,7 @@ def warnings(stream: Stream) -> list[str]:
     how = "less" if found.difference < 0.0 else "more"
     return [
         f"The new rows are unlike those before them: a row is {abs(found.difference):.3g} nats "
-        f"{how} probable than expected (standard error {found.sd:.2g}, p = {found.p:.2g}). They "
+        f"{how} probable than expected (standard error {found.sd:.2g}, {_chance(found)}). They "
         "were learnt from; look at what has changed in them."
     ]
 
@@ -53,7 +54,7 @@ def sections(stream: Stream, files: int, rows: int) -> list[Section]:
 
 
 def _drift(stream: Stream) -> Section:
-    title, found = "Are the new rows like those before them?", stream.found
+    title, found = "Do the new rows drift?", stream.found
     tonight = stream.judged[-1]
     told = (
         f"Before they were learnt from, a new row had a log density of {tonight.mean:,.4g} nats on "
@@ -67,10 +68,12 @@ def _drift(stream: Stream) -> Section:
         if found.alarm
         else "That is within what chance explains."
     )
+    runs = len(stream.judged) - 1
+    before = "the run" if runs == 1 else f"{runs} runs"
     text = (
-        f"{told} From {len(stream.judged) - 1} runs before {found.expected:,.4g} was expected, so "
+        f"{told} From {before} before {found.expected:,.4g} was expected, so "
         f"it is {abs(found.difference):.3g} {'less' if found.difference < 0 else 'more'}, with a "
-        f"standard error of {found.sd:.2g} (p = {found.p:.2g}). {verdict}"
+        f"standard error of {found.sd:.2g} ({_chance(found)}). {verdict}"
     )
     shown = stream.judged[-_SHOWN:]
     return Section(
@@ -86,3 +89,7 @@ def _drift(stream: Stream) -> Section:
             )
         ],
     )
+
+
+def _chance(found: Drift) -> str:
+    return f"p = {found.p:.2g}" if found.p >= 1e-6 else "p < 1e-6"

@@ -128,9 +128,10 @@ def test_a_night_that_is_stopped_and_resumed_ends_with_the_same_bits(nights, mon
         target = f"stopped-{number}"
         shutil.copytree(nights / "before", nights / target)
         known = {path.name for path in (nights / target / "runs").iterdir()}
-        with monkeypatch.context() as patch, pytest.raises(Killed):
+        with monkeypatch.context() as patch:
             Seam(stop_at=number).enter(patch)
-            run(nights, target)
+            with pytest.raises(Killed):
+                run(nights, target)
         (begun_run,) = {path.name for path in (nights / target / "runs").iterdir()} - known
         again = run(nights, target, resume=begun_run)
         assert published(again) == published(whole)
@@ -176,7 +177,10 @@ def test_a_night_is_brought_to_the_scale_of_the_first(nights):
     ("changes", "sentence"),
     [
         ({"since": None}, "column forgetting_factor: expected a run with --since latest"),
-        ({"components": 5}, r"the settings of run \S+, to go on from it, found others \(components"),
+        (
+            {"components": 5},
+            r"the settings of run \S+, to go on from it, found others \(components",
+        ),
         ({"since": "nobody"}, "since: expected latest, or the id of a run that finished"),
     ],
 )
