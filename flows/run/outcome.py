@@ -102,7 +102,9 @@ def publish(
     run.family.keep(q, run.settings, run.paths, run.prepared_by)
     if fitted is not None:
         trace = fitted.trace
-        write_trace(run.paths, trace.iteration, trace.elbo, trace.seconds)
+        write_trace(
+            run.paths, trace.iteration.tolist(), trace.elbo.tolist(), trace.seconds.tolist()
+        )
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
     storage.write_bytes(run.paths.file("report.html"), html.encode())

@@ -48,7 +48,7 @@ from flows.run.resumed import (
 )
 from flows.run.running import Run
 from flows.run.workers import settled
-from flows.settings import ComputeSettings, RunSettings
+from flows.settings import AUTO, ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.state import State
 
@@ -145,7 +145,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         events.tell(Begun(paths.run_id))
         parts = incremental.cut(run)
         compute = settled(run, compute, incremental.unknown(run, parts))
-        run.workers = compute.workers or 0
+        run.workers = 0 if compute.workers in (None, AUTO) else int(compute.workers)
         events.tell(Computing(run.workers))
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.
@@ -241,8 +241,9 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
             raise  # for `_told_if_published`
         raise Interrupted(_as_it_was(run)) from error
     except (ComputeError, StorageError) as error:
-        lost = isinstance(error, storage.DamagedError | storage.MissingError)
-        damaged = error.url if lost else ""
+        damaged = (
+            error.url if isinstance(error, storage.DamagedError | storage.MissingError) else ""
+        )
         if run.fitted is not None and damaged.startswith(run.fitted.root):
             fault = Fault(
                 run.fitted.root,

@@ -92,16 +92,25 @@ class NothingNew(Exception):
         self.paths, self.record = paths, record
 
 
+@dataclass(frozen=True)
+class Before:
+    """The run that one goes on from, and what it has learnt."""
+
+    record: RunRecord
+    paths: RunPaths
+    learnt: Learnt
+
+
 @dataclass
 class Stream:
-    """A run that goes on from the one before.
+    """A run that learns from new files alone.
 
     Attributes
     ----------
     factor
         What earlier rows' weight is multiplied by.
-    earlier, paths, learnt
-        The run before, and what it left; None where there is none yet.
+    before
+        The run that it goes on from; None where there is none yet.
     judged
         The nights that the reference tells, this one last; empty where there is no reference.
     found
@@ -111,17 +120,25 @@ class Stream:
     """
 
     factor: float
-    earlier: RunRecord | None = None
-    paths: RunPaths | None = None
-    learnt: Learnt | None = None
+    before: Before | None = None
     judged: list[KeptNight] = field(default_factory=list)
     found: Drift | None = None
     anew: KeptNight | None = None
 
     @property
+    def earlier(self) -> RunRecord | None:
+        """The record of the run before."""
+        return None if self.before is None else self.before.record
+
+    @property
+    def paths(self) -> RunPaths | None:
+        """Where the run before is."""
+        return None if self.before is None else self.before.paths
+
+    @property
     def remembered(self) -> str | None:
-        """URL of the posterior and statistics to go on from; None at the first run."""
-        return None if self.paths is None else _url(self.paths, _REMEMBERED)
+        """URL of the posterior and statistics to go on from."""
+        return None if self.before is None else _url(self.before.paths, _REMEMBERED)
 
     @property
     def alarm(self) -> bool:
@@ -165,7 +182,7 @@ def look_up(family: Family, target: str, since: str | None, settings: RunSetting
         found = shown(since) if since != LATEST else str(error)
         fault = Fault("since", "latest, or the id of a run that finished", found)
         raise InputError([fault]) from error
-    return Stream(factor, record, paths, _learnt(family, paths, record, settings))
+    return Stream(factor, Before(record, paths, _learnt(family, paths, record, settings)))
 
 
 def _learnt(family: Family, paths: RunPaths, record: RunRecord, settings: RunSettings) -> Learnt:
@@ -211,9 +228,9 @@ def new_files(stream: Stream | None, files: list[InputFile]) -> list[InputFile]:
     NothingNew
         If there is none.
     """
-    if stream is None or stream.learnt is None:
+    if stream is None or stream.before is None:
         return files
-    known = stream.learnt.files
+    known = stream.before.learnt.files
     faults = [
         Fault(
             file.url,
@@ -228,7 +245,7 @@ def new_files(stream: Stream | None, files: list[InputFile]) -> list[InputFile]:
         raise InputError(faults)
     new = [file for file in files if file.url not in known]
     if not new:
-        raise NothingNew(stream.paths, stream.earlier)
+        raise NothingNew(stream.before.paths, stream.before.record)
     return new
 
 
@@ -238,9 +255,9 @@ def judge(stream: Stream, run_id: str, executor: Any) -> None:
     A reference serves until more rows have come than it has learnt from, or an alarm. Then the
     night is told by the posterior of the run before as well, which is the next reference.
     """
-    learnt, paths = stream.learnt, stream.paths
-    if learnt is None or paths is None:
+    if stream.before is None:
         return
+    learnt, paths = stream.before.learnt, stream.before.paths
 
     def night(q: State) -> KeptNight:
         one = Night.of(executor.map(_told, q))
@@ -279,9 +296,10 @@ def keep(
 
 def _after(stream: Stream, files: Sequence[InputFile], rows: int) -> Learnt:
     """Return what is learnt after this run."""
-    before, new = stream.learnt, {file.url: file.fingerprint for file in files}
-    if before is None:
+    new = {file.url: file.fingerprint for file in files}
+    if stream.before is None:
         return Learnt(files=new, rows=rows, behind=rows, since=0, renew=False, nights=[])
+    before = stream.before.learnt
     behind, since, nights = before.behind, before.since + rows, stream.judged[-MOST_NIGHTS:]
     if stream.anew is not None:
         behind, since, nights = before.rows, rows, [stream.anew]

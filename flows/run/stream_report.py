@@ -37,16 +37,16 @@ def results(stream: Stream) -> dict[str, float]:
 def sections(stream: Stream, files: int, rows: int) -> list[Section]:
     """Say what was new, and how it compares with what was known."""
     some = "1 file is" if files == 1 else f"{files:,} files are"
-    if stream.learnt is None or stream.earlier is None:
+    if stream.before is None:
         text = (
             f"All of it: the target had no run to go on from. From the next run on new files "
             f"alone are read, and what these {rows:,} rows told weighs {stream.factor:g} of what "
             "it did."
         )
         return [Section("What is new", text)]
-    weight = stream.factor * stream.learnt.rows
+    weight = stream.factor * stream.before.learnt.rows
     text = (
-        f"Since run {stream.earlier.run_id}: {some} new, with {rows:,} rows; they alone were read, "
+        f"Since run {stream.before.record.run_id}: {some} new, with {rows:,} rows; they alone were read, "
         f"and the results are of them. What earlier rows told stands for {weight:,.0f} rows beside "
         f"them (forgetting factor {stream.factor:g})."
     )

@@ -78,7 +78,7 @@ class Drawing(Protocol):
 
 
 @runtime_checkable
-class Continuable(Protocol):
+class Continuable(Model, Protocol):
     """A model that can start near the posterior of an earlier fit, to other data.
 
     Attributes
