@@ -47,8 +47,8 @@ def sections(stream: Stream, files: int, rows: int) -> list[Section]:
     weight = stream.factor * stream.before.learnt.rows
     text = (
         f"Since run {stream.before.record.run_id}: {some} new, with {rows:,} rows; they alone "
-        f"were read, and the results are of them. What earlier rows told stands for {weight:,.0f} rows beside "
-        f"them (forgetting factor {stream.factor:g})."
+        f"were read, and the results are of them. What earlier rows told stands for "
+        f"{weight:,.0f} rows beside them (forgetting factor {stream.factor:g})."
     )
     return [Section("What is new", text), _drift(stream)]
 
