@@ -23,32 +23,43 @@ from flows.run.events import Events
 from flows.run.running import Run
 from flows.settings import RunSettings
 
+Choose = Callable[[list[InputFile]], list[InputFile]]
+"""Says which of the files that there are a run is to read."""
+
 
 def check_files(
-    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True
-) -> tuple[list[InputFile], list[Checked]]:
-    """Read every input file whole and raise all faults at once."""
-    files = _expanded(family, source)
-    checked = _each(events, family.check, files, settings)
-    _raise(_faults(family, files, checked, settings, to_fit))
-    return files, checked
+    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True,
+    choose: Choose = list,
+) -> tuple[list[InputFile], list[Checked]]:  # fmt: skip
+    """Read every input file that is chosen whole, and raise all faults at once."""
+    files = choose(_expanded(family, source))
+    return files, _checked(family, events, files, settings, to_fit)
 
 
 def look_at_files(
-    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True
-) -> tuple[list[InputFile], list[Checked]]:
+    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True,
+    choose: Choose = list,
+) -> tuple[list[InputFile], list[Checked]]:  # fmt: skip
     """Read of every input file what says how to cut it, or all of it where it is checked first.
 
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
+    files = choose(_expanded(family, source))
     if not isinstance(family, ChecksAsItReads):
-        return check_files(family, events, source, settings, to_fit)
-    files = _expanded(family, source)
+        return files, _checked(family, events, files, settings, to_fit)
     looked = _each(events, family.look, files, settings)
     if faults := _faults(family, files, looked, settings, to_fit, rows=False):
-        check_files(family, events, source, settings, to_fit)
+        _checked(family, events, files, settings, to_fit)
         raise InputError(faults)
     return files, looked
+
+
+def _checked(
+    family: Family, events: Events, files: Sequence[InputFile], settings: RunSettings, to_fit: bool
+) -> list[Checked]:
+    checked = _each(events, family.check, files, settings)
+    _raise(_faults(family, files, checked, settings, to_fit))
+    return checked
 
 
 @contextmanager
