@@ -49,6 +49,7 @@ from flows.run.running import Run
 from flows.run.workers import settled
 from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
+from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
 
 _OF_THE_JOB = {*FREE, "loop", "rounds"}
@@ -348,7 +349,7 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         run_id=run.paths.run_id,
         seed=run.settings.seed,
         tol=run.settings.tol,
-        max_iter=run.settings.max_iter,
+        max_iter=_most_sweeps(model, run.settings),
         checkpoint_every=run.settings.checkpoint_every,
         loop=run.settings.loop,
         rounds=run.settings.rounds,
@@ -358,6 +359,12 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         ),
         **incremental.left_by_earlier(run, model, prepared),
     )
+
+
+def _most_sweeps(model: Any, settings: RunSettings) -> int:
+    """Return the most sweeps of a fit, which may be several."""
+    of_one = settings.max_iter
+    return model.most_sweeps(of_one) if isinstance(model, Repeating) else of_one
 
 
 def _score(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:
