@@ -95,7 +95,7 @@ def killed(source, target, asked, at):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("at", ["^partition", "sweep 3", "^score", "^publish"])
+@pytest.mark.parametrize("at", ["^ingest", "^fit", "^score", "^publish"])
 @pytest.mark.parametrize("kind", ["panel", "cases", "reads"])
 def test_a_kill_at_every_stage(tmp_path, kind, at):
     quick = ("--no-record", "--set", "max_iter=8", "--set", "checkpoint_every=2")

@@ -62,7 +62,7 @@ class SeveralGlobal(State):
     of
         One each.
     doing
-        [C] `RESTING`, `HELD`, `ASKED` or `PASSING`.
+        [C] `RESTING`, `HELD`, `ASKED` or `PASSING`; the last, but in a sweep of the climb.
     converged
         [C] whether the fit of each has.
     """
@@ -142,9 +142,7 @@ class Several:
     def init(self, observed: CaseSums, rng: np.random.Generator) -> SeveralGlobal:
         """Return every case's start."""
         found = observed.by_case()
-        return self._all(
-            tuple(self.model.init(found[c], rng) for c in range(len(self.names))), PASSING
-        )
+        return self._all(tuple(self.model.init(found[c], rng) for c in range(len(self.names))))
 
     def restart(self, observed: CaseSums, before: Any, rng: np.random.Generator) -> SeveralGlobal:
         """Start every case near where an earlier fit left the case of its name, if it had one."""
@@ -157,13 +155,13 @@ class Several:
                 self.model.restart(found[c], known[name], rng)
                 if name in known else self.model.init(found[c], rng)
                 for c, name in enumerate(self.names)
-            ), PASSING,
+            )
         )  # fmt: skip
 
-    def _all(self, of: tuple[Any, ...], doing: int) -> SeveralGlobal:
+    def _all(self, of: tuple[Any, ...]) -> SeveralGlobal:
         count = len(self.names)
         return SeveralGlobal(
-            np.array(self.names), of, np.full(count, doing, np.int8), np.zeros(count, bool)
+            np.array(self.names), of, np.full(count, PASSING, np.int8), np.zeros(count, bool)
         )
 
     def local_step(self, q: SeveralGlobal, batch: OfCase, local: Any) -> Any:
@@ -221,8 +219,7 @@ class Several:
             fits.append(
                 Fit(SquaremCursor(q, sums[c], 0, elbo), np.array([elbo]), ended=self.max_iter <= 1)
             )
-        q = self._all(cursor.q.of, RESTING)
-        return SeveralCursor(q, CaseSums(), cursor.number, cursor.elbo, tuple(fits))
+        return SeveralCursor(cursor.q, CaseSums(), cursor.number, cursor.elbo, tuple(fits))
 
     def _order(self) -> list[int]:
         """Return the cases so that those side by side stand apart, as on different workers."""
