@@ -29,7 +29,9 @@ import pysam
 from benchmarks.variants_counting import READ
 from flows.data.runs import open_run
 from flows.data.states import read_state
-from vbmodels.core.state import State, same_bits
+from vbmodels.core.state import same_bits
+from vbmodels.variants.batch_null import BatchGlobal
+from vbmodels.variants.several import SeveralGlobal
 
 MAIN = "from flows.cli import main; main()"
 SHARE, EVERY = 0.02, 100  # of an allele of each case, and one in how many positions
@@ -98,13 +100,14 @@ def seconds(sheet: Path, target: Path, *asked: str) -> float:
 def same(together: Path, alone: Path, case: str, number: int) -> bool:
     """Whether a case has the same bits in both runs."""
     paths = [open_run(str(target))[0] for target in (together, alone)]
-    q = [read_state(f"{p.root}/posterior/q.npz", State) for p in paths]
+    every = read_state(f"{paths[0].root}/posterior/q.npz", SeveralGlobal)
+    q = read_state(f"{paths[1].root}/posterior/q.npz", BatchGlobal)
     order = [("pos", "ascending"), ("alt", "ascending")]
     tables = [
         [pq.read_table(p.table(name)).filter(pc.field("sample") == case).sort_by(order)
          for name in ("loci", "indels")] for p in paths
     ]  # fmt: skip
-    return same_bits(q[0].of[number], q[1]) and tables[0] == tables[1]
+    return same_bits(every.of[number], q) and tables[0] == tables[1]
 
 
 def one_line(cases: int, controls: int, depth: int, length: int, seed: int) -> dict:

@@ -34,7 +34,7 @@ def cases_report(
     for one, converged in zip(found, q.converged, strict=True):
         alone = settings.of_case(one.name)
         told[one.name] = warnings_of(one.parts, model.model.caps_hit(one.q), alone, one.q)
-        if not converged:
+        if not converged and q.converged.any():  # of a run whose fits all had not it is said
             told[one.name].append("The fit had not converged; raise max_iter or tol.")
     passed = sum(own["passed"] for own in results.values())
     with_some = sum(own["passed"] > 0 for own in results.values())
@@ -69,6 +69,7 @@ def _cases(
     settings: VariantSettings,
 ) -> Section:  # fmt: skip
     rows = []
+    common = set.intersection(*(set(warnings) for warnings in told.values()))
     for one in found:
         own, largest = results[one.name], int(np.abs(one.q.shift).argmax())
         limit = own.get("median_limit_of_detection")
@@ -77,18 +78,19 @@ def _cases(
                 one.name, own["passed"], own["calls"] - own["passed"], own.get("indels", "none"),
                 f"{own['locations']:,}", "none" if limit is None else float(f"{limit:.2g}"),
                 f"{names_of_types()[largest]} x{own['largest_factor']:.2f}", round(one.q.tau, 3),
-                len(told[one.name]),
+                sum(warning not in common for warning in told[one.name]),
             )
         )  # fmt: skip
-    columns = ("case", "variants", "filtered", "indels among them", "locations",
-               "median limit of detection", "largest factor of errors", "tau",
-               "warnings")  # fmt: skip
+    columns = ("case", "variants", "filtered", "indels", "locations", "limit (median)",
+               "largest error factor", "tau", "own warnings")  # fmt: skip
     text = (
         f"Every case is compared with {settings.compared_with} by a fit of its own: what is called "
         "in one hangs on none of the others, and is what a run of it alone calls. The false "
         f"discovery rate is each case's. Its calls are in {CASES}/NAME/variants.vcf.gz, beside "
         "them callable.bed; the tables loci/, indels/ and detection/ have all cases, by the column "
-        "sample. `bcftools merge --force-samples` makes one VCF of several."
+        "sample. With bcftools merge --force-samples they become one VCF. Indels are among the "
+        "variants; the limit is of detection, at half of the locations; factors of the errors and "
+        f"tau are against {settings.compared_with}."
     )
     return Section("Cases", text, (), (Grid(columns, rows),))
 

@@ -69,7 +69,7 @@ def test_a_stop_at_every_write(set_out, sample, changes):
 def results(target):
     """Return the bits of what a run left."""
     root = open_run(str(target))[0].root
-    tables = {name: pq.read_table(f"{root}/{name}") for name in ("loci", "detection", "posterior")}
+    tables = {name: pq.read_table(f"{root}/{name}") for name in ("loci", "detection")}
     with open(f"{root}/posterior/q.npz", "rb") as file:
         return tables, file.read()
 

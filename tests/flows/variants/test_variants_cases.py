@@ -281,3 +281,39 @@ def test_sheets_of_several_cases_that_make_no_sense_are_refused(capsys, tmp_path
     code, _, err = check(capsys, sheet, fasta=tmp_path / "ref.fa")
     assert code == 2
     assert message in err
+
+
+def test_cases_and_a_panel_are_read_from_cram(capsys, tmp_path, reads, together):
+    (tmp_path / "cram").mkdir()
+    sheet = write_cases(tmp_path / "cram", cram=True)
+    code, _, err = run(capsys, "variants", sheet, tmp_path / "all", *QUICK, *asked_of(sheet))
+    assert code == 0, err
+    for case in CASES:
+        for table in ("loci", "indels"):
+            one, other = (rows_of(target, table, case) for target in (together, tmp_path / "all"))
+            assert one.equals(other)
+    panel = options(case="ann", panel="bob,cid")
+    for target, source in (("panel", sheet), ("panel_of_bam", reads)):
+        asked = (*QUICK, *panel, *asked_of(source))
+        code, _, err = run(capsys, "variants", source, tmp_path / target, *asked)
+        assert code == 0, err
+    one, other = (rows_of(tmp_path / t, "indels", "ann") for t in ("panel", "panel_of_bam"))
+    assert one.equals(other)
+    called = [r for r in one.to_pylist() if r["called"]]
+    assert [(r["chrom"], len(r["ref"]) - len(r["alt"])) for r in called] == [("chr1", 3)]
+    with pysam.VariantFile(str(place(tmp_path / "panel") / "variants.vcf.gz")) as vcf:
+        (deletion,) = (r for r in vcf if len(r.ref) > 1)
+        shown = {name: of["AD"][1] for name, of in deletion.samples.items()}
+        assert shown["ann"] == shown["ann:1"] + shown["ann:2"] > 10
+        assert shown["bob"] == shown["cid"] == shown["blood"] == 0
+
+
+@pytest.mark.parametrize("asked", [{"cases": ",".join(CASES)}, {"panel": "bob", "case": "ann"}])
+def test_a_cap_on_the_depth_holds_for_cases_and_panels(capsys, reads, tmp_path, asked):
+    asked = {"control": "blood", "max_depth": 20, **asked}
+    code, out, err = run(capsys, "variants", reads, tmp_path, *QUICK, *asked_of(reads),
+                         *options(**asked), "--json")  # fmt: skip
+    assert code == 0, err
+    depth = rows_of(tmp_path, "loci", "ann")["case_depth"].to_pylist()
+    assert max(depth) == 2 * 20
+    assert any("max_depth caps" in warning for warning in json.loads(out)["warnings"])
