@@ -111,7 +111,9 @@ def _conclude_one(
 ) -> tuple[CaseFound, dict[str, bytes]]:
     alone = settings.of_case(one.name)
     parts, q = conclude_case(one.case, model, one.q, one.summaries, alone, paths, fitted, _here)
-    return CaseFound(one.name, parts, q), multiqc.files(parts, q, alone)
+    files = multiqc.files(parts, q, alone)
+    # Depths along the regions are in these; of many cases they would fill the driver's memory.
+    return CaseFound(one.name, [replace(part, depth=()) for part in parts], q), files
 
 
 def _here(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
