@@ -211,10 +211,16 @@ class Several:
             at = self._round(reduce, at, running, climbs)
 
     def _begun(self, cursor: Cursor) -> SeveralCursor:
-        """Return every case's first point, from the first sweep over all of them."""
+        """Return every case's first point, from the first sweep over all of them.
+
+        A case without a partition, as where a fit is tried on one alone, stays where it is.
+        """
         sums = cursor.stats.by_case()
         fits = []
         for c, q in enumerate(cursor.q.of):
+            if c not in sums:
+                fits.append(Fit(SquaremCursor(q, None, 0, 0.0), np.zeros(0), True, True))
+                continue
             elbo = float(self.model.elbo(q, sums[c]))
             fits.append(
                 Fit(SquaremCursor(q, sums[c], 0, elbo), np.array([elbo]), ended=self.max_iter <= 1)

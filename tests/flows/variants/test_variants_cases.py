@@ -286,7 +286,8 @@ def test_sheets_of_several_cases_that_make_no_sense_are_refused(capsys, tmp_path
 def test_cases_and_a_panel_are_read_from_cram(capsys, tmp_path, reads, together):
     (tmp_path / "cram").mkdir()
     sheet = write_cases(tmp_path / "cram", cram=True)
-    code, _, err = run(capsys, "variants", sheet, tmp_path / "all", *QUICK, *asked_of(sheet))
+    code, _, err = run(capsys, "variants", sheet, tmp_path / "all", *QUICK, *asked_of(sheet),
+                       "--workers", "2")  # fmt: skip
     assert code == 0, err
     for case in CASES:
         for table in ("loci", "indels"):

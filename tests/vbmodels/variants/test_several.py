@@ -8,8 +8,9 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
+from vbmodels.core.cavi import start
 from vbmodels.core.fit import fit
-from vbmodels.core.in_process import tree_sum
+from vbmodels.core.in_process import InProcess, tree_sum
 from vbmodels.core.state import same_bits
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.case_sums import Branch, CaseSums
@@ -102,6 +103,17 @@ def test_a_later_fit_starts_from_the_case_of_the_same_name(data, alone):
     # Of an earlier fit of one case nothing is known whose it was.
     fresh = model.restart(observed, alone[0].q, np.random.default_rng(0))
     assert same_bits(fresh, model.init(observed, np.random.default_rng(0)))
+
+
+def test_a_case_without_a_partition_stays_where_it_is(data, alone):
+    model = Several(MODEL, NAMES, tol=1e-7)
+    every = mixed(data)
+    q = model.init(tree_sum([model.observe(one) for one in every]), np.random.default_rng(0))
+    reduce = InProcess(model, [one for one in every if one.which == 1])
+    *_, last = model.steps(reduce, start(model, q, reduce))
+    assert last.converged
+    assert same_bits(last.q.of[1], alone[1].q)
+    assert same_bits(last.q.of[0], q.of[0])
 
 
 @pytest.mark.parametrize("names", [(), ("ann", "ann")])
