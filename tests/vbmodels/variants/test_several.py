@@ -68,8 +68,8 @@ def test_no_more_tables_are_held_than_asked_for(data):
     with pytest.warns(match="had not converged"):
         fit(Noted(MODEL, NAMES, max_iter=4, side_by_side=1), mixed(data))
     count = sum(PARTS)
-    for start in range(0, len(held), count):
-        assert len({which for which, kept in held[start : start + count] if kept}) <= 1
+    for first in range(0, len(held), count):
+        assert len({which for which, kept in held[first : first + count] if kept}) <= 1
 
 
 def test_a_case_stops_after_as_many_sweeps_as_alone(data):
