@@ -112,6 +112,16 @@ class Toy:
 
     def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
         """Moments of z, and E[log p(y, z, lam | mu, tau)] + H[q(z)] + H[q(lam)]."""
+        z, bound = local.z, self.unit_bounds(q, batch, local)
+        return Sums(
+            float(len(batch.y)),
+            float(z.mean.sum()),
+            float(self.second_moment(z).sum()),
+            float(bound.sum()),
+        )
+
+    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
+        """Each group's part of the bound; [G]."""
         z, lam, n = local.z, local.lam, batch.y.shape[1]
         tau, log_tau = q.shape / q.rate, Gamma(q.shape, q.rate).mean_log
         prior = Gamma(np.float64(self.c0), np.float64(self.d0))
@@ -120,13 +130,8 @@ class Toy:
         )
         second = z.mean_square - 2.0 * z.mean * q.mean + q.mean**2
         hierarchy = 0.5 * (log_tau - np.log(2.0 * np.pi) - tau * second - 1.0 / q.weight)
-        bound = likelihood + hierarchy + self.entropy(z) - self.divergence(lam, prior)
-        return Sums(
-            float(len(batch.y)),
-            float(z.mean.sum()),
-            float(self.second_moment(z).sum()),
-            float(bound.sum()),
-        )
+        bound: FloatArray = likelihood + hierarchy + self.entropy(z)
+        return bound - self.divergence(lam, prior)
 
     @staticmethod
     def entropy(z: Normal) -> FloatArray:
@@ -284,3 +289,42 @@ class CouplingOfPartitions(Toy):
 
     def coupling(self, q: Global, stats: Sums) -> float:
         return super().coupling(q, stats) + 1e-3
+
+
+class UnitsApartFromTheirSum(Toy):
+    """What a unit is told to have is not what the statistics have of it."""
+
+    def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
+        right = float(super().unit_bounds(q, batch, local).sum())
+        return replace(super().suff_stats(q, batch, local), bound=right)
+
+    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
+        return super().unit_bounds(q, batch, local) + 1e-3
+
+
+class BoundOfSquares(Toy):
+    """The bound has a term that weights do not go through linearly."""
+
+    def elbo(self, q: Global, stats: Sums) -> float:
+        return super().elbo(q, stats) - 1e-3 * stats.n**2
+
+
+@dataclass(frozen=True)
+class Counted(Global):
+    """Global parameters beside the number of groups that the start has seen."""
+
+    groups: float
+
+
+class CountedAtTheStart(Toy):
+    """The global step counts the groups by what the start has seen of them."""
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Counted:
+        return Counted(**vars(super().init(observed, rng)), groups=float(observed.groups))
+
+    def global_step(self, q: Counted, stats: Sums) -> Counted:
+        right = vars(super().global_step(q, stats))
+        return Counted(**{**right, "shape": self.a0 + 0.5 * q.groups}, groups=q.groups)
+
+    def from_vector(self, q: Counted, vector: FloatArray) -> Counted:
+        return Counted(**vars(super().from_vector(q, vector)), groups=q.groups)
