@@ -8,12 +8,14 @@ Every scenario of `vbmodels.variants.read_artefacts`, each method on the same BA
 with its filters of reads ("vbflows") and without ("unfiltered"), Fisher's exact test on pooled
 reads and a beta-binomial likelihood ratio on the same counts, both with Benjamini and Hochberg at
 .05; `bcftools mpileup | call` of case and control, an allele of the case that the control has not;
-freebayes and lofreq where they are installed, alleles of the case that the control's calls do not
-have. Only substitutions are judged. One JSON line a run.
+freebayes, lofreq and iVar (of `samtools mpileup`, from a share of .01 on) where they are installed,
+alleles of the case that the control's calls do not have. Rivals that are not installed are named on
+the error stream. Only substitutions are judged. One JSON line a run.
 """
 
 from __future__ import annotations
 
+import csv
 import shutil
 import subprocess
 import sys
@@ -36,7 +38,8 @@ from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.read_artefacts import ARTEFACTS
 
-METHODS = ("vbflows", "unfiltered", "fisher", "beta_binomial", "bcftools", "freebayes", "lofreq")
+RIVALS = ("bcftools", "freebayes", "lofreq", "ivar")
+METHODS = ("vbflows", "unfiltered", "fisher", "beta_binomial", *RIVALS)
 Calls = set[tuple[int, str]]
 
 
@@ -135,6 +138,33 @@ def by_subtraction(folder: Path, command: list[str], case: Path, control: Path) 
     return calls[0] - calls[1]
 
 
+def ivar(folder: Path, case: Path, control: Path) -> Calls:
+    """Return the alleles that pass iVar's own test in the case and do not in the control."""
+    calls = []
+    for bam in (case, control):
+        piled = subprocess.run(
+            ["samtools", "mpileup", "-aa", "-A", "-d", "0", "-B", "-Q", "0", str(bam)],
+            check=True, capture_output=True,
+        ).stdout  # fmt: skip
+        subprocess.run(
+            ["ivar", "variants", "-p", f"ivar.{bam.stem}", "-q", "20", "-t", "0.01", "-r",
+             str(folder / "reference.fa")],
+            check=True, capture_output=True, input=piled, cwd=folder,
+        )  # fmt: skip
+        with (folder / f"ivar.{bam.stem}.tsv").open() as file:
+            calls.append(
+                {(int(row["POS"]), row["ALT"]) for row in csv.DictReader(file, delimiter="\t")
+                 if row["PASS"] == "TRUE" and len(row["ALT"]) == 1}
+            )  # fmt: skip
+    return calls[0] - calls[1]
+
+
+def lacking() -> list[str]:
+    """Return the rivals that are not installed."""
+    needed = {"ivar": ("ivar", "samtools")}
+    return [rival for rival in RIVALS if not all(map(shutil.which, needed.get(rival, (rival,))))]
+
+
 def one_run(name: str, seed: int, rows: int) -> dict:
     """Run every method on one draw of a scenario."""
     what = ARTEFACTS[name]
@@ -149,13 +179,18 @@ def one_run(name: str, seed: int, rows: int) -> dict:
         found |= {method: tested(counts, method) for method in ("fisher", "beta_binomial")}
         case, control = pooled(folder, "case"), pooled(folder, "control")
         fasta = str(folder / "reference.fa")
-        if shutil.which("bcftools"):
+        absent = lacking()
+        if absent:
+            print(f"skipped, not installed: {', '.join(absent)}", file=sys.stderr)
+        if "bcftools" not in absent:
             found["bcftools"] = bcftools(folder, case, control)
+        if "ivar" not in absent:
+            found["ivar"] = ivar(folder, case, control)
         for command in (
             ["freebayes", "-f", fasta, "-F", "0.01", "--pooled-continuous"],
             ["lofreq", "call", "-f", fasta],
         ):
-            if shutil.which(command[0]):
+            if command[0] not in absent:
                 found[command[0]] = by_subtraction(folder, command, case, control)
     row: dict = {"scenario": name, "seed": seed, "true": len(true)}
     for method, calls in found.items():

@@ -53,6 +53,7 @@ from flows.run.running import Run
 from flows.run.workers import settled
 from flows.settings import AUTO, ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
+from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
 
 _OF_THE_JOB = {*FREE, "loop", "rounds"}
@@ -320,7 +321,7 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
         run_id=run.paths.run_id,
         seed=run.settings.seed,
         tol=run.settings.tol,
-        max_iter=run.settings.max_iter,
+        max_iter=_most_sweeps(model, run.settings),
         checkpoint_every=run.settings.checkpoint_every,
         loop=run.settings.loop,
         rounds=run.settings.rounds,
@@ -334,6 +335,12 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
             else _goes_on(run.stream)
         ),
     )
+
+
+def _most_sweeps(model: Any, settings: RunSettings) -> int:
+    """Return the most sweeps of a fit, which may be several."""
+    of_one = settings.max_iter
+    return model.most_sweeps(of_one) if isinstance(model, Repeating) else of_one
 
 
 def _goes_on(before: stream.Stream) -> dict[str, Any]:

@@ -267,7 +267,8 @@ def _differences(family: Family, record: RunRecord, settings: RunSettings) -> st
         before = family.settings(**record.settings)
     except ValidationError:
         return "settings that this version does not know"
-    names = differing(that_matter(before, _FREE), that_matter(settings, _FREE))
+    free = _FREE | settings.told_by_parts
+    names = differing(that_matter(before, free), that_matter(settings, free))
     return f"other settings ({', '.join(names)})" if names else ""
 
 

@@ -78,6 +78,9 @@ class RunSettings(BaseModel):
     old_names: ClassVar[dict[str, str]] = {}
     """Names of settings in earlier versions, which still work, and what they are now."""
 
+    told_by_parts: ClassVar[frozenset[str]] = frozenset()
+    """Settings that decide which partitions there are, and nothing of what one is made into."""
+
     @model_validator(mode="before")
     @classmethod
     def _renamed(cls, values: Any) -> Any:

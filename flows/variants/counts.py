@@ -90,8 +90,8 @@ class Sorted:
 
 
 def read_sorted(
-    table: pa.Table, samples: Sequence[str], wanted: Sequence[Region] | None, order: Order | None,
-    chr_names: str,
+    table: pa.Table, samples: Sequence[str] | None, wanted: Sequence[Region] | None,
+    order: Order | None, chr_names: str,
 ) -> Sorted:  # fmt: skip
     """Return the rows that are wanted, sorted by location, and what there is to know of them.
 
@@ -100,7 +100,7 @@ def read_sorted(
     table
         A slice of rows, in the columns of `COUNTS`.
     samples
-        Names of the samples whose rows are kept.
+        Names of the samples whose rows are kept; None for all.
     wanted
         Regions outside of which rows are left out; None for none.
     order
@@ -112,7 +112,9 @@ def read_sorted(
     if order is not None:
         table = table.set_column(0, "chrom", _renamed(table["chrom"], order, chr_names))
     given = len(table)
-    table = table.filter(pc.is_in(table["sample"], value_set=pa.array(samples, pa.string())))
+    if samples is not None:
+        wanted_names = pa.array(samples, pa.string())
+        table = table.filter(pc.is_in(table["sample"], value_set=wanted_names))
     of_samples = len(table)
     pairs = table.select(["sample", "replicate"]).group_by(["sample", "replicate"]).aggregate([])
     found = set(zip(pairs["sample"].to_pylist(), pairs["replicate"].to_pylist(), strict=True))
@@ -183,7 +185,7 @@ def boundaries(samples: Sequence[Sequence[Key]], partitions: int) -> list[Key]:
 
 
 def assemble(
-    tables: Sequence[pa.Table], columns: Sequence[Column], case: str, source: str,
+    tables: Sequence[pa.Table], columns: Sequence[Column], cases: Sequence[str], source: str,
     order: Order | None,
 ) -> tuple[Counts, Loci, int, int]:  # fmt: skip
     """Put the rows of a partition's locations into arrays.
@@ -196,8 +198,8 @@ def assemble(
         Rows of the partition.
     columns
         The replicates, in the order of the arrays.
-    case
-        Name of the case's sample.
+    cases
+        Names of the samples that are tested.
     source
         For messages.
     order
@@ -251,7 +253,7 @@ def assemble(
 
     counts = by_location(reads, np.int32)
     assert counts is not None
-    member = np.array([sample == case for sample, _ in columns])
+    member = np.array([sample in cases for sample, _ in columns])
     rows = np.bincount(at, minlength=len(unique))
     return clean(
         counts, ref, member, names[unique_key[:, 0]], unique_key[:, 1],
@@ -298,7 +300,7 @@ def clean(
     read = counts.any(axis=(1, 2))
     known = ref >= 0
     keep = read & known
-    looked_at = None if sums is None else np.flatnonzero(_judged(counts[keep], ref[keep], case))
+    looked_at = None if sums is None else np.flatnonzero(judged(counts[keep], ref[keep], case))
     loci = Loci(
         np.asarray(chrom, dtype=np.str_)[keep],
         pos[keep].astype(np.int64),
@@ -311,7 +313,7 @@ def clean(
     return Counts(counts[keep], ref[keep], case), loci, *without
 
 
-def _judged(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> BoolArray:
+def judged(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> BoolArray:
     """Whether an allele other than the reference has reads enough in the case, [J]."""
     reads = counts[:, case].sum(axis=1)
     reads[np.arange(len(ref)), np.maximum(ref, 0)] = 0

@@ -87,10 +87,11 @@ def _up(reads: IntArray) -> IntArray:
     return np.where(reads <= 4, reads, np.ceil(2.0 ** (steps / _PARTS) - 1e-9)).astype(np.int64)
 
 
-def table(limit: FloatArray, batch: Counts, loci: Loci) -> pa.Table:
+def table(limit: FloatArray, batch: Counts, loci: Loci, case: str) -> pa.Table:
     """Return the rows of a partition's locations."""
     depth = batch.counts.sum(axis=2)
     columns = [
+        pa.array([case] * len(limit), pa.string()),
         pa.array(loci.chrom.tolist(), pa.string()),
         pa.array(loci.pos),
         pa.array(np.array(list(BASES))[batch.ref].tolist(), pa.string()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,35 +19,35 @@ from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, Cost, Each, Findings, Ingested, Prepared
 from flows.faults import Fault, InputError
 from flows.variants import calls as variant_calls
-from flows.variants import detection, multiqc
-from flows.variants.batch_report import null_of
 from flows.variants.by_depth import boundaries
-from flows.variants.calls import Decision, Scored
+from flows.variants.calls import Scored
+from flows.variants.case_reads import count_reads, of_reads, plan_reads
+from flows.variants.cases import finish_case, tell_apart, to_fit
+from flows.variants.cases_report import cases_report
+from flows.variants.conclude import (
+    Case,
+    KeptPartitions,
+    conclude_case,
+    conclude_several,
+    model_of,
+)
 from flows.variants.count_checks import Rules, check_counts, look
 from flows.variants.count_files import missing_files
 from flows.variants.hyperparameters import hyperparameters
-from flows.variants.indel_calls import KEPT as INDEL_FIT
-from flows.variants.indel_calls import call_indels, fit_url, not_called
+from flows.variants.indel_calls import fit_url, kept_url
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
 from flows.variants.locations import (
+    Assembled,
     count_part,
     counted,
     finish_partition,
-    read_counts,
-    read_loci,
     replicate_columns,
     shuffle,
     sort_part,
     work_url,
 )
-from flows.variants.loci import MOST_DEPTHS, conclude_part
-from flows.variants.regions import (
-    fasta_contigs,
-    marks_of,
-    names_a_contig,
-    regions_of,
-)
-from flows.variants.report import PartCalls, filters_not_run, of_settings, report
+from flows.variants.regions import marks_of, regions_of
+from flows.variants.report import of_settings, report
 from flows.variants.sample_sheet import (
     ALIGNMENTS,
     check_samples,
@@ -56,13 +57,13 @@ from flows.variants.sample_sheet import (
     settled_by,
 )
 from flows.variants.settings import VariantSettings
-from flows.variants.vcf import named, sample_names, write_vcf
 from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.batch import Counts
-from vbmodels.variants.batch_null import BatchGlobal, BatchNull
+from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.published.pair import Pair
 from vbmodels.variants.published.rvd2 import RVD2
+from vbmodels.variants.several import OfCase, Several
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 
@@ -78,11 +79,7 @@ class CheckedVariants(Checked):
     named: tuple[tuple[str, str], ...] = ()
 
 
-class KeptPartitions(json_files.Form):
-    """The contents of ``kept/part-00000.json``: the partitions with locations, the replicates."""
-
-    indices: list[int]
-    columns: list[tuple[str, str]]
+MOST_TOLD = 3  # samples of which one sentence each says the same
 
 
 class Variants:
@@ -179,6 +176,10 @@ class Variants:
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: VariantSettings
     ) -> list[Part]:
         """Cut the regions' positions, or the rows of counts."""
+        if self.compares and settings.several and files[0].url.endswith(".csv"):
+            named = dict(mark for c in checked for mark in getattr(c, "named", ()))
+            lines = read_sheet(files[0].url)
+            return plan_reads(files[0], lines, named, sum(c.rows for c in checked), settings)
         if not files[0].url.endswith(".csv"):
             found = {s for c in checked for s in getattr(c, "samples", ())}
             faults = check_samples(files[0].url, found, settings)
@@ -196,6 +197,8 @@ class Variants:
 
     def ingest(self, part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
         """Count the reads of a partition's positions, or sort its rows of counts."""
+        if of_reads(part):
+            return count_reads(part, settings, paths)
         if part.slices[0].url.endswith(".csv"):
             return count_part(part, settings, paths)
         return sort_part(part, settings, paths)
@@ -209,6 +212,8 @@ class Variants:
         Where the parts' locations follow one another, partitions are the parts.
         """
         source = parts[0].slices[0].url
+        if settings.several:
+            return _prepare_several(source, parts, settings, paths, each)
         if source.endswith(".csv"):
             found, own = each(counted, [part.index for part in parts], paths), True
             lines = [(x.sample, x.replicate) for x in read_sheet(source)]
@@ -217,9 +222,7 @@ class Variants:
             found, own, columns = shuffle(parts, settings, paths, each)
         kept = [one.index for one in found if one.locations]
         if not kept:
-            looked = source.endswith(".csv") or any(d.count for one in found for d in one.dropped)
-            nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
-            raise InputError([Fault(file=source, expected="a location with reads", found=nothing)])
+            raise InputError([_nothing(source, found)])
         share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
         urls = each(finish_partition, kept, settings, paths, share, columns)
         json_files.write(
@@ -232,6 +235,10 @@ class Variants:
 
     def model(self, settings: VariantSettings) -> Any:
         """Return the two-groups model, or the papers' model of both samples."""
+        if settings.several:
+            names = tuple(settings.several)
+            of_one = self.model(settings.of_case(names[0]))
+            return Several(of_one, names, settings.tol, settings.max_iter)
         if settings.test == "two_groups":
             shares = MIXTURE if settings.alternative == "mixture" else (BROAD,)
             sense = _sense(settings)
@@ -252,7 +259,13 @@ class Variants:
         settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Compute every unit's evidence and keep it for the decision over all partitions."""
-        model = _model_of(model, q)
+        if isinstance(model, Several):
+            name = model.names[batch.which]
+            return self.score(
+                model.model, q.of[batch.which], batch.counts, None, index,
+                settings=settings.of_case(name), paths=paths, fitted=fitted,
+            )  # fmt: skip
+        model = model_of(model, q)
         if isinstance(model, TwoGroups):
             evidence = variant_calls.bayes_factors(model, q, batch)
         elif settings.inference == "gibbs":
@@ -265,74 +278,42 @@ class Variants:
     def conclude(
         self, model: Any, q: Any, summaries: Sequence[Scored], *, settings: VariantSettings,
         paths: RunPaths, fitted: RunPaths | None, each: Each,
-    ) -> tuple[list[PartCalls], Any]:  # fmt: skip
-        """Decide over all partitions at once, then write every location and the VCF.
-
-        P(H1) over all units replaces the fit's, which is of a sample.
-        """
-        model = _model_of(model, q)
-        pi = getattr(q, "pi", 0.5)
-        decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
-        if isinstance(model, TwoGroups):
-            q = replace(q, pi=decision.pi)
-        # Through storage, as it is too large to travel with every task.
-        storage.write_bytes(work_url(paths, "decision", 0, "npz"), to_bytes(decision))
+    ) -> tuple[list[Any], Any]:  # fmt: skip
+        """Decide over all partitions of each case, then write every location and the VCF."""
         about = json_files.read(work_url(paths, "kept", 0, "json"), KeptPartitions)
-        kept = about.indices
-        positions = list(enumerate(kept))
-        points = max(2, MOST_DEPTHS // len(kept))
-        found = each(_write_loci, positions, model, q, points, settings, paths)
-        why_not = not_called(kept, settings, paths)
-        if why_not is None:
-            indels = call_indels(kept, model, settings, paths, fitted, each)
-            both = zip(found, indels.parts, strict=True)
-            found = [
-                replace(part, calls=part.calls + own.calls, indels=own, indel_fit=indels.fit)
-                for part, own in both
-            ]
-        else:
-            found = [replace(part, no_indels=why_not) for part in found]
-        contigs = _contigs(settings, found)
-        names = sample_names(about.columns, settings)
-        records = [
-            {**call, "samples": named(call["samples"], names)}
-            for part in found
-            for call in part.calls
-        ]
-        write_vcf(
-            paths.file("variants.vcf.gz"), records, contigs,
-            [name for own in names.values() for name in own],
-            f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
-            null_of(model, q), why_not,
-        )  # fmt: skip
-        if isinstance(model, TwoGroups):
-            regions = detection.joined_regions([r for part in found for r in part.callable])
-            storage.write_bytes(paths.file("callable.bed"), detection.bed(regions))
-        for name, text in multiqc.files(found, q, settings).items():
-            storage.write_bytes(paths.file(name), text)
-        return found, q
+        if isinstance(model, Several):
+            return conclude_several(model, q, summaries, about, settings, paths, fitted, each)
+        model = model_of(model, q)
+        case = Case(0, list(enumerate(about.indices)), about.columns)
+        return conclude_case(case, model, q, summaries, settings, paths, fitted, each)
 
     def keep(
         self, q: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the hyperparameters of the indels, beside those of the substitutions."""
-        if storage.exists(fit_url(paths)):
-            kept = storage.join(paths.root, "posterior", INDEL_FIT)
-            storage.write_bytes(kept, storage.read_bytes(fit_url(paths)))
+        for number in range(len(settings.tested)):
+            if storage.exists(fit_url(paths, number)):
+                fit = storage.read_bytes(fit_url(paths, number))
+                storage.write_bytes(kept_url(paths, number), fit)
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
-        rows = hyperparameters(_model_of(model, q), q)
-        if storage.exists(fit_url(paths)):
-            rows += indel_hyperparameters(read_state(fit_url(paths), State))
-        return rows
+        if isinstance(model, Several):
+            return [
+                replace(row, index=f"{name} {row.index}" if row.index else name)
+                for number, (name, own) in enumerate(zip(model.names, q.of, strict=True))
+                for row in _parameters(model.model, own, paths, number)
+            ]
+        return _parameters(model_of(model, q), q, paths, 0)
 
     def report(
-        self, model: Any, q: Any, summaries: Sequence[PartCalls], ingested: Sequence[Ingested],
+        self, model: Any, q: Any, summaries: Sequence[Any], ingested: Sequence[Ingested],
         settings: VariantSettings,
     ) -> Findings:  # fmt: skip
         """Say what was found."""
-        model = _model_of(model, q)
+        if isinstance(model, Several):
+            return cases_report(model, q, summaries, settings)
+        model = model_of(model, q)
         rows, caps = hyperparameters(model, q), model.caps_hit(q)
         batch = q if isinstance(model, BatchNull) else None
         return report(summaries, rows, caps, settings, batch)
@@ -371,6 +352,36 @@ class Variants:
         return write_scenario(target, rows, seed, scenario)
 
 
+def _prepare_several(
+    source: str, parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
+) -> Prepared:
+    """Do what `Variants.prepare` does for every case."""
+    cases = tell_apart(parts, settings, paths, each)
+    wanted = to_fit(cases, settings)
+    with_some = {one.case for one in wanted}
+    lacking = [name for c, name in enumerate(settings.several) if c not in with_some]
+    if lacking:
+        fault = _nothing(source, cases.found)
+        raise InputError([replace(fault, found=f"{fault.found}, for case {name}")
+                          for name in lacking])  # fmt: skip
+    urls = each(finish_case, wanted, settings, paths, cases.columns)
+    kept = KeptPartitions(
+        indices=[one.index for one in wanted], columns=cases.columns,
+        cases=[one.case for one in wanted],
+    )  # fmt: skip
+    json_files.write(work_url(paths, "kept", 0, "json"), kept)
+    dropped = (*cases.dropped, *(dropped for one in cases.found for dropped in one.dropped))
+    warnings = _replicate_warnings(cases.columns, settings)
+    return Prepared(tuple(urls), OfCase, warnings, False, dropped)
+
+
+def _nothing(source: str, found: Sequence[Assembled]) -> Fault:
+    looked = source.lower().endswith((".csv", *ALIGNMENTS))
+    looked = looked or any(d.count for one in found for d in one.dropped)
+    nothing = "zero depth everywhere" if looked else "no row of these samples and regions"
+    return Fault(file=source, expected="a location with reads", found=nothing)
+
+
 def _by_depth(parts: Sequence[Part], settings: VariantSettings) -> list[Part]:
     """Cut the positions of a sample sheet into as many parts, by positions and by reads."""
     sheet = parts[0].slices[0]
@@ -383,11 +394,11 @@ def _by_depth(parts: Sequence[Part], settings: VariantSettings) -> list[Part]:
     ]
 
 
-def _model_of(model: Any, q: Any) -> Any:
-    """Return the model that ``q`` is of: posteriors of older runs are of the exchangeable null."""
-    if isinstance(model, BatchNull) and not isinstance(q, BatchGlobal):
-        return TwoGroups(model.sense, model.alternatives, model.compiled)
-    return model
+def _parameters(model: Any, q: Any, paths: RunPaths, number: int) -> list[Parameter]:
+    rows = hyperparameters(model, q)
+    if storage.exists(fit_url(paths, number)):
+        rows += indel_hyperparameters(read_state(fit_url(paths, number), State))
+    return rows
 
 
 def _sense(settings: VariantSettings) -> Any:
@@ -399,41 +410,17 @@ def _sense(settings: VariantSettings) -> Any:
 def _replicate_warnings(
     columns: Sequence[tuple[str, str]], settings: VariantSettings
 ) -> tuple[str, ...]:
-    told = []
-    for name in (settings.case, settings.control):
-        if name and sum(sample == name for sample, _ in columns) == 1:
-            told.append(
-                f"Sample {name} has one replicate: how far replicates differ (M) is then set by "
-                "its prior. Two or three find more."
-            )
-    return tuple(told)
-
-
-def _write_loci(
-    where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
-    paths: RunPaths,
-) -> PartCalls:  # fmt: skip
-    index, kept = where
-    url = work_url(paths, "decision", 0, "npz")
-    decision = read_state(url, Decision)
-    url = work_url(paths, "evidence", index, "npz")
-    evidence = read_state(url, variant_calls.Evidence)
-    counts, loci = read_counts(paths, kept), read_loci(paths, kept)
-    table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
-    storage.write_table(paths.table("loci", index), table)
-    if not isinstance(model, TwoGroups):
-        return found
-    limit = detection.limits(model, q, counts, decision, settings)
-    storage.write_table(paths.table("detection", index), detection.table(limit, counts, loci))
-    regions = detection.callable_regions(limit, loci, settings.callable_share)
-    return replace(found, limits=detection.histogram(limit), callable=regions)
-
-
-def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:
-    if settings.fasta is not None:
-        known = fasta_contigs(settings.fasta)
-        return {name: length for name, length in known.items() if names_a_contig(name)}
-    return {name: None for name in sorted({c for part in found for c in part.contigs})}
+    count = Counter(sample for sample, _ in columns)
+    told = [name for name in (*settings.tested, settings.control) if name and count[name] == 1]
+    if len(told) > MOST_TOLD:
+        names = f"{', '.join(told[:MOST_TOLD])}, ... ({len(told)} samples) have one replicate each"
+        told = [f"Samples {names}"]
+    else:
+        told = [f"Sample {name} has one replicate" for name in told]
+    return tuple(
+        f"{what}: how far replicates differ (M) is then set by its prior. Two or three find more."
+        for what in told
+    )
 
 
 FAMILY = Variants()

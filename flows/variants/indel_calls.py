@@ -38,7 +38,7 @@ from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
 from vbmodels.variants.repeated import alike, sums_of
 from vbmodels.variants.two_groups import TwoGroups
 
-KEPT = "indels.npz"
+KEPT = "indels"
 LEAST_READS = 2  # of an allele that the table has
 LEAST_TOL = 1e-4  # of their bound: what is left there moves no rate by a thousandth
 
@@ -68,22 +68,25 @@ def not_called(kept: Sequence[int], settings: VariantSettings, paths: RunPaths) 
 
 
 def call_indels(
-    kept: Sequence[int], model: TwoGroups, settings: VariantSettings, paths: RunPaths,
-    fitted: RunPaths | None, each: Each,
+    positions: Sequence[tuple[int, int]], model: TwoGroups, settings: VariantSettings,
+    paths: RunPaths, fitted: RunPaths | None, each: Each, number: int = 0,
 ) -> IndelCalls:  # fmt: skip
     """Fit, decide over all partitions at once, write their tables and return the calls.
 
     Parameters
     ----------
-    kept
-        The partitions with locations.
+    positions
+        The number of each table's part, and the partition with locations that it is of.
     model
         That of the substitutions; shifts are always by type.
     settings, paths, fitted, each
         See `flows.family.Concluding`.
+    number
+        Of the case, where there are several.
     """
+    kept = [index for _, index in positions]
     own = replace(model, types="12") if isinstance(model, BatchNull) else model
-    before = None if fitted is None else storage.join(fitted.root, "posterior", KEPT)
+    before = None if fitted is None else kept_url(fitted, number)
     converged, sweeps = True, 0
     if before is not None and storage.exists(before):
         q: Any = read_state(before, State)
@@ -96,18 +99,23 @@ def call_indels(
     summaries = each(_score, kept, own, q, paths)
     decision = decide(summaries, q.pi, settings, refit=before is None)
     q = replace(q, pi=decision.pi)
-    storage.write_bytes(work_url(paths, "indel_decision", 0, "npz"), to_bytes(decision))
-    storage.write_bytes(fit_url(paths), to_bytes(q))
-    numbered = list(enumerate(kept))
-    found = each(_conclude, numbered, own, q, settings, paths)
+    storage.write_bytes(work_url(paths, "indel_decision", number, "npz"), to_bytes(decision))
+    storage.write_bytes(fit_url(paths, number), to_bytes(q))
+    found = each(_conclude, positions, own, q, settings, paths, number)
     factors = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
     rates = zip(names_of_kinds(), (q.a / (q.a + q.b)).tolist(), factors.tolist(), strict=True)
     return IndelCalls(tuple(found), IndelFit(tuple(rates), converged, sweeps))
 
 
-def fit_url(paths: RunPaths) -> str:
+def fit_url(paths: RunPaths, number: int = 0) -> str:
     """Return where a run keeps the indels' hyperparameters while it works."""
-    return work_url(paths, "indel_fit", 0, "npz")
+    return work_url(paths, "indel_fit", number, "npz")
+
+
+def kept_url(paths: RunPaths, number: int = 0) -> str:
+    """Return where a finished run has them; of the first of several cases, as of one."""
+    name = f"{KEPT}-{number:05d}.npz" if number else f"{KEPT}.npz"
+    return storage.join(paths.root, "posterior", name)
 
 
 def hyperparameters(q: Any) -> list[Parameter]:
@@ -176,8 +184,9 @@ def _log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
 
 
 def _conclude(
-    where: tuple[int, int], model: TwoGroups, q: Any, settings: VariantSettings, paths: RunPaths
-) -> PartIndels:
+    where: tuple[int, int], model: TwoGroups, q: Any, settings: VariantSettings, paths: RunPaths,
+    number: int,
+) -> PartIndels:  # fmt: skip
     """Write one partition's table of indels; return its calls and clusters without one."""
     index, kept = where
     counts, found = _read(kept, paths)
@@ -185,7 +194,7 @@ def _conclude(
     every = _units(counts, found)
     of = every.take(every.alt != UNSEEN)
     score = read_state(work_url(paths, "indel_evidence", kept, "npz"), Evidence).score
-    decision = read_state(work_url(paths, "indel_decision", 0, "npz"), Decision)
+    decision = read_state(work_url(paths, "indel_decision", number, "npz"), Decision)
     called = score >= decision.least
     groups = clusters(of, called, counts, loci)
     shown = np.flatnonzero(called | (of.alt_reads.sum(axis=1) >= LEAST_READS))
@@ -194,6 +203,7 @@ def _conclude(
     prob, q_value = 1.0 - local_fdr(score, decision.pi), decision.q_of(score)
     filters = taken_by(of, called, counts, loci, found, settings)
     rows = table_of(of, loci, counts, found, case, control, prob, q_value, called, filters)
+    rows = [pa.array([settings.case] * len(of), pa.string()), *rows]
     storage.write_table(paths.table("indels", index), pa.table(rows, schema=INDELS.arrow))
     odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
     make = partial(call_of, of=of, loci=loci, batch=counts, found=found, settings=settings)

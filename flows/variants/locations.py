@@ -33,14 +33,16 @@ from flows.variants.regions import (
 from flows.variants.sample_sheet import read_sheet
 from flows.variants.schema import COUNTS
 from flows.variants.settings import VariantSettings
-from vbmodels.core.state import IntArray, to_bytes
+from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.indels import Indels
+from vbmodels.variants.several import OfCase
 
 NO_READS = "location without a read in any replicate"
 NO_REFERENCE = "location whose reference is not A, C, G or T"
 OTHER_SAMPLE = "row of a sample that is neither case nor control"
 OUTSIDE = "row outside of the region and the BED's intervals"
+EVERY_SAMPLE = "all_"  # of folders with the counts of all cases together
 Range = tuple[int, Key | None, Key | None, list[int]]  # partition, its bounds, slices there
 
 
@@ -57,8 +59,10 @@ def read_loci(paths: RunPaths, index: int) -> Loci:
 
 def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Counts:
     """Read the counts of a partition, or of a slice of it."""
-    url = work_url(paths, folder, index, "npz")
-    return read_state(url, Counts)
+    found = read_state(work_url(paths, folder, index, "npz"), State)
+    counts = found.counts if isinstance(found, OfCase) else found
+    assert isinstance(counts, Counts)
+    return counts
 
 
 class Size(json_files.Form):
@@ -97,11 +101,11 @@ def _order(settings: VariantSettings, marks: Marks) -> Mapping[str, int] | None:
 
 
 def replicate_columns(lines: Sequence[Column], settings: VariantSettings) -> list[Column]:
-    """Return the replicates of the case, of the control, then of each sample of the panel.
+    """Return the replicates of the case or cases, the control, then each sample of the panel.
 
     Those of a sample come in order of their names.
     """
-    order = {name: i for i, name in enumerate([settings.case, *settings.controls])}
+    order = {name: i for i, name in enumerate([*settings.tested, *settings.controls])}
     wanted = [c for c in set(lines) if c[0] in order]
     return sorted(wanted, key=lambda c: (order[c[0]], c[1]))
 
@@ -152,7 +156,7 @@ def count_positions(
 
     Of the case and the control, or of every sample of the sheet.
     """
-    _refuse_changed(part)
+    refuse_changed(part)
     marks = marks_in(part, settings)
     lines = {(x.sample, x.replicate): x for x in read_sheet(part.slices[0].url)}
     columns = replicate_columns(list(lines), settings) if compared else sorted(lines)
@@ -175,15 +179,15 @@ def count_positions(
                 of_positions(piece.start, events, ref, piece.length) if whole else None,
             )
     except (OSError, ValueError) as error:
-        _refuse_changed(part)  # what changes while it is read looks damaged
+        refuse_changed(part)  # what changes while it is read looks damaged
         raise storage.StorageError(
             f"the reads of {part.slices[0].url} cannot be counted: {described(error)}; check the "
             "files that it names with samtools quickcheck"
         ) from error
-    _refuse_changed(part)
+    refuse_changed(part)
 
 
-def _refuse_changed(part: Part) -> None:
+def refuse_changed(part: Part) -> None:
     """Look at a sheet and at all that it and the settings name: reads are counted of one version.
 
     Both before and after they are read, so that what was read is what was looked at.
@@ -234,7 +238,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
             indels.append(at_locations(piece.indels, piece.region.start, loci))
         no_reads, no_reference = no_reads + lost[0], no_reference + lost[1]
     counts, loci = variant_counts.joined(kept)
-    _write_locations(paths, part.index, counts, loci)
+    write_locations(paths, part.index, counts, loci)
     if len(indels) == len(kept):
         url = work_url(paths, "indels", part.index, "npz")
         storage.write_bytes(url, to_bytes(joined_indels(indels)))
@@ -245,9 +249,12 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
     return Ingested(part.rows, len(counts), dropped)
 
 
-def _write_locations(paths: RunPaths, index: int, counts: Counts, loci: Loci) -> None:
-    storage.write_bytes(work_url(paths, "counts", index, "npz"), to_bytes(counts))
-    storage.write_bytes(work_url(paths, "loci", index, "npz"), to_bytes(loci))
+def write_locations(
+    paths: RunPaths, index: int, counts: Counts, loci: Loci, prefix: str = ""
+) -> None:
+    """Keep the counts of some locations, and where these are."""
+    storage.write_bytes(work_url(paths, f"{prefix}counts", index, "npz"), to_bytes(counts))
+    storage.write_bytes(work_url(paths, f"{prefix}loci", index, "npz"), to_bytes(loci))
 
 
 def counted(index: int, paths: RunPaths) -> Assembled:
@@ -260,13 +267,14 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
     """Check and sort a slice of rows of counts; keep it, without rows that are not asked for."""
     marks = marks_in(part, settings)
     rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
-    names = [settings.case, *settings.controls]
     read, pieces = [], []
     with Rules.of(settings, marks).opened() as rules:
         for s, checker, table in partition.checked(rows, COUNTS):
             rules.check(table, checker.found)
             read.append(table)
             pieces.append(CheckedPiece(s.url, len(table)))
+    # Of several cases any may be in a later run: what is kept for it is of every sample.
+    names = None if settings.several else [settings.case, *settings.controls]
     found = variant_counts.read_sorted(
         partition.joined(read, COUNTS), names, named_regions(settings, marks),
         _order(settings, marks), settings.chr_names,
@@ -319,9 +327,9 @@ def _assemble(
     ]
     first = storage.read_table(work_url(paths, "slices", reaching[0] if reaching else 0))
     counts, loci, no_reads, no_reference = variant_counts.assemble(
-        tables or [first.slice(0, 0)], columns, settings.case, source, order
+        tables or [first.slice(0, 0)], columns, settings.tested, source, order
     )
-    _write_locations(paths, index, counts, loci)
+    write_locations(paths, index, counts, loci, EVERY_SAMPLE if settings.several else "")
     dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
                Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
     return Assembled(index, len(counts), dropped)

@@ -165,6 +165,7 @@ def _table(
 ) -> pa.Table:  # fmt: skip
     letters = np.array(list(BASES))
     columns: list[Any] = [
+        pa.array([settings.case] * len(of), pa.string()),
         pa.array(loci.chrom[of.location].tolist(), pa.string()),
         pa.array(loci.pos[of.location]),
         pa.array(letters[batch.ref[of.location]].tolist()),

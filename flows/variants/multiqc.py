@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,18 @@ def files(parts: Sequence[PartCalls], q: Any, settings: VariantSettings) -> dict
         f"{name}_mqc.json": json.dumps({"id": name, **content}, indent=1).encode()
         for name, content in found.items()
     }
+
+
+def joined(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
+    """Put the files of several cases together: a sample each; of a control, what comes first."""
+    found: dict[str, dict[str, Any]] = {}
+    for own in files:
+        for name, text in own.items():
+            content = json.loads(text)
+            data = found.setdefault(name, content)["data"]
+            for sample, of in content["data"].items():
+                data.setdefault(sample, of)
+    return {name: json.dumps(content, indent=1).encode() for name, content in found.items()}
 
 
 def _depths(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, dict[str, float]]:

@@ -91,10 +91,10 @@ def report(
     batch: Any = None,
 ) -> Findings:
     """Say what was found in all partitions; ``batch`` is a fit of the batch-aware null."""
-    calls = sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
+    calls = in_order(parts)
     passed = [c for c in calls if not c["filters"]]
     locations = sum(p.locations for p in parts)
-    headline = f"{len(passed):,} variants in {locations:,} locations {_level(settings)}"
+    headline = f"{len(passed):,} variants in {locations:,} locations {level_of(settings)}"
     not_run = filters_not_run(parts, settings)
     why_not = parts[0].no_indels if parts else None
     sections = [_calls(calls, settings, not_run, why_not or "")]
@@ -112,14 +112,39 @@ def report(
     found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
         sections.append(_detection(np.sum(found_at, axis=0), parts, settings))
-    mixing = [p.mixing for p in parts if p.mixing is not None]
+    mixing = _mixing(parts)
     if mixing:
         sections.append(_sampler(mixing, locations, settings))
     units = sum(p.units for p in parts)
     sections.append(_hyperparameters(hyperparameters, units, settings))
+    top = [
+        {"variant": name_of(c), "P": round(c["P"], 4), "q": float(f"{c['QV']:.2g}"),
+         "rate": float(f"{c['MU']:.3g}")}
+        for c in calls[:20]
+    ]  # fmt: skip
+    results = results_of(parts, batch)
+    return Findings(
+        headline, sections, results, tuple(warnings_of(parts, caps, settings, batch)), top
+    )
+
+
+def in_order(parts: Sequence[PartCalls]) -> list[dict[str, Any]]:
+    """Return all calls, best first."""
+    return sorted((c for p in parts for c in p.calls), key=lambda c: -c["qual"])
+
+
+def _mixing(parts: Sequence[PartCalls]) -> list[Mixing]:
+    return [p.mixing for p in parts if p.mixing is not None]
+
+
+def warnings_of(
+    parts: Sequence[PartCalls], caps: Sequence[str], settings: VariantSettings, batch: Any
+) -> list[str]:
+    """Return what a case's report warns of."""
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)
+    not_run = filters_not_run(parts, settings)
     lacking = [n for n, why in not_run.items() if why.startswith((NO_STRANDS, NO_READS))]
     if lacking:
         warnings.append(
@@ -127,41 +152,48 @@ def report(
             "that its reads betray can stand here as PASS. Call from BAM or CRAM files, or count "
             "them again, to have these filters."
         )
+    why_not = parts[0].no_indels if parts else None
     if why_not is not None and settings.indels:
         warnings.append(why_not)
+    fit = parts[0].indel_fit if parts else None
     if fit is not None:
         warnings += indel_report.warnings(fit)
     warnings += mixed_warnings([part.mixed for part in parts])
     warnings += of_settings(settings)
+    mixing = _mixing(parts)
+    bad = sum(m.above for m in mixing)
+    if bad:
+        locations = sum(p.locations for p in parts)
+        largest = _trust(mixing)["largest_r_hat"]
+        warnings.append(
+            f"The chains disagree at {bad:,} of {locations:,} locations (R-hat above "
+            f"{GOOD_R_HAT}, the largest {largest:.2f}); draw more, or thin."
+        )
+    return warnings
+
+
+def results_of(parts: Sequence[PartCalls], batch: Any) -> dict[str, Any]:
+    """Return the numbers that a case's record has."""
+    calls = [c for p in parts for c in p.calls]
     results: dict[str, Any] = {
-        "locations": locations,
-        "units": units,
+        "locations": sum(p.locations for p in parts),
+        "units": sum(p.units for p in parts),
         "calls": len(calls),
-        "passed": len(passed),
+        "passed": sum(not c["filters"] for c in calls),
     }
     if batch is not None:
         results |= batch_results(batch)
-    if fit is not None:
+    indels = [p.indels for p in parts if p.indels is not None]
+    if parts and parts[0].indel_fit is not None:
         results |= indel_report.results(indels)
+    found_at = [p.limits for p in parts if p.limits is not None]
     if found_at:
         results |= {
             "median_limit_of_detection": detection.quantile(np.sum(found_at, axis=0), 0.5),
             "callable_locations": _callable(parts),
         }
-    if mixing:
-        results |= _trust(mixing)
-        bad = sum(m.above for m in mixing)
-        if bad:
-            warnings.append(
-                f"The chains disagree at {bad:,} of {locations:,} locations (R-hat above "
-                f"{GOOD_R_HAT}, the largest {results['largest_r_hat']:.2f}); draw more, or thin."
-            )
-    top = [
-        {"variant": _name(c), "P": round(c["P"], 4), "q": float(f"{c['QV']:.2g}"),
-         "rate": float(f"{c['MU']:.3g}")}
-        for c in calls[:20]
-    ]  # fmt: skip
-    return Findings(headline, sections, results, tuple(warnings), top)
+    mixing = _mixing(parts)
+    return results | (_trust(mixing) if mixing else {})
 
 
 def of_settings(settings: VariantSettings) -> list[str]:
@@ -175,7 +207,7 @@ def of_settings(settings: VariantSettings) -> list[str]:
     ]
 
 
-def _level(settings: VariantSettings) -> str:
+def level_of(settings: VariantSettings) -> str:
     """Return by what a call is made."""
     if settings.test == "two_groups":
         return f"at a false discovery rate of {settings.fdr:g}"
@@ -205,7 +237,8 @@ def _question(settings: VariantSettings) -> str:
     )
 
 
-def _name(call: dict[str, Any]) -> str:
+def name_of(call: dict[str, Any]) -> str:
+    """Return a call as people write it."""
     return f"{call['chrom']}:{call['pos']} {call['ref']}>{call['alt']}"
 
 
@@ -221,7 +254,7 @@ def _calls(
                                         ("panel", settings.members)) if there]  # fmt: skip
     rows = [
         (
-            _name(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
+            name_of(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"], c["MU"],
             f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _counts(c, "case"),
             *(of_panel(c, settings) if name == "panel" else _counts(c, name) for name in against),
         )
@@ -254,7 +287,7 @@ def _rates(calls: Sequence[dict[str, Any]], settings: VariantSettings) -> Sectio
     series = [("case", [(c["MU"], *c["MUCI"]) for c in shown])]
     if settings.controls:
         series.append(("control", [(c["CMU"], *c["CMUCI"]) for c in shown]))
-    plot = plots.paired_intervals([_name(c) for c in shown], series, "rate of the allele")
+    plot = plots.paired_intervals([name_of(c) for c in shown], series, "rate of the allele")
     return Section(
         "Rates of the called alleles",
         f"Posterior means and 95 % intervals in {settings.case} (filled) and "

@@ -133,6 +133,12 @@ def read_sheet(url: str) -> list[Alignment]:
                 "of one sample the same name",
             )
         )  # fmt: skip
+    several = [line for line in alignments if line.role == "case"]
+    if len({line.sample for line in several}) > 1:
+        for line in several:
+            if "," in line.sample:
+                found.rows([line.row - 1], "sample", "a name without a comma for one of several "
+                           "cases", line.sample)  # fmt: skip
     if not lines:
         found.tell(Fault(file=url, expected="at least one line", found="none"))
     if found:
@@ -144,27 +150,18 @@ def settled_by(lines: Sequence[Alignment], settings: VariantSettings) -> dict[st
     """Return the settings that a sheet's roles say; none where it says none.
 
     What is named by a setting and has that role stays: of several cases, say, the one named.
-
-    Raises
-    ------
-    InputError
-        If several samples are cases, and none of them is named.
+    Where none is named, all of them are cases of one run.
     """
     samples = {line.sample: line.role for line in lines}
     if not any(samples.values()):
         return {}
     of = {role: [s for s, own in samples.items() if own == role] for role in ROLES[1:]}
     said: dict[str, str] = {}
-    if of["case"] and settings.case not in of["case"]:
+    if of["case"] and settings.case not in of["case"] and not settings.several:
         if len(of["case"]) > 1:
-            raise InputError([
-                Fault(
-                    file="settings", column="case", expected="the name of one of the sheet's cases",
-                    found=f"{settings.case!r}, and the role case of {', '.join(of['case'])}",
-                    remedy="name it with --set case=NAME; each case is a run of its own",
-                )
-            ])  # fmt: skip
-        said["case"] = of["case"][0]
+            said["cases"] = ",".join(of["case"])
+        else:
+            said["case"] = of["case"][0]
     if of["control"] and settings.control not in of["control"]:
         said["control"] = of["control"][0]
     elif of["panel"] and settings.control not in samples:
@@ -228,14 +225,14 @@ def check_sheet(url: str, settings: VariantSettings, compared: bool = True) -> l
 
 def check_samples(url: str, samples: set[str], settings: VariantSettings) -> list[Fault]:
     """List samples that are asked for and not there."""
-    wanted = [settings.case, *settings.controls]
+    wanted = [*settings.tested, *settings.controls]
     return [
         Fault(
             file=url, column="sample", expected=f"a sample named {name!r}",
             found=f"only {', '.join(sorted(samples))}",
-            remedy="name them with --set case=NAME and --set control=NAME, a panel of other "
-            "people's samples with --set panel=NAME,NAME; without either, --set control= asks for "
-            "the germline test",
+            remedy="name them with --set case=NAME (several: --set cases=NAME,NAME) and --set "
+            "control=NAME, a panel of other people's samples with --set panel=NAME,NAME; without "
+            "either, --set control= asks for the germline test",
         )
         for name in wanted if name not in samples
     ]  # fmt: skip

@@ -81,6 +81,7 @@ LOCI = Table(
     "loci",
     "Every location with its most probable allele, and any further allele that is called.",
     (
+        Column("sample", TEXT, "name of the case"),
         Column("chrom", TEXT, "contig"),
         Column("pos", INT64, "position, from 1"),
         Column("ref", TEXT, "reference base"),
@@ -98,6 +99,7 @@ INDELS = Table(
     "indels",
     "Every insertion and deletion that two reads show, and any other that is called.",
     (
+        Column("sample", TEXT, "name of the case"),
         Column("chrom", TEXT, "contig"),
         Column("pos", INT64, "position of the base before the allele, from 1"),
         Column("ref", TEXT, "reference, as in the VCF"),
@@ -116,6 +118,7 @@ DETECTION = Table(
     "detection",
     "What could have been found at every location (two_groups).",
     (
+        Column("sample", TEXT, "name of the case"),
         Column("chrom", TEXT, "contig"),
         Column("pos", INT64, "position, from 1"),
         Column("ref", TEXT, "reference base"),

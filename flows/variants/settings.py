@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -14,6 +15,8 @@ from vbmodels.variants.options import CallOptions
 READ_FILTERS = (
     "strand_bias", "read_end", "low_mapq", "low_baseq", "near_indel", "many_mismatches",
 )  # fmt: skip
+NO_FOLDER = re.compile(r"[/\\\x00-\x1f]|^\.{1,2}$")  # what no folder's name can be or have
+MOST_NAME = 200  # bytes of the name of one of several cases
 _LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 
 
@@ -32,7 +35,7 @@ class VariantSettings(declared(CallOptions)):
     first = ("fasta", "case", "control", "fdr", "bed")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
-            "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
+            "cases", "panel", "region", "chr_names", "min_base_quality", "min_mapping_quality",
             "max_mismatch", "overlaps", "orphans", "max_depth", "strand", "indels",
         ),
         "output": ("strict", "two_sided", "filter_level", "skip_filters", "callable_share"),
@@ -41,10 +44,18 @@ class VariantSettings(declared(CallOptions)):
             "thin", "fit_units",
         ),
     }  # fmt: skip
+    told_by_parts: ClassVar[frozenset[str]] = frozenset({"cases"})
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup", "strand_bias": "filter_level"}
 
     case: str = Field(
         "case", pattern=r"^[^\t\r\n]+$", description="Name of the sample that is tested."
+    )
+    cases: str = Field(
+        "",
+        pattern=r"^[^\t\r\n]*$",
+        description="Names of several cases, with commas between them, in place of case: each is "
+        "compared with the same control or panel, which is read once, by a fit of its own. A "
+        "sample sheet says it by role=case.",
     )
     control: str | None = Field(
         "control",
@@ -180,9 +191,55 @@ class VariantSettings(declared(CallOptions)):
         """The filters of reads that are not run."""
         return {name.strip() for name in self.skip_filters.split(",") if name.strip()}
 
+    @property
+    def several(self) -> list[str]:
+        """The cases where there are several in one run; else none."""
+        return [name.strip() for name in self.cases.split(",") if name.strip()]
+
+    @property
+    def tested(self) -> list[str]:
+        """The samples that are tested."""
+        return self.several or [self.case]
+
+    def of_case(self, name: str) -> VariantSettings:
+        """Return the settings of one of several cases: those of a run of it alone."""
+        return self.model_copy(update={"case": name, "cases": ""})
+
+    @model_validator(mode="after")
+    def _several_cases(self) -> VariantSettings:
+        names = self.several
+        if not names:
+            return self
+        if not self.controls:
+            raise ValueError(
+                "several cases in one run share a control or a panel, and none is named; without "
+                "one give each case a run of its own"
+            )
+        if self.test != "two_groups" or self.null != "batch":
+            asked = self.test if self.test != "two_groups" else "null exchangeable"
+            raise ValueError(
+                f"several cases in one run go with test two_groups and null batch, not with {asked}"
+            )
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"cases names {twice[0]!r} twice; name each case once")
+        of_control = [name for name in names if name in self.controls]
+        if of_control:
+            raise ValueError(
+                f"sample {of_control[0]!r} is named as a case and as a control; each sample has "
+                "one role"
+            )
+        unfit = [n for n in names if NO_FOLDER.search(n) or len(n.encode()) > MOST_NAME]
+        if unfit:
+            raise ValueError(
+                f"case {unfit[0]!r} cannot name the folder of its results: expected at most "
+                f"{MOST_NAME} bytes without a slash or backslash, and not . or .."
+            )
+        return self
+
     @model_validator(mode="after")
     def _two_samples(self) -> VariantSettings:
-        if self.control == self.case:
+        if self.control == self.case and not self.several:
             raise ValueError(
                 f"case and control are both {self.case!r}; name two samples, or leave control "
                 "empty for the germline test"
@@ -207,7 +264,7 @@ class VariantSettings(declared(CallOptions)):
 
     @model_validator(mode="after")
     def _a_panel_of_others(self) -> VariantSettings:
-        names = [self.case, *self.controls]
+        names = [*self.tested, *self.controls]
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if self.members and twice:
             raise ValueError(

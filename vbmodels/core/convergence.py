@@ -73,12 +73,15 @@ class UntilConverged:
                 return
 
     def _converged(self, step: Step) -> bool:
-        if step.converged is not None:
-            return step.converged
-        return len(self.trace) >= SHORTEST and all(
-            remaining_rise(self.trace[:end]) <= self.tol * max(1.0, abs(self.trace[-1]))
-            for end in (len(self.trace) - 1, len(self.trace))
-        )
+        return has_converged(self.trace, self.tol) if step.converged is None else step.converged
+
+
+def has_converged(trace: Sequence[float], tol: float) -> bool:
+    """Whether the rise to come was at most ``tol * max(1, |bound|)`` at the last two values."""
+    return len(trace) >= SHORTEST and all(
+        remaining_rise(trace[:end]) <= tol * max(1.0, abs(trace[-1]))
+        for end in (len(trace) - 1, len(trace))
+    )
 
 
 def remaining_rise(trace: Sequence[float]) -> float:

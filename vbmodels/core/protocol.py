@@ -170,6 +170,14 @@ class Memoisable(Protocol):
 
 
 @runtime_checkable
+class Repeating(Protocol):
+    """A model whose fit is several fits, each of which may take so many sweeps as one may."""
+
+    def most_sweeps(self, of_one: int) -> int:
+        """Return the most sweeps of all together."""
+
+
+@runtime_checkable
 class Streamable(Memoisable, Protocol):
     """A model that can learn from new rows alone; see `streaming`.
 

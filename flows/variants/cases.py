@@ -1,0 +1,172 @@
+"""Partitions of several cases: each of one case at some locations, with the controls beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from flows.data import storage
+from flows.data.partition import Part
+from flows.data.runs import Dropped, RunPaths
+from flows.data.states import read_state
+from flows.family import Each
+from flows.variants.case_reads import joined_reads, of_reads
+from flows.variants.counts import Column, Loci, judged
+from flows.variants.locations import (
+    EVERY_SAMPLE,
+    NO_READS,
+    NO_REFERENCE,
+    Assembled,
+    drawn,
+    members_of,
+    read_counts,
+    read_loci,
+    replicate_columns,
+    shuffle,
+    work_url,
+    write_locations,
+)
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import to_bytes
+from vbmodels.variants.batch import Counts
+from vbmodels.variants.several import OfCase
+
+
+class Place(NamedTuple):
+    """A partition of one case: its number among all, and the parts that it is made of."""
+
+    index: int
+    case: int
+    own: Part | int
+    controls: Part | None
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The partitions of all cases.
+
+    Attributes
+    ----------
+    found
+        Every partition, with those without a location.
+    case
+        Of which case each is.
+    columns
+        The replicates of all samples.
+    dropped
+        What was left out before the cases were told apart.
+    """
+
+    found: tuple[Assembled, ...]
+    case: tuple[int, ...]
+    columns: list[Column]
+    dropped: tuple[Dropped, ...] = ()
+
+
+def columns_of(columns: Sequence[Column], settings: VariantSettings) -> list[Column]:
+    """Return the replicates of one case and of its controls."""
+    return replicate_columns(list(columns), settings)
+
+
+def tell_apart(
+    parts: Sequence[Part], settings: VariantSettings, paths: RunPaths, each: Each
+) -> Cases:
+    """Make every case's partitions, of reads or of rows of counts."""
+    count = len(settings.several)
+    if of_reads(parts[0]):
+        files = [(f.sample, f.replicate) for p in parts[: count + 1] for f in of_reads(p)]
+        columns = replicate_columns(files, settings)
+        places = [
+            Place(count * (i // (count + 1)) + c, c, parts[i + 1 + c], parts[i])
+            for i in range(0, len(parts), count + 1)
+            for c in range(count)
+        ]
+        found = each(_of_reads, places, settings, paths)
+        return Cases(tuple(found), tuple(place.case for place in places), columns)
+    together, _, columns = shuffle(parts, settings, paths, each)
+    whole = [one.index for one in together if one.locations]
+    places = [
+        Place(count * i + c, c, index, None) for i, index in enumerate(whole) for c in range(count)
+    ]
+    found = each(_of_counts, places, columns, settings, paths)
+    dropped = tuple(dropped for one in together for dropped in one.dropped)
+    return Cases(tuple(found), tuple(place.case for place in places), columns, dropped)
+
+
+def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assembled:
+    assert isinstance(place.own, Part)
+    assert place.controls is not None
+    joined = joined_reads(place.own, place.controls, settings, paths)
+    write_locations(paths, place.index, joined.counts, joined.loci)
+    if joined.indels is not None:
+        url = work_url(paths, "indels", place.index, "npz")
+        storage.write_bytes(url, to_bytes(joined.indels))
+    dropped = (Dropped(reason=NO_READS, count=joined.no_reads),
+               Dropped(reason=NO_REFERENCE, count=joined.no_reference))  # fmt: skip
+    return Assembled(place.index, len(joined.counts), dropped)
+
+
+def _of_counts(
+    place: Place, columns: Sequence[Column], settings: VariantSettings, paths: RunPaths
+) -> Assembled:
+    """Take one case's and the controls' replicates out of those of all samples."""
+    assert isinstance(place.own, int)
+    every = read_counts(paths, place.own, f"{EVERY_SAMPLE}counts")
+    loci = read_state(work_url(paths, f"{EVERY_SAMPLE}loci", place.own, "npz"), Loci)
+    alone = settings.of_case(settings.several[place.case])
+    at = [columns.index(column) for column in columns_of(columns, alone)]
+    counts = every.counts[:, at]
+    case = np.array([columns[i][0] == alone.case for i in at])
+    keep = counts.any(axis=(1, 2))
+    counts, ref = counts[keep], every.ref[keep]
+    looked_at = sums = None
+    if loci.looked_at is not None and loci.sums is not None:
+        looked_at = np.flatnonzero(judged(counts, ref, case))
+        rows = np.searchsorted(loci.looked_at, np.flatnonzero(keep)[looked_at])
+        sums = loci.sums[rows][:, at]
+    forward = None if loci.forward is None else loci.forward[keep][:, at]
+    here = Loci(loci.chrom[keep], loci.pos[keep], forward, looked_at, sums)
+    write_locations(paths, place.index, Counts(counts, ref, case), here)
+    return Assembled(place.index, int(keep.sum()), ())
+
+
+class ToFit(NamedTuple):
+    """A partition that is fitted: its number, its case, its place among the case's."""
+
+    index: int
+    case: int
+    part: int
+    share: float
+
+
+def to_fit(cases: Cases, settings: VariantSettings) -> list[ToFit]:
+    """Return the partitions with locations, each with the share of them that a fit is made on."""
+    locations = np.bincount(
+        cases.case, [one.locations for one in cases.found], len(settings.several)
+    )
+    part = np.zeros(len(settings.several), int)
+    found = []
+    for one, case in zip(cases.found, cases.case, strict=True):
+        if one.locations:
+            share = settings.fit_units / max(3.0 * locations[case], 1.0)
+            found.append(ToFit(one.index, case, int(part[case]), share))
+            part[case] += 1
+    return found
+
+
+def finish_case(
+    one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
+) -> str:
+    """Do for a case's partition what `flows.variants.locations.finish_partition` does."""
+    alone = settings.of_case(settings.several[one.case])
+    counts = read_counts(paths, one.index, "counts")
+    member = members_of(columns_of(columns, alone), alone)
+    share, loci = one.share, read_loci(paths, one.index)
+    marks = drawn(loci, settings.seed, share) if share < 1.0 else None
+    url = work_url(paths, "partitions", one.index, "npz")
+    of_fit = replace(counts, fitted=marks, member=member)
+    storage.write_bytes(url, to_bytes(OfCase(one.case, one.part, of_fit)))
+    return url

@@ -1,0 +1,151 @@
+"""What is said of several cases of one run: each in a row, and what they were called with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flows.report import plots
+from flows.report.page import Findings, Grid, Section
+from flows.variants.conclude import CASES, CaseFound
+from flows.variants.report import (
+    MOST_CALLS,
+    in_order,
+    level_of,
+    name_of,
+    results_of,
+    warnings_of,
+)
+from flows.variants.settings import VariantSettings
+from vbmodels.variants.batch_null import names_of_types
+from vbmodels.variants.several import Several, SeveralGlobal
+
+MOST_DRAWN = 60  # cases in the picture of their errors
+
+
+def cases_report(
+    model: Several, q: SeveralGlobal, found: Sequence[CaseFound], settings: VariantSettings
+) -> Findings:
+    """Say what was found in every case."""
+    results = {one.name: results_of(one.parts, one.q) for one in found}
+    told = {}
+    for one, converged in zip(found, q.converged, strict=True):
+        alone = settings.of_case(one.name)
+        told[one.name] = warnings_of(one.parts, model.model.caps_hit(one.q), alone, one.q)
+        if not converged and q.converged.any():  # of a run whose fits all had not it is said
+            told[one.name].append("The fit had not converged; raise max_iter or tol.")
+    passed = sum(own["passed"] for own in results.values())
+    with_some = sum(own["passed"] > 0 for own in results.values())
+    calls = sorted(
+        ((one.name, call) for one in found for call in in_order(one.parts)),
+        key=lambda pair: -pair[1]["qual"],
+    )
+    top = [
+        {"case": name, "variant": name_of(c), "P": round(c["P"], 4),
+         "q": float(f"{c['QV']:.2g}"), "rate": float(f"{c['MU']:.3g}")}
+        for name, c in calls[:20]
+    ]  # fmt: skip
+    sums = {
+        name: sum(own[name] for own in results.values())
+        for name in ("locations", "units", "calls", "passed")
+    }
+    return Findings(
+        f"{passed:,} variants in {with_some:,} of {len(found):,} cases, each {level_of(settings)}",
+        [
+            _cases(results, told, found, settings),
+            _calls(calls, settings),
+            _errors(found, settings),
+        ],
+        {"cases": results, **sums},
+        tuple(_once(told)),
+        top,
+    )
+
+
+def _cases(
+    results: dict[str, dict[str, Any]], told: dict[str, list[str]], found: Sequence[CaseFound],
+    settings: VariantSettings,
+) -> Section:  # fmt: skip
+    rows = []
+    common = set.intersection(*(set(warnings) for warnings in told.values()))
+    for one in found:
+        own, largest = results[one.name], int(np.abs(one.q.shift).argmax())
+        limit = own.get("median_limit_of_detection")
+        rows.append(
+            (
+                one.name, own["passed"], own["calls"] - own["passed"], own.get("indels", "none"),
+                f"{own['locations']:,}", "none" if limit is None else float(f"{limit:.2g}"),
+                f"{names_of_types()[largest]} x{own['largest_factor']:.2f}", round(one.q.tau, 3),
+                sum(warning not in common for warning in told[one.name]),
+            )
+        )  # fmt: skip
+    columns = ("case", "variants", "filtered", "indels", "locations", "limit (median)",
+               "largest error factor", "tau", "own warnings")  # fmt: skip
+    text = (
+        f"Every case is compared with {settings.compared_with} by a fit of its own: what is called "
+        "in one hangs on none of the others, and is what a run of it alone calls. The false "
+        f"discovery rate is each case's. Its calls are in {CASES}/NAME/variants.vcf.gz, beside "
+        "them callable.bed; the tables loci/, indels/ and detection/ have all cases, by the column "
+        "sample. With bcftools merge --force-samples they become one VCF. Indels are among the "
+        "variants; the limit is of detection, at half of the locations; factors of the errors and "
+        f"tau are against {settings.compared_with}."
+    )
+    return Section("Cases", text, (), (Grid(columns, rows),))
+
+
+def _calls(calls: Sequence[tuple[str, dict[str, Any]]], settings: VariantSettings) -> Section:
+    rows = [
+        (
+            name, name_of(c), round(c["qual"], 1), ";".join(c["filters"]) or "PASS", c["QV"],
+            c["MU"], f"{c['MUCI'][0]:.2g} to {c['MUCI'][1]:.2g}", _reads(c, "case"),
+            _reads(c, "control", "panel"),
+        )
+        for name, c in calls[:MOST_CALLS]
+    ]  # fmt: skip
+    columns = ("case", "variant", "QUAL", "filter", "q-value", "rate", "95 % interval",
+               "reads/depth", f"{settings.compared_with}: the same")  # fmt: skip
+    more = f" The first {MOST_CALLS} of {len(calls):,}." if len(calls) > MOST_CALLS else ""
+    text = f"Calls of all cases, best first, with the reads of all replicates together.{more}"
+    return Section("Calls", text, (), (Grid(columns, rows),))
+
+
+def _reads(call: dict[str, Any], *roles: str) -> str:
+    pairs = [pair for role in roles for pair in call["replicates"].get(role, ())]
+    return f"{sum(a for a, _ in pairs)}/{sum(n for _, n in pairs)}"
+
+
+def _errors(found: Sequence[CaseFound], settings: VariantSettings) -> Section:
+    names = names_of_types()
+    rows = [(one.name, *(round(float(f), 2) for f in np.exp(one.q.shift))) for one in found]
+    drawn = sorted(found, key=lambda one: -float(np.abs(one.q.shift).max()))[:MOST_DRAWN]
+    picture = plots.heat_map(
+        [one.name for one in drawn], names,
+        [(one.q.shift / np.log(2.0)).tolist() for one in drawn],
+        "log2 of the factors of the errors, by case and substitution",
+    )  # fmt: skip
+    some = f" Drawn are the {MOST_DRAWN} with the largest." if len(found) > MOST_DRAWN else ""
+    text = (
+        f"Error rates of every case as factors of those of {settings.compared_with}, by "
+        "substitution. What differs alike at all sites of a substitution is the null: it is no "
+        f"evidence for variants. A case far from the others was made otherwise.{some}"
+    )
+    return Section(
+        "Differences between the samples", text, (picture,), (Grid(("case", *names), rows),)
+    )
+
+
+def _once(told: dict[str, list[str]]) -> list[str]:
+    """Say what is the same of several cases once, and of which."""
+    of: dict[str, list[str]] = {}
+    for name, warnings in told.items():
+        for warning in warnings:
+            of.setdefault(warning, []).append(name)
+    every = len(told)
+    return [
+        warning
+        if len(names) == every or any(name in warning for name in names)
+        else f"{', '.join(names)}: {warning}"
+        for warning, names in of.items()
+    ]

@@ -1,0 +1,198 @@
+"""The decision over all partitions of a case, and what is written of it: tables, VCF, BED."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from flows.data import json_files, storage
+from flows.data.runs import RunPaths
+from flows.data.states import read_state
+from flows.family import Each
+from flows.variants import calls as variant_calls
+from flows.variants import detection, multiqc
+from flows.variants.batch_report import null_of
+from flows.variants.calls import Decision, Scored
+from flows.variants.indel_calls import call_indels, not_called
+from flows.variants.locations import read_counts, read_loci, work_url
+from flows.variants.loci import MOST_DEPTHS, conclude_part
+from flows.variants.regions import fasta_contigs, names_a_contig
+from flows.variants.report import PartCalls, filters_not_run
+from flows.variants.settings import VariantSettings
+from flows.variants.vcf import named, sample_names, write_vcf
+from vbmodels.core.state import to_bytes
+from vbmodels.variants.batch_null import BatchGlobal, BatchNull
+from vbmodels.variants.several import Several, SeveralGlobal
+from vbmodels.variants.two_groups import TwoGroups
+
+CASES = "cases"  # the folder with a folder of each of several cases
+
+
+class KeptPartitions(json_files.Form):
+    """The contents of ``kept/part-00000.json``.
+
+    The partitions with locations, the replicates, and of which of several cases each partition is.
+    """
+
+    indices: list[int]
+    columns: list[tuple[str, str]]
+    cases: list[int] = Field(default_factory=list)
+
+
+class Case(NamedTuple):
+    """What is concluded at once.
+
+    Attributes
+    ----------
+    number
+        Of the case, from 0.
+    positions
+        The number of each table's part, and the partition that it is of.
+    columns
+        The replicates.
+    folder
+        Of its VCF and BED, in the run's: empty for the run's own.
+    """
+
+    number: int
+    positions: list[tuple[int, int]]
+    columns: list[tuple[str, str]]
+    folder: str = ""
+
+
+class OneCase(NamedTuple):
+    """One of several cases, with all that its conclusion takes."""
+
+    case: Case
+    name: str
+    q: Any
+    summaries: list[Scored]
+
+
+@dataclass(frozen=True)
+class CaseFound:
+    """What was found in one of several cases."""
+
+    name: str
+    parts: list[PartCalls]
+    q: Any
+
+
+def model_of(model: Any, q: Any) -> Any:
+    """Return the model that ``q`` is of: posteriors of older runs are of the exchangeable null."""
+    if isinstance(model, BatchNull) and not isinstance(q, BatchGlobal):
+        return TwoGroups(model.sense, model.alternatives, model.compiled)
+    return model
+
+
+def conclude_several(
+    model: Several, q: SeveralGlobal, summaries: Sequence[Scored], about: KeptPartitions,
+    settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each,
+) -> tuple[list[CaseFound], SeveralGlobal]:  # fmt: skip
+    """Conclude every case by itself, several at once."""
+    items = []
+    for number, name in enumerate(model.names):
+        own = [i for i, case in enumerate(about.cases) if case == number]
+        columns = [c for c in about.columns if c[0] == name or c[0] in settings.controls]
+        positions = [(i, about.indices[i]) for i in own]
+        case = Case(number, positions, columns, storage.join(CASES, name))
+        items.append(OneCase(case, name, q.of[number], [summaries[i] for i in own]))
+    found = each(_conclude_one, items, model.model, settings, paths, fitted)
+    for name, text in multiqc.joined([files for _, files in found]).items():
+        storage.write_bytes(paths.file(name), text)
+    return [one for one, _ in found], replace(q, of=tuple(one.q for one, _ in found))
+
+
+def _conclude_one(
+    one: OneCase, model: Any, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
+) -> tuple[CaseFound, dict[str, bytes]]:
+    alone = settings.of_case(one.name)
+    parts, q = conclude_case(one.case, model, one.q, one.summaries, alone, paths, fitted, _here)
+    files = multiqc.files(parts, q, alone)
+    # Depths along the regions are in these; of many cases they would fill the driver's memory.
+    return CaseFound(one.name, [replace(part, depth=()) for part in parts], q), files
+
+
+def _here(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
+    return [function(item, *args) for item in items]
+
+
+def conclude_case(
+    case: Case, model: Any, q: Any, summaries: Sequence[Scored], settings: VariantSettings,
+    paths: RunPaths, fitted: RunPaths | None, each: Each,
+) -> tuple[list[PartCalls], Any]:  # fmt: skip
+    """Decide over all partitions at once, then write every location and the VCF.
+
+    P(H1) over all units replaces the fit's, which is of a sample.
+    """
+    pi = getattr(q, "pi", 0.5)
+    decision = variant_calls.decide(summaries, pi, settings, refit=fitted is None)
+    if isinstance(model, TwoGroups):
+        q = replace(q, pi=decision.pi)
+    # Through storage, as it is too large to travel with every task.
+    storage.write_bytes(work_url(paths, "decision", case.number, "npz"), to_bytes(decision))
+    kept = [index for _, index in case.positions]
+    points = max(2, MOST_DEPTHS // len(kept))
+    found = each(_write_loci, case.positions, model, q, points, settings, paths, case.number)
+    why_not = not_called(kept, settings, paths)
+    if why_not is None:
+        indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
+        both = zip(found, indels.parts, strict=True)
+        found = [
+            replace(part, calls=part.calls + own.calls, indels=own, indel_fit=indels.fit)
+            for part, own in both
+        ]
+    else:
+        found = [replace(part, no_indels=why_not) for part in found]
+    contigs = _contigs(settings, found)
+    names = sample_names(case.columns, settings)
+    records = [
+        {**call, "samples": named(call["samples"], names)} for part in found for call in part.calls
+    ]
+
+    def of_case(name: str) -> str:
+        return paths.file(storage.join(case.folder, name) if case.folder else name)
+
+    write_vcf(
+        of_case("variants.vcf.gz"), records, contigs,
+        [name for own in names.values() for name in own],
+        f"vbflows variants, test {settings.test}", filters_not_run(found, settings),
+        null_of(model, q), why_not,
+    )  # fmt: skip
+    if isinstance(model, TwoGroups):
+        regions = detection.joined_regions([r for part in found for r in part.callable])
+        storage.write_bytes(of_case("callable.bed"), detection.bed(regions))
+    if not case.folder:
+        for name, text in multiqc.files(found, q, settings).items():
+            storage.write_bytes(paths.file(name), text)
+    return found, q
+
+
+def _write_loci(
+    where: tuple[int, int], model: Any, q: Any, points: int, settings: VariantSettings,
+    paths: RunPaths, number: int,
+) -> PartCalls:  # fmt: skip
+    index, kept = where
+    decision = read_state(work_url(paths, "decision", number, "npz"), Decision)
+    url = work_url(paths, "evidence", index, "npz")
+    evidence = read_state(url, variant_calls.Evidence)
+    counts, loci = read_counts(paths, kept), read_loci(paths, kept)
+    table, found = conclude_part(model, q, counts, loci, evidence, decision, settings, points)
+    storage.write_table(paths.table("loci", index), table)
+    if not isinstance(model, TwoGroups):
+        return found
+    limit = detection.limits(model, q, counts, decision, settings)
+    rows = detection.table(limit, counts, loci, settings.case)
+    storage.write_table(paths.table("detection", index), rows)
+    regions = detection.callable_regions(limit, loci, settings.callable_share)
+    return replace(found, limits=detection.histogram(limit), callable=regions)
+
+
+def _contigs(settings: VariantSettings, found: Sequence[PartCalls]) -> dict[str, int | None]:
+    if settings.fasta is not None:
+        known = fasta_contigs(settings.fasta)
+        return {name: length for name, length in known.items() if names_a_contig(name)}
+    return {name: None for name in sorted({c for part in found for c in part.contigs})}
