@@ -285,8 +285,27 @@ def test_features_that_hold_labels_are_left_out_of_the_scores():
 
 def test_words_beside_phrases_are_words_alone(corpus, done):
     """The published words are those of a fit without phrases."""
-    alone = fit(CorpusProbit(), [corpus[0].words])
+    alone = fit(Keyphrases().words, [corpus[0].words])
     assert_allclose(done.q.words.theta, alone.q.theta, atol=1e-7)
+
+
+def test_words_without_features_of_labels_are_regressed_once(corpus, done, monkeypatch):
+    """What scores them and what is published are then one, and so is every pass over them."""
+    calls = []
+    whole = CorpusProbit.suff_stats
+
+    def counted(model, q, batch, *rest):
+        calls.append(batch is corpus[0].words)
+        return whole(model, q, batch, *rest)
+
+    monkeypatch.setattr(CorpusProbit, "suff_stats", counted)
+    again = fit(Keyphrases(), [corpus[0]])
+    alone = sum(calls)
+    calls.clear()
+    scored_alone = fit(Keyphrases(with_words=False), [corpus[0]])
+    assert sum(calls) < alone < 2 * sum(calls)
+    assert_array_equal(again.q.coefficients, done.q.coefficients)
+    assert_array_equal(scored_alone.q.coefficients, done.q.coefficients)
 
 
 def test_a_fit_goes_on_from_an_earlier_one(corpus, done):

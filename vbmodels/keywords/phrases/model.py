@@ -2,7 +2,8 @@
 
 1. Words. A probit regression without the features that hold a document's own labels gives every
    word a score (`jackknife`); where words are asked for too, a second one with all features runs
-   in the same passes.
+   in the same passes. Where words are known as phrases are, no word has such features, and the
+   two are one.
 2. Folds. One pass at its mode gives the coefficients without each fold, so that no phrase's
    features have seen labels of its document.
 3. Scale. One pass gives the moments of the phrases' features, with these scores among them.
@@ -95,7 +96,8 @@ class PhraseGlobal(State):
     before
         The phrases' regression of an earlier fit, to start near; None without one.
     moves
-        Which of scorer, words and phrases partitions are asked about.
+        Which of scorer, words and phrases partitions are asked about; not the scorer where the
+        words' regression is the same.
     """
 
     stage: str
@@ -149,7 +151,7 @@ class Keyphrases:
     keeps_locals: ClassVar[bool] = False
     objective: ClassVar[str] = "log posterior"
 
-    words: CorpusProbit = field(default_factory=CorpusProbit)
+    words: CorpusProbit = field(default_factory=partial(CorpusProbit, begins_small=True))
     with_words: bool = True
     phrases: CorpusProbit = field(
         default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD, begins_small=True)
@@ -191,7 +193,10 @@ class Keyphrases:
         scorer = self.words.restart(observed.words, before.scorer, rng)
         if before.words is not None:
             q = self.words.restart(observed.words, before.words, rng)
-        return self._started(observed, without_labels(scorer), q, before.phrases)
+        scorer = without_labels(scorer)
+        if np.array_equal(scorer.scale, q.scale):
+            q = scorer
+        return self._started(observed, scorer, q, before.phrases)
 
     def _started(
         self,
@@ -208,7 +213,7 @@ class Keyphrases:
             coefficients=np.zeros((0, len(scorer.location))),
             observed=observed,
             before=before,
-            moves=(True, self.with_words, False),
+            moves=(not (self.with_words and _twins(scorer, words)), self.with_words, False),
         )
 
     def phrase_rate(self, observed: PhraseObserved) -> float | None:
@@ -278,6 +283,8 @@ class Keyphrases:
             scorer = self.words.global_step(scorer, stats.scorer)
         if words is not None and stats.words is not None:
             words = self.words.global_step(words, stats.words)
+            if q.stage == WORDS and stats.scorer is None:
+                scorer = words
         if phrases is not None and stats.phrases is not None:
             phrases = self.phrases.global_step(phrases, stats.phrases)
         return replace(q, scorer=scorer, words=words, phrases=phrases)
@@ -302,6 +309,7 @@ class Keyphrases:
         stats: PhraseStats = cursor.stats
         scorer = _begun(self.words, q.scorer, stats.scorer, cursor.number)
         words = _begun(self.words, q.words, stats.words, cursor.number)
+        scorer = words if stats.scorer is None else scorer
         return self._at(q, stats, cursor.number, scorer, words, None)
 
     def _at(
@@ -320,7 +328,7 @@ class Keyphrases:
             scorer=scorer.q,
             words=None if words is None else words.q,
             phrases=None if phrases is None else phrases.q,
-            moves=(phrases is None, words is not None, phrases is not None),
+            moves=(stats.scorer is not None, words is not None, phrases is not None),
         )
         value = sum(one.elbo for one in (words, phrases) if one is not None)
         return PhraseCursor(q, stats, number, float(value), scorer, words, phrases)
@@ -342,7 +350,7 @@ class Keyphrases:
             return replace(q, stage=SCALE)
         scorer, words, phrases = q.scorer, q.words, q.phrases
         moves = [False, False, False]
-        if q.stage == WORDS:
+        if q.stage == WORDS and at.q.moves[0]:
             scorer, moves[0] = self.words.ask(at.scorer), True
         if at.words is not None and not _ended(at.words):
             words, moves[1] = self.words.ask(at.words), True
@@ -369,6 +377,8 @@ class Keyphrases:
             scorer = _taken(self.words, scorer, asked.scorer, stats.scorer)
         if stats.words is not None and words is not None:
             words = _taken(self.words, words, asked.words, stats.words)
+            if asked.stage == WORDS and stats.scorer is None:
+                scorer = words
         if stats.phrases is not None:
             phrases = (
                 _begun(self.phrases, asked.phrases, stats.phrases, number)
@@ -376,6 +386,14 @@ class Keyphrases:
                 else _taken(self.phrases, phrases, asked.phrases, stats.phrases)
             )
         return self._at(q, stats, number, scorer, words, phrases)
+
+
+def _twins(scorer: CorpusGlobal, words: CorpusGlobal) -> bool:
+    """Whether the words that are published are regressed on what scores them, from one start.
+
+    Where words are known as phrases are, none of them has a feature of its document's labels.
+    """
+    return np.array_equal(scorer.scale, words.scale) and np.array_equal(scorer.theta, words.theta)
 
 
 def _begun(
