@@ -54,7 +54,7 @@ from flows.keywords.text import TextOptions
 from flows.keywords.told import Told
 from flows.keywords.work import work_url
 from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray, State, to_bytes
+from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.chosen import model_of
 from vbmodels.keywords.corpus import (
@@ -380,7 +380,7 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
     counts, n_documents = read_counts(corpus)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     tokens = _tokens(paths, index)
-    batch: State = documents_of.build(
+    batch: KeywordBatch | PhraseBatch = documents_of.build(
         tokens,
         vocabulary,
         counts,
@@ -401,6 +401,8 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
             read_about(corpus).rates,
             n_documents,
         )
+    if settings.model == "corpus":
+        batch = batch.compact()
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
@@ -408,7 +410,7 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
 
 def _as_fitted(batch: KeywordBatch, q: Any) -> KeywordBatch:
     """Return the words with the features of the fit: later ones were added at the end."""
-    return replace(batch, x=np.ascontiguousarray(batch.x[:, : len(q.location)]))
+    return replace(batch, x=np.ascontiguousarray(batch.features[:, : len(q.location)]), coded=None)
 
 
 def _probabilities(

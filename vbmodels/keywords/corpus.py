@@ -17,8 +17,9 @@ with the last information. Steps are halved until the objective does not fall; o
 log pi by more than `FARTHEST` moves it so far, and w along the ridge with it. Some features look at
 labels, so it is a pseudo-likelihood.
 
-Where there are labels enough the first search looks at a tenth of the documents, one fold, and its end is where that of all begins: some three standard errors away
-(an estimate from a tenth has sqrt(10) times those of all), which a few of Newton's steps remove.
+Where there are labels enough the first search looks at a tenth of the documents, one fold, and
+its end is where that of all begins: some three standard errors away (an estimate from a tenth has
+sqrt(10) times those of all), which a few of Newton's steps remove.
 
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
    rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
@@ -240,7 +241,7 @@ class CorpusProbit:
     def observe(self, batch: KeywordBatch) -> CorpusObserved:
         """Return the moments of the features and the table of lengths."""
         return CorpusObserved(
-            words=Moments.of(batch.x),
+            words=Moments.of(batch.features),
             lengths=Lengths.of(batch),
             n_documents=batch.n_documents,
             n_complete=int(batch.complete.sum()),
@@ -529,11 +530,11 @@ class CorpusProbit:
     def by_node(self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool) -> FloatArray:
         """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`."""
         found = np.empty((len(q.weights), batch.n_words))
-        shares, covariances = self.listings(q, batch), self._covariances(q)
+        shares, covariances, raw = self.listings(q, batch), self._covariances(q), batch.features
         for i, (theta, share) in enumerate(zip(q.theta, shares, strict=True)):
-            eta = predictors(batch.x, q.location, q.scale, theta[:-2])
+            eta = predictors(raw, q.location, q.scale, theta[:-2])
             if not fitted:
-                x = (batch.x - q.location) / q.scale
+                x = (raw - q.location) / q.scale
                 spread = np.einsum("ij,jk,ik->i", x, covariances[i], x, optimize=True)
                 eta = eta / np.sqrt(1.0 + spread)
             found[i] = keyword_probability(eta, batch, share.log_delta)

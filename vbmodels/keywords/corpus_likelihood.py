@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import expit
 
 from vbmodels.core.state import FloatArray
+from vbmodels.keywords import coded_kernels
 from vbmodels.keywords import corpus_kernels as kernels
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import log_tails
@@ -120,7 +121,12 @@ def likelihood(
     for start in range(0, len(seen), BLOCK_WORDS):
         rows, d = seen[start : start + BLOCK_WORDS], document[start : start + BLOCK_WORDS]
         x, y = np.empty((len(rows), len(used))), batch.y[rows]
-        kernels.standardised(batch.x, further, location, inverse, rows, used, x)
+        if batch.coded is None:
+            kernels.standardised(batch.x, further, location, inverse, rows, used, x)
+        else:
+            coded_kernels.standardised(
+                *batch.coded.parts, further, location, inverse, rows, used, x
+            )
         word = np.empty((kernels.TERMS, len(rows)))
         for i, share in enumerate(shares):
             kernels.terms(x @ own[i], y, d, *listed[i], expected, word)

@@ -257,7 +257,10 @@ class Keyphrases:
             if words and q.words is not None
             else None,
             phrases=self.phrases.suff_stats(
-                q.phrases, batch.units(batch.x), None, _SCORES.of(q.scorer, q.coefficients, batch)
+                q.phrases,
+                batch.units(batch.x, batch.coded),
+                None,
+                _SCORES.of(q.scorer, q.coefficients, batch),
             )
             if phrases and q.phrases is not None
             else None,
@@ -265,7 +268,7 @@ class Keyphrases:
 
     def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
         """Return the phrases with all of their features, the words' scores at ``q`` included."""
-        return batch.units(np.hstack([batch.x, _SCORES.of(q.scorer, q.coefficients, batch)]))
+        return batch.units(np.hstack([batch.features, _SCORES.of(q.scorer, q.coefficients, batch)]))
 
     def elbo(self, q: PhraseGlobal, stats: PhraseStats) -> float:
         """Return the sum of the log posterior densities of what is published."""
