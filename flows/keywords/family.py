@@ -309,7 +309,9 @@ class Keywords:
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""
+        known = []
         if isinstance(q, PhraseGlobal):
+            known = [phrase_model(settings).too_many(q.observed)]
             q = q.scorer if q.words is None else q.words
         reasons: tuple[str, ...] = ()
         if isinstance(q, CorpusGlobal):
@@ -318,7 +320,8 @@ class Keywords:
                 reasons = (RATE_OF_LABELS, *reasons)
         elif isinstance(q, PooledGlobal):
             reasons = reliability(q, settings.keyword_rate is not None).reasons
-        return [f"The false discovery rate is not reliable: {reason}." for reason in reasons]
+        unreliable = [f"The false discovery rate is not reliable: {reason}." for reason in reasons]
+        return [f"{sentence}." for sentence in known if sentence] + unreliable
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""

@@ -328,6 +328,19 @@ def test_the_rate_is_told_as_keyphrases_a_document(corpus):
     assert Keyphrases().phrase_rate(model.observe(batch)) is None
 
 
+def test_more_keyphrases_than_a_document_can_have_are_told_and_cut(corpus):
+    batch, _ = corpus
+    observed = Keyphrases().observe(batch)
+    each = batch.n_phrases / batch.words.n_documents
+    coverage = (observed.known + 0.5) / (observed.listed + 0.5)
+    most = 0.95 * each / coverage
+    assert Keyphrases(per_document=0.99 * most).too_many(observed) is None
+    assert Keyphrases().too_many(observed) is None
+    model = Keyphrases(per_document=1.01 * most)
+    assert f"expected at most {most:.3g}, as it has {each:.3g}" in model.too_many(observed)
+    assert model.phrase_rate(observed) == 0.95
+
+
 def test_probabilities_mean_what_they_say_and_rank(corpus):
     """On 900 documents, the rate told: calibrated in the large, and far above chance."""
     batch, truth = drawn(np.random.default_rng(5), 900, mean_words=15.0)

@@ -218,11 +218,26 @@ class Keyphrases:
 
     def phrase_rate(self, observed: PhraseObserved) -> float | None:
         """pi of phrases by the number of keyphrases that the user says a document has."""
+        rate = self._told_rate(observed)
+        return None if rate is None else min(rate, HIGHEST_RATE)
+
+    def _told_rate(self, observed: PhraseObserved) -> float | None:
         if self.per_document is None or not observed.n_phrases:
             return None
         coverage = (observed.known + 0.5) / (observed.listed + 0.5)
-        rate = self.per_document * coverage * observed.n_documents / observed.n_phrases
-        return float(min(rate, HIGHEST_RATE))
+        return float(self.per_document * coverage * observed.n_documents / observed.n_phrases)
+
+    def too_many(self, observed: PhraseObserved) -> str | None:
+        """Say so where documents cannot have as many keyphrases as the user says."""
+        rate = self._told_rate(observed)
+        if rate is None or rate <= HIGHEST_RATE:
+            return None
+        each = observed.n_phrases / observed.n_documents
+        return (
+            f"keyphrases={self.per_document:g} is more than a document can have: expected at most "
+            f"{HIGHEST_RATE * self.per_document / rate:.3g}, as it has {each:.3g} candidate "
+            f"phrases on average; {HIGHEST_RATE:g} of these are taken for keyphrases"
+        )
 
     def _phrases_at(self, q: PhraseGlobal, moments: Moments) -> CorpusGlobal:
         """Start the phrases' regression."""
