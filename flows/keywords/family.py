@@ -302,6 +302,7 @@ class Keywords:
         found = findings_of(model.phrases, q.phrases, phrases, settings, PHRASE_FEATURES, PHRASES)
         if not q.observed.known:
             found = replace(found, warnings=(NOTHING_TO_LEARN, *found.warnings))
+        found = replace(found, warnings=(*_too_many(model, q), *found.warnings))
         if q.words is None:
             return phrases_alone(found)
         of_words = findings_of(model.words, q.words, words, settings, FEATURE_NAMES, WORDS)
@@ -309,9 +310,9 @@ class Keywords:
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""
-        known = []
+        known: tuple[str, ...] = ()
         if isinstance(q, PhraseGlobal):
-            known = [phrase_model(settings).too_many(q.observed)]
+            known = _too_many(phrase_model(settings), q)
             q = q.scorer if q.words is None else q.words
         reasons: tuple[str, ...] = ()
         if isinstance(q, CorpusGlobal):
@@ -321,13 +322,18 @@ class Keywords:
         elif isinstance(q, PooledGlobal):
             reasons = reliability(q, settings.keyword_rate is not None).reasons
         unreliable = [f"The false discovery rate is not reliable: {reason}." for reason in reasons]
-        return [f"{sentence}." for sentence in known if sentence] + unreliable
+        return [*known, *unreliable]
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""
         from flows.keywords.simulate import write_documents
 
         return write_documents(target, rows, seed)
+
+
+def _too_many(model: Keyphrases, q: PhraseGlobal) -> tuple[str, ...]:
+    sentence = model.too_many(q.observed)
+    return () if sentence is None else (f"{sentence}.",)
 
 
 def _demand_words(parts: Sequence[Part], documents: int) -> None:

@@ -235,7 +235,7 @@ class Keyphrases:
         each = observed.n_phrases / observed.n_documents
         return (
             f"keyphrases={self.per_document:g} is more than a document can have: expected at most "
-            f"{HIGHEST_RATE * self.per_document / rate:.3g}, as it has {each:.3g} candidate "
+            f"{HIGHEST_RATE * (self.per_document or 0.0) / rate:.3g}, as it has {each:.3g} candidate "
             f"phrases on average; {HIGHEST_RATE:g} of these are taken for keyphrases"
         )
 
