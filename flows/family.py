@@ -80,7 +80,10 @@ class Family(Protocol):
 
     name: str
     suffixes: tuple[str, ...]
-    settings: type[RunSettings]
+
+    @property
+    def settings(self) -> type[RunSettings]:
+        """The class of its settings."""
 
     def check(self, file: InputFile, settings: Any) -> Checked:
         """Read one file and list every fault in it."""

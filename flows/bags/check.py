@@ -110,26 +110,26 @@ def check_bags(
     if not (parts and readable) or {"labels", MASK} <= set(checker.columns):
         return checker, None
     thin = joined(parts)
-    table = with_lists(thin.table)
-    multi = several and "labels" in table.column_names
+    rows = with_lists(thin.table)
+    multi = several and "labels" in rows.column_names
     if multi:
-        check_classes(table, MASK if MASK in table.column_names else "labels", found)
+        check_classes(rows, MASK if MASK in rows.column_names else "labels", found)
     check_modalities(thin, found)
     widths, own = feature_widths(thin, found), own_width(thin, found)
     if found:
         return checker, None
-    codes = table["bag_id"].combine_chunks().dictionary_encode()
+    codes = rows["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-    per_bag = label_of_bags(with_label(table) if multi else table, number, found)
+    per_bag = label_of_bags(with_label(rows) if multi else rows, number, found)
     check_own(thin, number, found)
-    check_instances(table, number, found)
+    check_instances(rows, number, found)
     if found:
         return checker, None
     starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
     first = number[starts[:-1]]
     classes = np.zeros(len(names), np.int64)
     if multi:
-        classes = class_prints(bag_classes.of_bags(table, number, len(names)))
+        classes = class_prints(bag_classes.of_bags(rows, number, len(names)))
     return checker, Runs(
         tuple(names[i] for i in first),
         starts,
@@ -138,7 +138,7 @@ def check_bags(
         own,
         own_prints(thin, number, len(names))[first],
         classes[first],
-        Named(*named_instances(table)),
+        Named(*named_instances(rows)),
     )
 
 

@@ -73,7 +73,7 @@ def make(settings: BagSettings) -> Any:
     )
 
 
-def apply(model: Any, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
+def apply(model: Any, q: Any, data: Any) -> list[Scores]:
     """Predict bags and instances with the uncertainty of the parameters, class by class."""
     if isinstance(model, stacked.Stacked):
         return [stacked.apply(model, q, data)]

@@ -227,7 +227,7 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
             of = "" if block.modality is None else modalities[block.modality]
             labels = [f"{of} {i + 1}".strip() if of else f"feature {i + 1}" for i in order]
             of = "" if block.of_class is None else f", class {block.of_class}"
-            mean, sd = block.mean[order], block.sd[order]
+            mean, sd = block.mean[order].tolist(), block.sd[order].tolist()
             figures.append(plots.intervals(labels, mean, sd, axis + of, title + of))
         if figures:
             text = (
@@ -285,7 +285,7 @@ def _accuracy(
 
 def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) -> list[Section]:
     """AUROC of instances where their truth was given, from counts by probability."""
-    negative, positive = sum(s.truth for s in summaries)
+    negative, positive = np.sum([s.truth for s in summaries], axis=0)
     if not (negative.sum() and positive.sum()):
         return []
     below = np.cumsum(negative) - 0.5 * negative

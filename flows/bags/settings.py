@@ -21,7 +21,7 @@ ONE_WAY = ("auto", "embedding")
 GIB = 2**30
 
 
-class BagSettings(declared(VMMICOptions, GPOptions)):
+class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
     """Labels of bags and their primary instances."""
 
     question = "Which bags are positive, and which of their instances make them so?"

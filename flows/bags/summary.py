@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,7 +101,7 @@ def summarise(
     """
     probability = bags["probability"].to_numpy()
     label = bags["label"].cast(pa.int64()).fill_null(-1).to_numpy()
-    asked = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
+    asked: Iterable[int] = np.flatnonzero(np.isin(bags["bag_id"].to_numpy(), show)) if show else []
     chosen = sorted({*_extreme(probability, EXAMPLES), *map(int, asked)})
     bag = told["bag"].to_numpy()
     primary = instances["probability"].fill_null(np.nan).to_numpy()
@@ -112,7 +113,9 @@ def summarise(
     ]
     unseen = np.flatnonzero((label < 0) | bags["held_out"].to_numpy() | new)
     gain = bags["bald"].fill_null(-1.0).to_numpy()[unseen]
-    telling = unseen[np.argsort(-gain, kind="stable")[:MOST_TELLING]] if (gain >= 0).any() else []
+    telling: Iterable[int] = (
+        unseen[np.argsort(-gain, kind="stable")[:MOST_TELLING]] if (gain >= 0).any() else []
+    )
     return BagSummary(
         label=label,
         probability=probability,

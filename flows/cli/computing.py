@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -151,7 +151,7 @@ def count(
 ) -> None:
     """Count the bases of BAM or CRAM files once, for the variants pipeline (its settings)."""
     family = pipeline_named("variants")
-    chosen = settings_of.load(family.settings, config, assign or [], partitions=partitions)
+    chosen: Any = settings_of.load(family.settings, config, assign or [], partitions=partitions)
     compute = settings_of.compute_settings(workers, scheduler)
     from flows.run.count import count as count_reads
 

@@ -93,11 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stop.tell(str(error), WRONG_INPUT)
     except InputError as error:
         stop(str(error), WRONG_INPUT, error, error.faults)
-    except (RunError, *_of_models()) as error:
+    except RunError as error:
         stop(str(error), FAILED, error)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except Exception as error:
+        if isinstance(error, _of_models()):
+            stop(str(error), FAILED, error)
         stop(
             f"this should not have happened: {type(error).__name__}: "
             f"{(str(error) or 'no message').splitlines()[0]}; VBFLOWS_DEBUG=1 shows where",

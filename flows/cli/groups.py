@@ -48,7 +48,7 @@ class InOrder(TyperGroup):
         ctx.ignore_unknown_options = ctx.allow_interspersed_args = True
         super().parse_args(ctx, [options[at], *options[:at], *options[at + 1 :]])
         ctx.args = [*ctx.args, *rest]
-        return ctx.args  # type: ignore[no-any-return]
+        return ctx.args
 
     def get_help_option(self, ctx: Any) -> Any:
         """Leave --help to the command, where there is one."""

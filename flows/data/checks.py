@@ -28,7 +28,7 @@ MAX_ROWS = 20
 
 EXACT = 2**53  # what a float tells apart from its neighbours is below
 
-Said = str | Callable[[int], str]
+Said = str | Callable[..., str]
 """A part of a sentence: the same for all rows, or made from the number of one."""
 
 

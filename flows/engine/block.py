@@ -77,6 +77,11 @@ class Job:
         for none at all.
     known_stats
         URL of the statistics that an earlier fit left of each partition, or None; likewise.
+    remembered
+        URL of the `vbmodels.core.streaming.Remembered` of rows that are in no partition, from
+        whose posterior the fit goes on, by the memoised loop.
+    forgetting_factor
+        What their weight is multiplied by.
     """
 
     model: Any
@@ -94,6 +99,8 @@ class Job:
     start: str | None = None
     first_locals: tuple[str | None, ...] = ()
     known_stats: tuple[str | None, ...] = ()
+    remembered: str | None = None
+    forgetting_factor: float = 1.0
 
 
 @dataclass(frozen=True)

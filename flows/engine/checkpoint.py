@@ -223,8 +223,10 @@ def identity(job: Job) -> dict[str, str]:
     ``max_iter`` and ``checkpoint_every`` are not part of it: they change no step.
     """
     settings = {"seed": job.seed, "tol": job.tol, "loop": job.loop, "batch": job.batch}
-    if job.loop == "memoised":
+    if job.loop == "memoised" or job.remembered is not None:
         settings["rounds"] = job.rounds
+    if job.remembered is not None:
+        settings["remembered"] = job.remembered
     described = dict(_described("model", job.model))
     for name, value in settings.items():
         described.update(_described(name, value))

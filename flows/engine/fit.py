@@ -25,6 +25,7 @@ from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.protocol import CatchesUp, Continuable, Cursor, Loop, Staged, Step
 from vbmodels.core.state import State, Stats
+from vbmodels.core.streaming import Remembered
 
 __all__ = ["FitResult", "InProcess", "Job", "Progress", "run_fit"]
 
@@ -64,6 +65,8 @@ class FitResult:
         Whether the bound converged before ``max_iter``.
     number
         Number of the final sweep: its local states are what scoring takes.
+    cursor
+        Where the loop ended.
     """
 
     q: Any
@@ -72,6 +75,7 @@ class FitResult:
     seconds: float
     converged: bool
     number: int
+    cursor: Cursor
 
 
 def run_fit(
@@ -146,10 +150,16 @@ class _Fit:
         self.data = observed.digests
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            q = self._near_earlier(observed.stats, np.random.default_rng(self.job.seed))
+            q = self._first(observed.stats, np.random.default_rng(self.job.seed))
         for warning in caught:
             log.warning(str(warning.message))
         return begin(loop, self.job.model, q, self.executor)
+
+    def _first(self, observed: Any, rng: np.random.Generator) -> Any:
+        """Return the first parameters: those that a stream has come to, or `_near_earlier`."""
+        if self.job.remembered is not None:
+            return read_state(self.job.remembered, Remembered).q
+        return self._near_earlier(observed, rng)
 
     def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:
         """Return the first parameters: near an earlier fit's, if the job names one."""
@@ -249,6 +259,7 @@ class _Fit:
             seconds=self.seconds[-1],
             converged=steps.converged,
             number=number,
+            cursor=steps.last.cursor,
         )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flows.data.states import read_state
 from flows.engine.block import Job
 from vbmodels.core.cavi import cavi
 from vbmodels.core.fit import loop_of
 from vbmodels.core.memoised import Memoised, NotMemoisable, refuse
 from vbmodels.core.protocol import Accelerable, Driven, Loop
 from vbmodels.core.squarem import squarem
+from vbmodels.core.streaming import Remembered
 
 LOOPS: dict[str, Callable[[Job], Loop]] = {
     "cavi": lambda job: cavi,
@@ -21,6 +23,9 @@ LOOPS: dict[str, Callable[[Job], Loop]] = {
 
 def loop_for(job: Job) -> Loop:
     """Return the loop of a job: the one that it names, or its model's."""
+    if job.remembered is not None:
+        held = read_state(job.remembered, Remembered).held
+        return Memoised(job.rounds, held.scaled(job.forgetting_factor))
     if job.loop is None:
         return loop_of(job.model)
     if job.loop not in LOOPS:

@@ -48,6 +48,8 @@ def compared(
 class _Passes:
     """Sums over partitions that are read anew in every pass."""
 
+    most_sweeps: int | None = None
+
     def __init__(
         self, model: MarginalExperts, indices: list[int], paths: RunPaths, each: Each
     ) -> None:

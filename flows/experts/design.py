@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,12 +100,14 @@ class Summed:
 
     def __add__(self, other: Summed) -> Summed:
         """Add another partition's."""
-        both = self.sample is not None and other.sample is not None
+        sample = None
+        if self.sample is not None and other.sample is not None:
+            sample = self.sample + other.sample
         levels = bounded(merge_levels([self.levels, other.levels]))
         return Summed(
             self.columns + other.columns,
             levels,
-            self.sample + other.sample if both else None,
+            sample,
             self.classes + other.classes,
         )
 
@@ -280,11 +283,13 @@ def build(
     weight = fitted * design.weights[np.maximum(codes, 0)] / copies
     if basis is not None:
         x = np.clip(x, -basis.limit, basis.limit)
-    batch: State = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
+    rows = Rows.of(x, t, tables_of.keys_of(names), weight, design.sparse, groups)
+    plain: Rows | CodedRows = rows
     if basis is not None and steps is not None:
-        batch = CodedRows(batch, steps, basis, copies)
+        plain = CodedRows(rows, steps, basis, copies)
+    batch: State = plain
     if len(encoding.labels) > 2:
-        batch = ClassRows(batch, codes, len(encoding.labels))
+        batch = ClassRows(plain, codes, len(encoding.labels))
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url, strange(raw, encoding) if new else {}
@@ -315,8 +320,8 @@ def _refuse_unreadable(
         raise InputError(faults)
 
 
-def read_batch(paths: RunPaths, index: int) -> Rows | CodedRows | ClassRows:
-    """Return one partition's arrays."""
+def read_batch(paths: RunPaths, index: int) -> Any:
+    """Return one partition's arrays: `Rows`, `CodedRows` or `ClassRows`, as they were built."""
     url = work_url(paths, "partitions", index, "npz")
     # Kept by version: a long-lived process may meet the same run again with other rows.
     return _batch_of(url, storage.fingerprint_of(url))

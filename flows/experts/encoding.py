@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from pydantic import Field
@@ -15,7 +16,7 @@ from flows.experts.labels import Labels, labels_of
 from flows.experts.settings import ExpertSettings
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.columns import ColumnSums
-from vbmodels.experts.encoding import Encoded, read_categories, read_numbers, unseen
+from vbmodels.experts.encoding import Encoded, Kind, read_categories, read_numbers, unseen
 
 _NAMED = 20
 _FILE = "columns.json"
@@ -84,7 +85,7 @@ def settled(
             j = next(numbers)
             gaps = int(sums.gaps[j])
             found[name] = read_numbers(
-                name, kind, sums.mean[j], sums.rows - gaps, gaps, settings.rare_below
+                name, cast(Kind, kind), sums.mean[j], sums.rows - gaps, gaps, settings.rare_below
             )
     encoding = Encoding(
         columns=[one for one in found.values() if one is not None],

@@ -27,7 +27,7 @@ from flows.experts.ingest import AboutCells
 from flows.experts.settings import ExpertSettings
 from flows.family import Each, Prepared
 from flows.faults import Fault, InputError
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import State, to_bytes
 from vbmodels.experts.additive import MOST_COLUMNS
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.coded import CodedRows
@@ -60,7 +60,7 @@ def prepared(
     storage.write_bytes(storage.join(paths.work, "design.npz"), to_bytes(design))
     built = each(build, indices, settings, paths, fitted is not None, copies)
     warnings += tuple(of_encoding.told_of([strange for _, strange in built]))
-    batch = Rows if basis is None else CodedRows
+    batch: type[State] = Rows if basis is None else CodedRows
     if len(encoding.labels) > 2:
         batch = ClassRows
     return Prepared(tuple(url for url, _ in built), batch, warnings)

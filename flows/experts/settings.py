@@ -10,7 +10,7 @@ from flows.settings.declared import declared
 from vbmodels.experts.options import ExpertOptions, experts_of, refusal
 
 
-class ExpertSettings(declared(ExpertOptions)):
+class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
     """A mixture of logistic experts that predicts a label from a table."""
 
     question = "What is the label of each row, and which expert is responsible for it?"

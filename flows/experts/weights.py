@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class Curve:
     spread: float
 
 
-def names_of(posterior: AnyPosterior, columns: Sequence[str], basis: Basis | None) -> Names:
+def names_of(posterior: AnyPosterior, columns: Iterable[str], basis: Basis | None) -> Names:
     """Name every coefficient, the intercepts last."""
     lines = [str(c) for c in columns]
     if basis is None or not isinstance(posterior, AdditivePosterior):
@@ -107,8 +107,8 @@ def curves_of(posterior: AnyPosterior, design: Design, basis: Basis | None) -> t
         if covariance is not None:
             sd = np.sqrt(np.maximum(np.sum(x @ covariance * x, axis=1), 0.0))
         spread = float(np.std(mean)) if knots.size else float(abs(mean[-1] - mean[0])) / 2.0
-        curve = Curve(str(name), *(tuple(map(float, v)) for v in (at, mean, sd)), spread)
-        found.append(curve)
+        points, means, sds = (tuple(map(float, v)) for v in (at, mean, sd))
+        found.append(Curve(str(name), points, means, sds, spread))
     return tuple(sorted(found, key=lambda c: -c.spread))
 
 

@@ -81,7 +81,7 @@ def _starts(model: Restarts, q: StartsGlobal, results: dict[str, Any]) -> Sectio
 
 def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     history = q.history
-    moves = [
+    moves: list[dict[str, Any]] = [
         {"move": str(stage), "before": int(size[0]), "after": int(size[1]), "gain": float(gain)}
         for stage, size, gain in zip(history.stages, history.sizes, history.gains, strict=True)
     ]

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from flows.features.fit_sections import fit_section
+from flows.features.ingest import Column
 from flows.features.meaning_sections import feature_name, meaning_results, meaning_sections
-from flows.features.models import stability
+from flows.features.models import Reported, stability
 from flows.features.sections import column_section, occurrence_sections, profile_sections
 from flows.features.settings import FeatureSettings
 from flows.report.page import Findings
 from vbmodels.core.in_process import tree_sum
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import IntArray
 from vbmodels.features.completion.judged import Judged, together
 from vbmodels.features.naming import MeaningSums, meanings
 from vbmodels.features.patterns import Patterns, Selection, merge_patterns, occurrence, profile
 
 MOST_PATTERNS = 20
-
-
-class Fit(Protocol):
-    """What the report needs of a fit: the reported features and their weights."""
-
-    chosen: Selection
-    mean: FloatArray
-    covariance: FloatArray
-    alpha: float
-    sigma2: float
-    n_rows: float
-
-
-class Categories(Protocol):
-    """A column: its name, its categories, how often each occurs, and its missing cells."""
-
-    name: str
-    levels: tuple[str, ...]
-    counts: tuple[int, ...]
-    missing: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +38,7 @@ class FeatureSummary:
     weights: dict[str, list[Any]] | None = None
 
 
-def weight_table(fit: Fit, columns: Sequence[Categories]) -> dict[str, list[Any]]:
+def weight_table(fit: Reported, columns: Sequence[Column]) -> dict[str, list[Any]]:
     """Return the table of weights, column by column of the schema."""
     levels = _levels(columns)
     sd = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
@@ -86,12 +67,16 @@ def weight_table(fit: Fit, columns: Sequence[Categories]) -> dict[str, list[Any]
     return table
 
 
-def _levels(columns: Sequence[Categories]) -> IntArray:
+def _levels(columns: Sequence[Column]) -> IntArray:
     return np.array([len(c.levels) for c in columns])
 
 
 def report(
-    model: Any, q: Any, fit: Fit, summaries: Sequence[FeatureSummary], settings: FeatureSettings
+    model: Any,
+    q: Any,
+    fit: Reported,
+    summaries: Sequence[FeatureSummary],
+    settings: FeatureSettings,
 ) -> Findings:
     """Say what was found in all partitions."""
     found = occurrence(merge_patterns([s.patterns for s in summaries]), MOST_PATTERNS)

@@ -13,7 +13,7 @@ _AFTER_DRAWS = {"gibbs": 1, "laplace": 9}
 """Sweeps after the last draw: one that writes it down, or those that set the weights."""
 
 
-class FeatureSettings(declared(FeatureOptions)):
+class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
     """Latent binary features behind a table of categories (the Indian buffet process)."""
 
     question = "Which hidden features explain a table of categories, and who has them?"

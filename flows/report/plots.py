@@ -92,9 +92,8 @@ def histogram(
 ) -> str:
     """Plot how values in [0, 1] are spread, each as often as ``counts`` says, on a log scale."""
     figure, axes = _canvas(x_label, y_label)
-    held, edges, drawn = axes.hist(
-        np.asarray(values), bins=bins, range=(0.0, 1.0), weights=counts, color=_ACCENT
-    )
+    held, edges = np.histogram(np.asarray(values), bins, (0.0, 1.0), weights=counts)
+    drawn = axes.bar(edges[:-1], held, np.diff(edges), align="edge", color=_ACCENT)
     for n, low, high, bar in zip(held, edges[:-1], edges[1:], drawn.patches, strict=True):
         tip(bar, f"{low:.3g} to {high:.3g}: {n:,.0f} {y_label}")
     if held.any():  # there is no logarithm of nothing
@@ -213,11 +212,12 @@ def lines(
     """
     figure, axes = _canvas(_plain(x_label), y_label)
     for k, (name, y) in enumerate(series):
-        style = {"color": _ACCENT} if k == 0 else {"color": _INK, "linestyle": "--"}
-        axes.plot(np.asarray(x), np.asarray(y), linewidth=1.0, label=name, **style)
+        colour, dashes = (_ACCENT, "-") if k == 0 else (_INK, "--")
+        at, of = np.asarray(x), np.asarray(y)
+        axes.plot(at, of, linewidth=1.0, label=name, color=colour, linestyle=dashes)
         digits = 3 if log else 10
-        told = [f"{name} at {a:,.{digits}g}: {b:,.4g}" for a, b in zip(x, y, strict=True)]
-        tips_along(axes, x, y, told)
+        told = [f"{name} at {a:,.{digits}g}: {b:,.4g}" for a, b in zip(at, of, strict=True)]
+        tips_along(axes, at, of, told)
     axes.set_ylim(bottom=0.0)
     if log:
         axes.set_xscale("log")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.data import storage
-from flows.data.runs import RunPaths, RunRecord, fit_in_words, open_run
+from flows.data.runs import RunRecord, fit_in_words, open_run
 from flows.report.page import rendered
 from flows.run.runs import plain
 
@@ -64,8 +64,7 @@ def compare(first: str, second: str) -> Comparison:
     InputError
         If one of them is no finished run.
     """
-    places, records = zip(open_run(first), open_run(second), strict=True)
-    one, two = records
+    (here, one), (there, two) = open_run(first), open_run(second)
     settings = _both(SETTINGS, one.settings, two.settings)
     lines = [
         *(line for line in settings if line.differs),
@@ -74,23 +73,23 @@ def compare(first: str, second: str) -> Comparison:
         *_both(FIT, _fit(one), _fit(two)),
         *(line for line in _both(FIT, _versions(one), _versions(two)) if line.differs),
     ]
-    return Comparison(*map(_name, places), tuple(map(_report, places)), tuple(lines))  # type: ignore[arg-type]
-
-
-def _name(paths: RunPaths) -> str:
-    return paths.run_id
-
-
-def _report(paths: RunPaths) -> str:
-    return paths.file("report.html")
+    reports = here.file("report.html"), there.file("report.html")
+    return Comparison(here.run_id, there.run_id, reports, tuple(lines))
 
 
 def _both(part: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Line]:
     for name in dict.fromkeys((*one, *two)):
         first, second = one.get(name), two.get(name)
-        numbers = all(isinstance(v, int | float) and not isinstance(v, bool)
-                      for v in (first, second))  # fmt: skip
-        yield Line(part, name, first, second, second - first if numbers else None)
+        yield Line(part, name, first, second, _change(first, second))
+
+
+def _change(first: object, second: object) -> float | None:
+    """Return the difference of two numbers; truth values are none."""
+    if isinstance(first, bool) or isinstance(second, bool):
+        return None
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        return second - first
+    return None
 
 
 def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:

@@ -25,7 +25,7 @@ USUAL = 6  # replicates of a case and a control, for which the size of a partiti
 class Counted(Variants):
     """The variants family where every sample of a sheet is counted, and none is compared."""
 
-    suffixes = (".csv",)
+    suffixes: tuple[str, ...] = (".csv",)
     compares = False
 
 

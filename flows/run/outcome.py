@@ -27,6 +27,7 @@ from flows.engine.fit import FitResult
 from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
+from flows.run import stream_report
 from flows.run.delta.copies import copy_tables
 from flows.run.delta.publish import commit
 from flows.run.events import Published
@@ -60,11 +61,14 @@ def publish(
     findings = run.family.report(model, q, summaries, ingested, run.settings)
     warnings = [*prepared.warnings, *findings.warnings]
     warnings += [] if run.since is None else run.since.notes
+    warnings += [] if run.stream is None else stream_report.warnings(run.stream)
     if fitted is not None and not fitted.converged:
         objective = objective_of(model)
         climbed = objective in CLIMBED
         what = f"The {objective} had not converged" if climbed else "It was stopped"
         warnings.append(f"{what} after {fitted.iterations} sweeps; raise max_iter or tol.")
+    before = run.since or run.stream
+    told = {} if run.stream is None else stream_report.results(run.stream)
     record = RunRecord(
         run_id=run.paths.run_id,
         pipeline=run.family.name,
@@ -86,17 +90,21 @@ def publish(
         elbo=None if fitted is None else float(fitted.trace.elbo[-1]),
         objective=objective_of(model),
         warnings=warnings,
-        since=run.since.earlier.run_id if run.since and run.since.earlier else None,
-        results=findings.results,
+        since=before.earlier.run_id if before and before.earlier else None,
+        results={**findings.results, **told},
     )
-    news = what_is_new(run)
-    sections = [*([news] if news else []), *findings.sections]
+    news = [section for section in (what_is_new(run),) if section]
+    if run.stream is not None:
+        news = stream_report.sections(run.stream, len(run.files), record.rows_kept)
+    sections = [*news, *findings.sections]
     if model is not None:
         write_posterior(run.paths, q, run.family.posterior(model, q, run.paths))
-    run.family.keep(q, run.settings, run.paths, run.fitted)
+    run.family.keep(q, run.settings, run.paths, run.prepared_by)
     if fitted is not None:
         trace = fitted.trace
-        write_trace(run.paths, trace.iteration, trace.elbo, trace.seconds)
+        write_trace(
+            run.paths, trace.iteration.tolist(), trace.elbo.tolist(), trace.seconds.tolist()
+        )
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
     storage.write_bytes(run.paths.file("report.html"), html.encode())

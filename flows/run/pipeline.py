@@ -25,12 +25,12 @@ from flows.engine.loops import why_not
 from flows.family import Checked, ChecksToFit, Family, Prepared, ReadsSettings, model_for
 from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
-from flows.run import tasks
+from flows.run import stream, tasks
 from flows.run.delta.copies import note_folder, noted
 from flows.run.delta.publish import refuse as refuse_delta
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
 from flows.run.memo import FREE
-from flows.run.outcome import publish
+from flows.run.outcome import outcome, publish
 from flows.run.outward import outward
 from flows.run.prefect.access import reached
 from flows.run.resumed import (
@@ -44,10 +44,11 @@ from flows.run.resumed import (
     remove_results,
     settle,
     since_whom,
+    stream_of,
 )
 from flows.run.running import Run
 from flows.run.workers import settled
-from flows.settings import ComputeSettings, RunSettings
+from flows.settings import AUTO, ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.state import State
 
@@ -103,7 +104,10 @@ def run_pipeline(
         settings = settled_by_input(family, source, settings)
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
         with outward(run):
-            return _carry_out(run, compute, since)
+            try:
+                return _carry_out(run, compute, since)
+            except stream.NothingNew as nothing:
+                return outcome(nothing.paths, nothing.record, f"{nothing}, which stays the latest.")
 
 
 def score_pipeline(
@@ -128,7 +132,10 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         run.delta = before.folder
     events.tell(Stage("check"))
     to_fit = run.fitted is None
-    run.files, run.checked = check_files(family, events, run.source, settings, to_fit)
+    if to_fit:
+        run.stream = stream_of(family, paths, settings, since, run.resumes)
+    choose = partial(stream.new_files, run.stream)
+    run.files, run.checked = check_files(family, events, run.source, settings, to_fit, choose)
     events.tell(Accepted(run.inputs))
     with _nothing_left_of_what_is_refused(run):
         if run.delta is not None:
@@ -138,7 +145,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         events.tell(Begun(paths.run_id))
         parts = incremental.cut(run)
         compute = settled(run, compute, incremental.unknown(run, parts))
-        run.workers = compute.workers or 0
+        run.workers = 0 if compute.workers in (None, AUTO) else int(compute.workers)
         events.tell(Computing(run.workers))
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.
@@ -155,17 +162,22 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             ingested = incremental.ingest(run, parts)
             each = each_of(run.compute, run.on_progress("partition"))
             prepared = run.stage(
-                "partition", family.prepare, parts, settings, paths, run.fitted, each
+                "partition", family.prepare, parts, settings, paths, run.prepared_by, each
             )
             if run.resumes:
                 remove_results(paths)
             model = model_for(family, settings, prepared)
             job = _job(run, model, prepared)
             with closing(run.compute.executor(job)) as executor:
+                if run.stream is not None:
+                    run.stage("drift", stream.judge, run.stream, paths.run_id, executor)
                 q, fitted = _posterior(run, job, executor)
                 number = None if fitted is None else fitted.number
                 summaries = run.stage("score", _score, run, executor, q, number)
                 incremental.keep(run, executor, q, number, prepared)
+                if run.stream is not None and fitted is not None:
+                    rows = sum(one.rows_kept for one in ingested)
+                    stream.keep(run.stream, paths, model, fitted.cursor, run.files, rows)
             return run.stage(
                 "publish", publish, run, ingested, prepared, model, q, fitted, summaries
             )
@@ -187,7 +199,8 @@ def _claimed(run: Run) -> Iterator[None]:
     """Be the run's one publisher until the end, not only while the model is fitted."""
     with claim(run.paths.work, run.paths.run_id) as run.held:
         if run.fitted is None:
-            ours = asked_for(run.family.name, run.settings, since_whom(run.since), run.files)
+            whom = since_whom(run.since or run.stream)
+            ours = asked_for(run.family.name, run.settings, whom, run.files)
             settle(run.paths, ours, run.resumes, run.settings.old_names)
             run.resumable = True
         yield
@@ -228,8 +241,9 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
             raise  # for `_told_if_published`
         raise Interrupted(_as_it_was(run)) from error
     except (ComputeError, StorageError) as error:
-        lost = isinstance(error, storage.DamagedError | storage.MissingError)
-        damaged = error.url if lost else ""
+        damaged = (
+            error.url if isinstance(error, storage.DamagedError | storage.MissingError) else ""
+        )
         if run.fitted is not None and damaged.startswith(run.fitted.root):
             fault = Fault(
                 run.fitted.root,
@@ -254,7 +268,7 @@ def _as_it_was(run: Run) -> str:
 
 
 def _earlier(run: Run, since: str | None) -> incremental.Since | None:
-    if since is None:
+    if since is None or run.stream is not None:
         return None
     if run.family.model(run.settings) is None:
         run.events.tell(Line("since has no effect: these settings fit no model, all is read"))
@@ -289,9 +303,14 @@ def settled_by_input(family: Family, source: str, settings: RunSettings) -> RunS
 
 
 def check_files(
-    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True
+    family: Family,
+    events: Events,
+    source: str,
+    settings: RunSettings,
+    to_fit: bool = True,
+    choose: Callable[[list[InputFile]], list[InputFile]] = list,
 ) -> tuple[list[InputFile], list[Checked]]:
-    """Read every input file once and raise all faults at once."""
+    """Read every input file that is chosen once, and raise all faults at once."""
     try:
         files = storage.expand(source, family.suffixes)
     except storage.TransientStorageError:
@@ -306,6 +325,7 @@ def check_files(
                 )
             ]
         ) from error
+    files = choose(files)
     checked = tasks.each(events, "check", partial(_check, family), files, settings)
     # Once each: what the settings name is looked at with every file.
     faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
@@ -356,8 +376,16 @@ def _job(run: Run, model: Any, prepared: Prepared) -> Job:
             (name, repr(value))
             for name, value in sorted(run.settings.model_dump(exclude=_OF_THE_JOB).items())
         ),
-        **incremental.left_by_earlier(run, model, prepared),
+        **(
+            incremental.left_by_earlier(run, model, prepared)
+            if run.stream is None
+            else _goes_on(run.stream)
+        ),
     )
+
+
+def _goes_on(before: stream.Stream) -> dict[str, Any]:
+    return {"remembered": before.remembered, "forgetting_factor": before.factor}
 
 
 def _score(run: Run, executor: Any, q: State, number: int | None) -> list[Any]:

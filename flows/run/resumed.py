@@ -23,6 +23,7 @@ from flows.engine.compute import Here, each_of
 from flows.family import Family
 from flows.faults import Fault, InputError
 from flows.run import since as incremental
+from flows.run import stream
 from flows.run.delta.copies import Copies, copy_tables, noted
 from flows.run.delta.publish import commit, refuse
 from flows.run.events import Events, Line
@@ -232,15 +233,27 @@ def earlier_of(
     family: Family, paths: RunPaths, settings: RunSettings, since: str, resume: bool
 ) -> incremental.Since:
     """Find the earlier run; for a resumed one the one that was the latest when it began."""
+    whom = _whom(paths, since, resume)
+    return (
+        incremental.look_up(family, paths.target, whom, settings) if whom else incremental.Since()
+    )
+
+
+def stream_of(
+    family: Family, paths: RunPaths, settings: RunSettings, since: str | None, resume: bool
+) -> stream.Stream | None:
+    """Find what a run that learns from new files alone goes on from; None where it does not."""
+    whom = None if since is None else _whom(paths, since, resume)
+    return stream.look_up(family, paths.target, whom, settings)
+
+
+def _whom(paths: RunPaths, since: str, resume: bool) -> str:
+    """Return the run that is meant; empty where a resumed one began when there was none."""
     began = read_asked(paths) if resume and since == incremental.LATEST else None
-    if began is None or began.since is None:
-        return incremental.look_up(family, paths.target, since, settings)
-    if not began.since:
-        return incremental.Since()
-    return incremental.look_up(family, paths.target, began.since, settings)
+    return since if began is None or began.since is None else began.since
 
 
-def since_whom(earlier: incremental.Since | None) -> str | None:
+def since_whom(earlier: incremental.Since | stream.Stream | None) -> str | None:
     """Name the run that one goes on from; empty where there is none yet, None without since."""
     if earlier is None:
         return None

@@ -58,7 +58,7 @@ def each(
         for number, item in enumerate(items):
             work = partial(_persist, events, stopped, partial(one, item))
             label = _label(name, item, number)
-            futures.append(pool.submit(events.task, name, work, label, itemgetter(0)))
+            futures.append(pool.submit(partial(events.task, name, work, label, itemgetter(0))))
         for future in as_completed(futures):
             future.result()
     except BaseException as error:

@@ -67,8 +67,9 @@ class RunSettings(BaseModel):
     first: ClassVar[tuple[str, ...]] = ()
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
-        "expert": ("seed", "max_iter", "tol", "checkpoint_every", "loop", "rounds"),
-    }
+        "expert": ("seed", "max_iter", "tol", "checkpoint_every", "loop", "rounds",
+                   "forgetting_factor"),
+    }  # fmt: skip
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, defer_build=True
@@ -119,6 +120,22 @@ class RunSettings(BaseModel):
     rounds: int = Field(
         8, ge=1, le=256, description="Rounds of a sweep, at most one a partition (loop=memoised)."
     )
+    forgetting_factor: float | None = Field(
+        None,
+        gt=0.0,
+        le=1.0,
+        description="With --since latest: learn from new files alone, and let what earlier ones "
+        "told keep this share of its weight from run to run, 1 for all of it; empty: fit all rows.",
+    )
+
+    @model_validator(mode="after")
+    def _loop_of_a_stream(self) -> Self:
+        if self.forgetting_factor is not None and self.loop not in (None, "memoised"):
+            raise ValueError(
+                f"loop={self.loop} with forgetting_factor: a run that learns from new files alone "
+                "climbs by loop=memoised; leave loop out"
+            )
+        return self
 
 
 class ComputeSettings(BaseModel):

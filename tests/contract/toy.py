@@ -112,6 +112,16 @@ class Toy:
 
     def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
         """Moments of z, and E[log p(y, z, lam | mu, tau)] + H[q(z)] + H[q(lam)]."""
+        z, bound = local.z, self.unit_bounds(q, batch, local)
+        return Sums(
+            float(len(batch.y)),
+            float(z.mean.sum()),
+            float(self.second_moment(z).sum()),
+            float(bound.sum()),
+        )
+
+    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
+        """Each group's part of the bound; [G]."""
         z, lam, n = local.z, local.lam, batch.y.shape[1]
         tau, log_tau = q.shape / q.rate, Gamma(q.shape, q.rate).mean_log
         prior = Gamma(np.float64(self.c0), np.float64(self.d0))
@@ -120,13 +130,8 @@ class Toy:
         )
         second = z.mean_square - 2.0 * z.mean * q.mean + q.mean**2
         hierarchy = 0.5 * (log_tau - np.log(2.0 * np.pi) - tau * second - 1.0 / q.weight)
-        bound = likelihood + hierarchy + self.entropy(z) - self.divergence(lam, prior)
-        return Sums(
-            float(len(batch.y)),
-            float(z.mean.sum()),
-            float(self.second_moment(z).sum()),
-            float(bound.sum()),
-        )
+        bound: FloatArray = likelihood + hierarchy + self.entropy(z)
+        return bound - self.divergence(lam, prior)
 
     @staticmethod
     def entropy(z: Normal) -> FloatArray:

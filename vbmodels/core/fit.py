@@ -13,7 +13,7 @@ import numpy as np
 from vbmodels.core.cavi import begin, cavi
 from vbmodels.core.convergence import UntilConverged
 from vbmodels.core.in_process import InProcess
-from vbmodels.core.protocol import Accelerable, Driven, Loop, Observing
+from vbmodels.core.protocol import Accelerable, Cursor, Driven, Loop, Observing
 from vbmodels.core.squarem import squarem
 
 
@@ -30,6 +30,7 @@ class Fit:
     iterations: int
     converged: bool
     reduce: Any
+    cursor: Cursor
 
 
 def loop_of(model: Any) -> Loop:
@@ -89,7 +90,12 @@ def drive(
     """
     q = model.init(reduce.observe(), np.random.default_rng(seed))
     run = loop or loop_of(model)
+    return go_on(model, reduce, q, tol=tol, max_iter=max_iter, loop=run)
+
+
+def go_on(model: Any, reduce: Observing, q: Any, *, tol: float, max_iter: int, loop: Loop) -> Fit:
+    """Fit a model from given first parameters; other parameters are those of `drive`."""
     reduce.most_sweeps = max_iter
-    steps = UntilConverged(run(model, reduce, begin(run, model, q, reduce)), tol, max_iter)
+    steps = UntilConverged(loop(model, reduce, begin(loop, model, q, reduce)), tol, max_iter)
     step = deque(steps, maxlen=1).pop()
-    return Fit(step.q, steps.trace, step.iteration + 1, steps.converged, reduce)
+    return Fit(step.q, steps.trace, step.iteration + 1, steps.converged, reduce, step.cursor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.protocol import Cursor, Driven, Judging, Memoisable, Step, Visiting
-from vbmodels.core.state import FloatArray, aligned, nbytes
+from vbmodels.core.state import FloatArray, State, Stats, aligned, nbytes
 
 ROUNDS = 8
 MOST_KEPT = 2 * 2**30
@@ -20,6 +20,35 @@ MOST_KEPT = 2 * 2**30
 
 class NotMemoisable(ValueError):
     """A model, or the size of its statistics, does not allow this loop; one sentence."""
+
+
+@dataclass(frozen=True)
+class Held(State):
+    """Statistics of rows that are not visited any more.
+
+    Attributes
+    ----------
+    stats
+        Their sum, S_0.
+    coupled
+        C(q_0, S_0): `Memoisable.coupling` at the parameters that it was made at.
+    """
+
+    stats: Stats
+    coupled: float
+
+    @classmethod
+    def of(cls, model: Memoisable, cursor: Cursor) -> Held:
+        """Return what a fit that ends at ``cursor`` leaves to the next one.
+
+        The bound of the cursor's statistics is right at its parameters, whenever their rounds
+        were made: so the parameters are q_0 of all.
+        """
+        return cls(cursor.stats, float(model.coupling(cursor.q, cursor.stats)))
+
+    def scaled(self, by: float) -> Held:
+        """Return the same as if every row had the weight ``by``; coupling is linear."""
+        return Held(self.stats.scaled(by), self.coupled * by)
 
 
 @dataclass(frozen=True)
@@ -66,9 +95,12 @@ class Memoised:
     ----------
     rounds
         R; with fewer partitions every partition is a round.
+    held
+        Statistics of rows that no round has: one term more of every sum, which stays as it is.
     """
 
     rounds: int = ROUNDS
+    held: Held | None = None
 
     def start(self, model: Any, q: Any, reduce: Visiting) -> MemoisedCursor:
         """Evaluate the first parameters, from a cold start.
@@ -85,7 +117,7 @@ class Memoised:
             kept.append(_visited(reduce, q, 0, None, group, rounds))
             _refuse_large(nbytes(kept[0]), rounds)
         coupled = np.array([model.coupling(q, stats) for stats in kept])
-        return _at(model, q, 0, tuple(kept), coupled)
+        return self._at(model, q, 0, tuple(kept), coupled)
 
     def __call__(self, model: Any, reduce: Visiting, cursor: Cursor) -> Iterator[Step]:
         """Go on from a cursor of `start` or of a step, without end; a step is a sweep."""
@@ -95,7 +127,29 @@ class Memoised:
             )
         while True:
             yield Step.at(cursor)
-            cursor = _sweep(model, reduce, cursor)
+            cursor = self._sweep(model, reduce, cursor)
+
+    def _sweep(self, model: Any, reduce: Visiting, at: MemoisedCursor) -> MemoisedCursor:
+        q, total, kept, coupled = at.q, at.stats, list(at.kept), at.coupled.copy()
+        for group in range(len(kept)):
+            q = aligned(model.global_step(q, total))
+            kept[group] = _visited(reduce, q, at.number + 1, at.number, group, len(kept))
+            coupled[group] = model.coupling(q, kept[group])
+            total = self._total(kept)
+        return self._at(model, q, at.number + 1, tuple(kept), coupled)
+
+    def _total(self, kept: Sequence[Any]) -> Any:
+        return tree_sum(kept if self.held is None else [*kept, self.held.stats])
+
+    def _at(
+        self, model: Any, q: Any, number: int, kept: tuple[Any, ...], coupled: FloatArray
+    ) -> MemoisedCursor:
+        """Return the cursor at ``q``: its statistics have the bound of all rounds there."""
+        total = self._total(kept)
+        before = coupled if self.held is None else [*coupled, self.held.coupled]
+        moved = model.coupling(q, total) - math.fsum(before)
+        stats = replace(total, bound=total.bound + moved) if moved else total
+        return MemoisedCursor(q, stats, number, float(model.elbo(q, stats)), kept, coupled)
 
 
 def refuse(model: Any) -> None:
@@ -122,27 +176,7 @@ def _refuse_large(size: int, rounds: int) -> None:
         )
 
 
-def _sweep(model: Any, reduce: Visiting, at: MemoisedCursor) -> MemoisedCursor:
-    q, total, kept, coupled = at.q, at.stats, list(at.kept), at.coupled.copy()
-    for group in range(len(kept)):
-        q = aligned(model.global_step(q, total))
-        kept[group] = _visited(reduce, q, at.number + 1, at.number, group, len(kept))
-        coupled[group] = model.coupling(q, kept[group])
-        total = tree_sum(kept)
-    return _at(model, q, at.number + 1, tuple(kept), coupled)
-
-
 def _visited(
     reduce: Visiting, q: Any, number: int, warm: int | None, group: int, groups: int
 ) -> Any:
     return aligned(reduce.visit(q, number=number, warm=warm, group=group, groups=groups))
-
-
-def _at(
-    model: Any, q: Any, number: int, kept: tuple[Any, ...], coupled: FloatArray
-) -> MemoisedCursor:
-    """Return the cursor at ``q``: its statistics have the bound of all rounds there."""
-    total = tree_sum(kept)
-    moved = model.coupling(q, total) - math.fsum(coupled)
-    stats = replace(total, bound=total.bound + moved) if moved else total
-    return MemoisedCursor(q, stats, number, float(model.elbo(q, stats)), kept, coupled)

@@ -67,6 +67,10 @@ class Moments(Stats):
         between = self.weight * share * np.outer(step, step)
         return type(self)(total, self.mean + share * step, self.scatter + other.scatter + between)
 
+    def scaled(self, by: float) -> Self:
+        """Return the moments as if every row had ``by`` times its weight."""
+        return type(self)(self.weight * by, self.mean, self.scatter * by)
+
     def about(self, centre: FloatArray) -> FloatArray:
         """Return the scatter [P, P] about another centre."""
         step = self.mean - centre

@@ -78,7 +78,7 @@ class Drawing(Protocol):
 
 
 @runtime_checkable
-class Continuable(Protocol):
+class Continuable(Model, Protocol):
     """A model that can start near the posterior of an earlier fit, to other data.
 
     Attributes
@@ -166,6 +166,21 @@ class Memoisable(Protocol):
         It is linear in the statistics: E_q[log p(data, local | global)] of a conjugate model,
         as far as it depends on the factors of ``q``. At the parameters that ``stats`` was made
         at, it is in ``stats.bound``.
+        """
+
+
+@runtime_checkable
+class Streamable(Memoisable, Protocol):
+    """A model that can learn from new rows alone; see `streaming`.
+
+    What its global step needs of the data is in the statistics, and nowhere else in ``q``.
+    """
+
+    def unit_bounds(self, q: Any, batch: Any, local: Any) -> FloatArray:
+        """Return each unit's part of the bound, [units]: below log p(unit | other units), about.
+
+        They add up to the ``bound`` of `Model.suff_stats`. A unit's does not hang on the others
+        of its partition.
         """
 
 

@@ -66,8 +66,22 @@ class Stats(State):
             }
         )
 
+    def scaled(self, by: float) -> Self:
+        """Return the sum as if every unit in it had the weight ``by``."""
+        return type(self)(
+            **{field.name: _scaled(getattr(self, field.name), by) for field in fields(self)}
+        )
+
 
 S = TypeVar("S", bound=State)
+
+
+def _scaled(value: Any, by: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_scaled(item, by) for item in value)
+    if isinstance(value, Stats):
+        return value.scaled(by)
+    return None if value is None else value * by
 
 
 def _add(left: Any, right: Any) -> Any:

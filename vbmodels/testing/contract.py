@@ -14,6 +14,7 @@ except ImportError as error:
 
 from vbmodels.core.memoised import NotMemoisable, refuse
 from vbmodels.core.protocol import Loop
+from vbmodels.core.streaming import refuse_stream
 from vbmodels.testing import (
     agreement,
     bits,
@@ -24,6 +25,7 @@ from vbmodels.testing import (
     rising,
     running,
     stationary,
+    streaming,
     truth,
 )
 from vbmodels.testing.calibration import Calibration
@@ -44,6 +46,8 @@ ITEMS: dict[str, Item] = {
     "test_4_local_step_is_stationary": "stationary",
     "test_4_rounds_keep_the_bound": "stationary",
     "test_4_rounds_end_where_the_bound_is_stationary": "stationary",
+    "test_4_a_stream_discounts_all_that_it_learns": "stationary",
+    "test_4_a_stream_keeps_the_bound": "stationary",
     "test_5_bound_is_its_definition": "definition",
     "test_6_bound_below_exact_evidence": "truth",
     "test_6_agrees_with_its_sampler": "sampler",
@@ -72,6 +76,14 @@ def memoisable(case: Case) -> None:
     """Skip a model that the memoised loop refuses, with its sentence."""
     try:
         refuse(case.model())
+    except NotMemoisable as reason:
+        pytest.skip(str(reason))
+
+
+def streamable(case: Case) -> None:
+    """Skip a model that cannot learn from new rows alone, with the sentence that says so."""
+    try:
+        refuse_stream(case.model())
     except NotMemoisable as reason:
         pytest.skip(str(reason))
 
@@ -200,6 +212,18 @@ class ModelContract:
         """Item 4, at the end of the memoised loop."""
         memoisable(case)
         ask(request, memoising.check_end, case, asked(case.global_step), seed=0)
+
+    def test_4_a_stream_discounts_all_that_it_learns(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 4, what a stream asks of the statistics."""
+        streamable(case)
+        ask(request, streaming.check_statistics, case, asked(case.global_step), seed=0)
+
+    def test_4_a_stream_keeps_the_bound(self, case: Case, request: pytest.FixtureRequest) -> None:
+        """Item 4, over two nights of a stream."""
+        streamable(case)
+        ask(request, streaming.check_stream, case, asked(case.global_step), seed=0)
 
     def test_5_bound_is_its_definition(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 5."""

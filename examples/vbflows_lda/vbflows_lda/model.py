@@ -140,6 +140,15 @@ class Topics:
         counts, words = collect(share, q.weights, batch.word, batch.count, batch.offsets)
         return Sums(counts, words - float(_kl(local.gamma, self.alpha).sum()))
 
+    def unit_bounds(self, q: Global, batch: Documents, local: Local) -> FloatArray:
+        """Return each document's sum_w n_dw log sum_k exp(...) - KL(q(theta_d) || p(theta_d))."""
+        share = np.exp(_mean_log(local.gamma))
+        document = np.repeat(np.arange(len(share)), np.diff(batch.offsets))
+        told = np.log((share[document] * q.weights[batch.word]).sum(axis=1) + 1e-300)
+        words = np.bincount(document, batch.count * told, len(share))
+        bounds: FloatArray = words - _kl(local.gamma, self.alpha)
+        return bounds
+
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return lam_kw = eta + sum_d n_dw phi_dwk; section 5.4 (9)."""
         return Global(self.eta + stats.counts.T)

@@ -86,16 +86,19 @@ class LogisticRegression:
         return Local(np.sqrt(self.squares(q, batch.x)))
 
     def suff_stats(self, q: Global, batch: Rows, local: Local) -> Sums:
-        """Add the moments of labelled rows, and E[log p(y, omega | w)] + H[q(omega)].
-
-        A row has kappa_n E psi_n - log 2 - E omega_n E psi_n^2 / 2 - KL(PG(1, c_n) || PG(1, 0)).
-        """
-        known = batch.label >= 0
-        x, kappa = batch.x[known], batch.label[known] - 0.5
-        omega = PolyaGamma(np.ones(len(x)), local.c[known])
-        bound = kappa * (x @ q.w.mean) - np.log(2.0) - omega.kl_to_prior()
-        bound = bound - 0.5 * omega.mean * self.squares(q, x)
+        """Add the moments of labelled rows, and E[log p(y, omega | w)] + H[q(omega)]."""
+        x, kappa, omega = _labelled(batch, local)
+        bound = self.unit_bounds(q, batch, local)
         return Sums((x.T * omega.mean) @ x, x.T @ kappa, float(bound.sum()))
+
+    def unit_bounds(self, q: Global, batch: Rows, local: Local) -> FloatArray:
+        """Return, of each labelled row, its part of the bound.
+
+        kappa_n E psi_n - log 2 - E omega_n E psi_n^2 / 2 - KL(PG(1, c_n) || PG(1, 0)).
+        """
+        x, kappa, omega = _labelled(batch, local)
+        bound = kappa * (x @ q.w.mean) - np.log(2.0) - omega.kl_to_prior()
+        return bound - 0.5 * omega.mean * self.squares(q, x)
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return q(w), then q(a) given it.
@@ -150,3 +153,10 @@ class LogisticRegression:
     def _prior(self, a: Gamma, size: int) -> FloatArray:
         """E of the prior's precisions, [D]."""
         return np.concatenate([[1.0 / self.intercept_variance], np.full(size - 1, float(a.mean))])
+
+
+def _labelled(batch: Rows, local: Local) -> tuple[FloatArray, FloatArray, PolyaGamma]:
+    """Return x, kappa and the factor of omega, of the rows that have a label."""
+    known = batch.label >= 0
+    omega = PolyaGamma(np.ones(int(known.sum())), local.c[known])
+    return batch.x[known], batch.label[known] - 0.5, omega

@@ -122,6 +122,11 @@ class Mixture:
         squares = np.stack([(x.T * one) @ x for one in r])
         return Sums(r.sum(axis=1), r @ x, squares, float(total.sum()))
 
+    def unit_bounds(self, q: Global, batch: Rows, local: None) -> FloatArray:
+        """Return each row's log sum_k exp(rho_nk)."""
+        total: FloatArray = logsumexp(self.log_weights(q, batch.x), axis=1)
+        return total
+
     def log_weights(self, q: Global, x: FloatArray) -> FloatArray:
         """Return E log pi_k + E log N(x_n; mu_k, Lambda_k^-1), [N, K]; (10.46), (10.64) to (66)."""
         half = _inverse(q)

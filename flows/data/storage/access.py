@@ -61,7 +61,7 @@ def filesystem(url: str) -> tuple[Any, str]:
     if scheme in ("s3", "s3a") and rest:
         return _s3fs(_environment()), rest
     try:
-        return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+        return fsspec.core.url_to_fs(url)
     except ImportError as error:
         raise StorageError(
             f"cannot read {shown(url)}: {scheme}:// needs a package that is not installed ({error})"

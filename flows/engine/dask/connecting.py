@@ -83,7 +83,8 @@ def connect(
     started = _started(workers, memory_limit) if workers is not None else _running(scheduler)
     with _quiet(), started as seam:
         # A sweep waits for its orders to be sent, and a client sends at most once in 10 ms.
-        seam.client.scheduler_comm.interval = SEND_INTERVAL
+        comm: Any = seam.client.scheduler_comm
+        comm.interval = SEND_INTERVAL
         if not Cluster(seam).workers(fresh=True):
             start = f"dask worker {scheduler or ''}".strip()
             raise ClusterError(f"{seam.name} has no workers; start some with: {start}")

@@ -37,7 +37,7 @@ def _work_at(worker: Worker, order: Order, job: Job | None) -> Done | JobUnknown
     return work_on(held, job, order, worker.address, limit, worker.local_directory)
 
 
-class Desk(WorkerPlugin):  # type: ignore[misc]
+class Desk(WorkerPlugin):
     """Lets a worker take orders one after the other, in a thread of their own."""
 
     name = "vbflows-desk"
@@ -94,12 +94,14 @@ class Desks:
         """Ask the desk of the task's worker; what becomes of it is put into a mailbox."""
         order, job = task.arguments
         one = Direct()
+        scheduler: Any = self.client.scheduler
+        loop: Any = self.client.loop
 
         async def hear() -> None:
             message = {"op": WORK, "order": to_serialize(order), "job": to_serialize(job)}
             try:
                 await self._installed()
-                answer = await self.client.scheduler.proxy(worker=task.worker, msg=message)
+                answer = await scheduler.proxy(worker=task.worker, msg=message)
                 if isinstance(answer, Serialize):  # of a worker in this process
                     answer = answer.data
                 if isinstance(answer, Done | JobUnknown | LogNeeded):
@@ -109,7 +111,7 @@ class Desks:
             finally:  # also where the client drops it, as it does when its connection breaks
                 mailbox.put((tag, one))
 
-        self.client.loop.add_callback(hear)
+        loop.add_callback(hear)
         return one
 
     async def _installed(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import dask
 from distributed import Client, Future, KilledWorker, LocalCluster, Status
@@ -79,7 +79,9 @@ class OverDask:
     ) -> list[Sent]:
         """Ask desks or submit tasks; each that ends is put into the mailbox by Dask's thread."""
         sent: list[Sent | None] = [
-            self._desks.ask(task, mailbox.queue, tag) if task.direct and function is work else None
+            self._desks.ask(task, cast(Queue, mailbox).queue, tag)
+            if task.direct and function is work
+            else None
             for task, tag in zip(tasks, tags, strict=True)
         ]
         rest = [i for i, one in enumerate(sent) if one is None]
@@ -105,7 +107,7 @@ class OverDask:
         for future, tag in zip(futures, tags, strict=True):
             one = _Sent(future)
             sent.append(one)
-            future.add_done_callback(partial(_put, mailbox, tag, one))
+            future.add_done_callback(partial(_put, cast(Queue, mailbox), tag, one))
         return sent
 
     def status(self) -> str:
@@ -114,15 +116,19 @@ class OverDask:
 
     def workers(self) -> dict[str, dict[str, Any]]:
         """Ask the scheduler; of a cluster that was started here, replace those that gave up."""
-        found = self._asked(self.client.scheduler.identity, n_workers=-1)["workers"]
+        found = self._asked(self._scheduler.identity, n_workers=-1)["workers"]
         if self._local is not None and len(found) < len(self._local.worker_spec):
             self._replace(self._local)
         return {address: dict(info) for address, info in found.items()}
 
     def underway(self, keys: Sequence[str]) -> list[bool]:
         """Ask the scheduler for the state of tasks."""
-        states = self._asked(self.client.scheduler.get_task_status, keys=list(keys))
+        states = self._asked(self._scheduler.get_task_status, keys=list(keys))
         return [states.get(key) in UNDERWAY for key in keys]
+
+    @property
+    def _scheduler(self) -> Any:
+        return self.client.scheduler
 
     def _asked(self, question: Callable[..., Any], **arguments: Any) -> Any:
         """Ask the scheduler, which may have been stopped: Dask's own calls have no limit."""
@@ -162,7 +168,7 @@ class Queue:
 class _Sent:
     """A task as one of Dask's futures."""
 
-    def __init__(self, future: Future) -> None:
+    def __init__(self, future: Future[Any]) -> None:
         self.future = future
 
     def outcome(self) -> Outcome:
@@ -188,5 +194,5 @@ class _Sent:
         self.future.release()
 
 
-def _put(mailbox: Queue, tag: Any, sent: Sent, future: Future) -> None:
+def _put(mailbox: Queue, tag: Any, sent: Sent, future: Future[Any]) -> None:
     mailbox.queue.put((tag, sent))

@@ -88,7 +88,7 @@ def replace(
                 commit_properties=told,
             )
         elif not _brought(table, run_id):
-            table.create_write_transaction(added, "overwrite", columns, commit_properties=told)
+            table.create_write_transaction([*added], "overwrite", columns, commit_properties=told)
 
     return _committed(url, put)
 

@@ -36,8 +36,8 @@ def _credentials(block: str) -> dict[str, str]:
     from prefect.exceptions import PrefectException
 
     try:
-        loaded: Any = Secret.load(block, _sync=True)
-        found = loaded.get()
+        load: Any = Secret.load  # its signature does not tell that it can be called directly
+        found = load(block, _sync=True).get()
     except (ValueError, OSError, RuntimeError, PrefectException) as error:
         raise RunError(
             f"the Prefect Secret block {block!r} cannot be read ({type(error).__name__}); create "

@@ -115,7 +115,8 @@ class Recorder(Listener):
                 return Cancelled(message="Another item failed first, or the run was stopped.")
             return Completed(name="Cached") if kept(results[0]) else Completed()
 
-        shown = task(
+        as_task: Any = task  # no overload of it knows NO_CACHE
+        shown = as_task(
             stage,
             name=name,
             task_run_name=lambda: label,
@@ -160,7 +161,7 @@ class Recorder(Listener):
             self.cancelled = True
             raise CancelledOnPage("cancelled on Prefect's page")
 
-    def _show(self, create: Callable[..., R], *args: Any) -> R | None:
+    def _show(self, create: Callable[..., Any], *args: Any) -> Any:
         """Tell the server; a server that does not answer must not end the run."""
         if time.monotonic() - self._unanswered < _UNANSWERED:
             return None
