@@ -232,11 +232,12 @@ class Keyphrases:
         rate = self._told_rate(observed)
         if rate is None or rate <= HIGHEST_RATE:
             return None
+        told = self.per_document or 0.0
         each = observed.n_phrases / observed.n_documents
         return (
-            f"keyphrases={self.per_document:g} is more than a document can have: expected at most "
-            f"{HIGHEST_RATE * (self.per_document or 0.0) / rate:.3g}, as it has {each:.3g} candidate "
-            f"phrases on average; {HIGHEST_RATE:g} of these are taken for keyphrases"
+            f"keyphrases={told:g} is more than a document can have: expected at most "
+            f"{HIGHEST_RATE * told / rate:.3g}, as it has {each:.3g} candidate phrases on average; "
+            f"{HIGHEST_RATE:g} of these are taken for keyphrases"
         )
 
     def _phrases_at(self, q: PhraseGlobal, moments: Moments) -> CorpusGlobal:
