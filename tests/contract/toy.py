@@ -289,3 +289,42 @@ class CouplingOfPartitions(Toy):
 
     def coupling(self, q: Global, stats: Sums) -> float:
         return super().coupling(q, stats) + 1e-3
+
+
+class UnitsApartFromTheirSum(Toy):
+    """What a unit is told to have is not what the statistics have of it."""
+
+    def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
+        right = float(super().unit_bounds(q, batch, local).sum())
+        return replace(super().suff_stats(q, batch, local), bound=right)
+
+    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
+        return super().unit_bounds(q, batch, local) + 1e-3
+
+
+class BoundOfSquares(Toy):
+    """The bound has a term that weights do not go through linearly."""
+
+    def elbo(self, q: Global, stats: Sums) -> float:
+        return super().elbo(q, stats) - 1e-3 * stats.n**2
+
+
+@dataclass(frozen=True)
+class Counted(Global):
+    """Global parameters beside the number of groups that the start has seen."""
+
+    groups: float
+
+
+class CountedAtTheStart(Toy):
+    """The global step counts the groups by what the start has seen of them."""
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> Counted:
+        return Counted(**vars(super().init(observed, rng)), groups=float(observed.groups))
+
+    def global_step(self, q: Counted, stats: Sums) -> Counted:
+        right = vars(super().global_step(q, stats))
+        return Counted(**{**right, "shape": self.a0 + 0.5 * q.groups}, groups=q.groups)
+
+    def from_vector(self, q: Counted, vector: FloatArray) -> Counted:
+        return Counted(**vars(super().from_vector(q, vector)), groups=q.groups)

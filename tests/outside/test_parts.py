@@ -10,12 +10,12 @@ import pytest
 from scipy.special import digamma
 from vbflows_lda import kernels, vocabulary
 from vbflows_lda.settings import TopicSettings
-from vbflows_logistic import scale
 from vbflows_mixture import start
 from vbflows_mixture.model import Mixture, Rows
 from vbflows_mixture.predict import told
 from vbflows_mixture.simulate import simulate
 
+from flows.data import scale
 from flows.faults import InputError
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import tree_sum

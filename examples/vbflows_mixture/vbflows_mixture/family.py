@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import partition, storage
+from flows.data import scale as scale_of
 from flows.data.checks import Checker, shared_names
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
@@ -16,7 +17,6 @@ from flows.data.slabs import slabs
 from flows.data.storage import InputFile
 from flows.family import Checked, Each, Findings, Ingested, Prepared
 from flows.faults import Fault
-from vbflows_mixture import scale as scale_of
 from vbflows_mixture.model import Global, Mixture, Rows
 from vbflows_mixture.predict import told
 from vbflows_mixture.report import GroupSummary, report
@@ -66,11 +66,13 @@ class MixtureFamily:
         read = [_url(paths, part.index, "read.npz") for part in parts]
         scale = _scale(paths)
         if fitted is None:
-            storage.write_bytes(scale, to_bytes(scale_of.merged(each(scale_of.moments, read))))
+            storage.write_bytes(
+                scale, to_bytes(scale_of.merged(each(scale_of.moments, read, Rows)))
+            )
         else:
             storage.copy(scale_of.scale_url(fitted), scale)
         urls = [_url(paths, part.index, "npz") for part in parts]
-        each(scale_of.scaled, list(zip(read, urls, strict=True)), scale)
+        each(scale_of.scaled, list(zip(read, urls, strict=True)), scale, Rows)
         return Prepared(tuple(urls), Rows, of_parts=True)
 
     def model(self, settings: MixtureSettings) -> Mixture:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
 from flows.data.runs import RunPaths
+from flows.data.states import read_state
 from flows.faults import Fault, InputError
-from vbflows_mixture.model import Rows
 from vbmodels.core.moments import Moments
-from vbmodels.core.state import FloatArray, State, from_bytes, to_bytes
+from vbmodels.core.state import FloatArray, State, to_bytes
+
+R = TypeVar("R", bound=State)
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,10 @@ def features_of(table: pa.Table, name: str) -> FloatArray:
     return lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, wide)
 
 
-def moments(url: str) -> Moments:
-    """Return the moments of a partition's columns."""
-    return Moments.of(from_bytes(storage.read_bytes(url), Rows).x)
+def moments(url: str, kind: type[R]) -> Moments:
+    """Return the moments of a partition's columns, ``x`` of its rows."""
+    rows: Any = read_state(url, kind)
+    return Moments.of(rows.x)
 
 
 def merged(parts: Sequence[Moments]) -> Scale:
@@ -67,20 +71,29 @@ def merged(parts: Sequence[Moments]) -> Scale:
     return Scale(whole.mean, np.where(np.isfinite(sd), sd, 1.0))
 
 
-def scaled(urls: tuple[str, str], scale: str) -> None:
-    """Write a partition with its columns scaled."""
+def scaled(urls: tuple[str, str], scale: str, kind: type[R], constant: bool = False) -> None:
+    """Write a partition with its columns scaled, behind a column of ones if so asked.
+
+    Raises
+    ------
+    InputError
+        If it has another number of columns than the scale.
+    """
     source, target = urls
     by = read(scale)
-    rows = from_bytes(storage.read_bytes(source), Rows)
+    rows: Any = read_state(source, kind)
     if rows.x.shape[1] != len(by.mean):
         expected, found = f"{len(by.mean)} features, as the fit had", f"{rows.x.shape[1]}"
         raise InputError([Fault("the rows", expected, found)])
-    storage.write_bytes(target, to_bytes(Rows((rows.x - by.mean) / by.sd)))
+    x = (rows.x - by.mean) / by.sd
+    if constant:
+        x = np.column_stack([np.ones(len(x)), x])
+    storage.write_bytes(target, to_bytes(replace(rows, x=x)))
 
 
 def read(url: str) -> Scale:
     """Return a scale that was written."""
-    return from_bytes(storage.read_bytes(url), Scale)
+    return read_state(url, Scale)
 
 
 def scale_url(paths: RunPaths) -> str:
