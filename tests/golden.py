@@ -25,7 +25,7 @@ from tests.faults import journeys, pipelines
 
 FORMS: dict[str, list[dict[str, object]]] = {
     "keywords": [
-        {"unit": "phrase"},
+        {"unit": "phrase", "max_iter": 60},
         {"model": "pooled"},
         {"model": "full"},
         {"model": "mean_field"},

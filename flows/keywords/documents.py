@@ -26,7 +26,6 @@ from vbmodels.core.state import FloatArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import POS_GROUPS, build_batch
 from vbmodels.keywords.options import DAMPING, WINDOW
-from vbmodels.keywords.phrase_mates import without_own_labels
 
 WORDS = pa.schema(
     [
@@ -168,7 +167,7 @@ def build(
         Counts and number of documents of the whole corpus.
     """
     documents, labels = counts.lookup(vocabulary)
-    batch = build_batch(
+    return build_batch(
         tokens,
         documents,
         labels,
@@ -178,8 +177,8 @@ def build(
         damping=damping,
         self_loops=self_loops,
         break_at_sentences=break_at_sentences,
+        own_labels=not counts.in_phrases,
     )
-    return without_own_labels(batch) if counts.in_phrases else batch
 
 
 def _rows(documents: pa.Table) -> Iterator[dict[str, Any]]:

@@ -55,7 +55,7 @@ from flows.keywords.text import TextOptions
 from flows.keywords.told import Told
 from flows.keywords.work import work_url
 from vbmodels.core.fit import fit
-from vbmodels.core.state import FloatArray, State, to_bytes
+from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.chosen import model_of
 from vbmodels.keywords.corpus import (
@@ -98,7 +98,7 @@ class Keywords:
 
     def cost(self, settings: KeywordSettings) -> Cost:
         """Return what a document of a hundred words costs (benchmarks/scale.md)."""
-        return Cost(2.2e-3, 2.5e-3) if settings.with_phrases else Cost(4e-4, 8.5e-4)
+        return Cost(1.1e-3, 2.4e-3) if settings.with_phrases else Cost(4e-4, 8.5e-4)
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
@@ -310,6 +310,7 @@ class Keywords:
         found = findings_of(model.phrases, q.phrases, phrases, settings, PHRASE_FEATURES, PHRASES)
         if not q.observed.known:
             found = replace(found, warnings=(NOTHING_TO_LEARN, *found.warnings))
+        found = replace(found, warnings=(*_too_many(model, q), *found.warnings))
         if q.words is None:
             return phrases_alone(found)
         of_words = findings_of(model.words, q.words, words, settings, FEATURE_NAMES, WORDS)
@@ -317,7 +318,9 @@ class Keywords:
 
     def foresee(self, q: Any, settings: KeywordSettings) -> list[str]:
         """Say what the rate and the number of documents let expect of the false discovery rate."""
+        known: tuple[str, ...] = ()
         if isinstance(q, PhraseGlobal):
+            known = _too_many(phrase_model(settings), q)
             q = q.scorer if q.words is None else q.words
         reasons: tuple[str, ...] = ()
         if isinstance(q, CorpusGlobal):
@@ -326,7 +329,8 @@ class Keywords:
                 reasons = (RATE_OF_LABELS, *reasons)
         elif isinstance(q, PooledGlobal):
             reasons = reliability(q, settings.keyword_rate is not None).reasons
-        return [f"The false discovery rate is not reliable: {reason}." for reason in reasons]
+        unreliable = [f"The false discovery rate is not reliable: {reason}." for reason in reasons]
+        return [*known, *unreliable]
 
     def simulate(self, target: str, rows: int, seed: int) -> list[str]:
         """Draw documents with known truth."""
@@ -344,6 +348,11 @@ def _checked(found: Checked, listed: int, settings: KeywordSettings) -> CheckedD
     # The rankings learn nothing from known keywords.
     listed = found.rows if settings.model in SCORES else listed
     return CheckedDocuments(found.rows, found.faults, found.keys, listed)
+
+
+def _too_many(model: Keyphrases, q: PhraseGlobal) -> tuple[str, ...]:
+    sentence = model.too_many(q.observed)
+    return () if sentence is None else (f"{sentence}.",)
 
 
 def _demand_words(parts: Sequence[Part], documents: int) -> None:
@@ -399,7 +408,7 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
     counts, n_documents = read_counts(corpus)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     tokens = _tokens(paths, index)
-    batch: State = documents_of.build(
+    batch: KeywordBatch | PhraseBatch = documents_of.build(
         tokens,
         vocabulary,
         counts,
@@ -420,6 +429,8 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
             read_about(corpus).rates,
             n_documents,
         )
+    if settings.model == "corpus":
+        batch = batch.compact()
     url = work_url(paths, "partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
     return url
@@ -427,7 +438,7 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
 
 def _as_fitted(batch: KeywordBatch, q: Any) -> KeywordBatch:
     """Return the words with the features of the fit: later ones were added at the end."""
-    return replace(batch, x=np.ascontiguousarray(batch.x[:, : len(q.location)]))
+    return replace(batch, x=np.ascontiguousarray(batch.features[:, : len(q.location)]), coded=None)
 
 
 def _probabilities(

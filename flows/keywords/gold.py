@@ -19,6 +19,8 @@ def gold_labels(documents: pa.Table, words: pa.Table, options: TextOptions) -> p
     options
         How words are normalised.
     """
+    if documents["gold"].null_count == len(documents):
+        return pa.nulls(len(words), pa.bool_())
     normalise = Normaliser(options)
     places: dict[str, dict[str, int]] = {}
     doc_ids, stems = words["doc_id"].to_pylist(), words["stem"].to_pylist()

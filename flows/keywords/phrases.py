@@ -244,7 +244,12 @@ def _at_first(spans: Spans, form: NDArray[np.int32]) -> IntArray:
 
 def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
     """Return the most frequent row [M, 4] of ``each`` [O, 4] of a phrase; the earlier of equals."""
-    order = np.lexsort((spans.start, *each.T[::-1], spans.phrase))
+    chosen = np.empty((len(spans.size), MOST_WORDS), np.int64)
+    chosen[spans.phrase] = each
+    again = np.flatnonzero(spans.count[spans.phrase] > 1)
+    if not len(again):
+        return chosen
+    order = again[np.lexsort((spans.start[again], *each[again].T[::-1], spans.phrase[again]))]
     phrase, rows, start = spans.phrase[order], each[order], spans.start[order]
     new = np.ones(len(phrase), bool)
     new[1:] = (phrase[1:] != phrase[:-1]) | (rows[1:] != rows[:-1]).any(axis=1)
@@ -253,7 +258,8 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
     best = np.lexsort((start[at], -times, phrase[at]))
     first = np.ones(len(best), bool)
     first[1:] = phrase[at][best][1:] != phrase[at][best][:-1]
-    chosen: IntArray = rows[at[best[first]]]
+    one = at[best[first]]
+    chosen[phrase[one]] = rows[one]
     return chosen
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sklearn.metrics import precision_recall_fscore_support
 
 from flows.keywords.names import PHRASES, WORDS, Names
@@ -81,26 +82,23 @@ def summarise(
 ) -> KeywordSummary:
     """Summarise one partition's rows of the keywords table, and its sampler if there was one."""
     probability = table["probability"].to_numpy()
-    observed, selected = (np.asarray(table[name].to_pylist(), bool) for name in
-                          ("observed", "selected"))  # fmt: skip
+    observed, selected = (table[name].to_numpy().astype(bool) for name in ("observed", "selected"))
     found = selected & ~observed
-    terms = table["term"].to_pylist()
+    terms = table["term"].filter(pa.array(found)).to_pylist()
     # The words that the user gave prove nothing of what was found.
-    known = np.array([value is not None for value in gold.to_pylist()], bool) & ~observed
-    true = np.array([value is True for value in gold.to_pylist()], bool)
+    known = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
+    true = pc.fill_null(gold, False).to_numpy().astype(bool)
     confusion = [
         int(np.sum(known & (true == t) & (selected == s))) for t in (True, False)
         for s in (True, False)
     ]  # fmt: skip
     return KeywordSummary(
         documents=len(offsets) - 1,
-        words=len(terms),
+        words=len(table),
         observed=int(observed.sum()),
         selected=int(selected.sum()),
         expected_false=float(np.sum(1.0 - probability[found])),
-        terms=Counter(
-            dict(Counter(terms[i] for i in np.flatnonzero(found)).most_common(MOST_TERMS))
-        ),
+        terms=Counter(dict(Counter(terms).most_common(MOST_TERMS))),
         histogram=np.histogram(probability[~observed], bins=BINS, range=(0.0, 1.0))[0],
         confusion=np.array(confusion, np.int64),
         examples=_examples(table, offsets, probability, observed, selected),
@@ -114,16 +112,17 @@ def _examples(
     """Take the documents with most known keywords, then in order."""
     counts = np.add.reduceat(observed.astype(int), offsets[:-1]) if len(observed) else []
     chosen = sorted(np.argsort(-np.asarray(counts), kind="stable")[:MOST_DOCUMENTS])
-    terms, doc_ids = table["term"].to_pylist(), table["doc_id"].to_pylist()
     examples = []
     for d in chosen:
-        rows = np.arange(offsets[d], offsets[d + 1])
+        first = int(offsets[d])
+        rows = np.arange(first, offsets[d + 1])
+        terms = dict(zip(rows, table["term"].slice(first, len(rows)).to_pylist(), strict=True))
         unknown = sorted(rows[~observed[rows]], key=lambda i: -probability[i])
         best = [i for i in unknown if selected[i]]
         rest = [i for i in unknown if not selected[i]][:MOST_LIKELY]
         examples.append(
             Example(
-                doc_id=doc_ids[rows[0]],
+                doc_id=table["doc_id"][first].as_py(),
                 known=tuple(terms[i] for i in rows[observed[rows]]),
                 found=tuple((terms[i], float(probability[i])) for i in best),
                 likely=tuple((terms[i], float(probability[i])) for i in rest),

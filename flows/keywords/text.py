@@ -63,6 +63,7 @@ _TITLE_WORDS = 40
 _SLASH = re.compile(r"(?<=\w\w\w)/(?=\w\w\w)")
 _NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")
 _LONGEST = 50
+_MOST_TOKENS = 2**16  # of which a process remembers the tags
 _POSSESSIVE = re.compile("['’]s?$")
 _INSIDE = re.compile(r"[^\W_]+")
 _EDGES = "".join(chr(c) for c in range(33, 127) if not chr(c).isalnum()) + "“”‘’«»–—…"
@@ -209,7 +210,8 @@ def tokenise(text: str, options: TextOptions) -> Tagged:
         tokens += words
         sentence += [number] * len(words)
         if english and options.tag:
-            pos += [_TAG_CODES[tag] for _, tag in parser.find_tags(words)]
+            pos.append(_AT_THE_START[words[0]])
+            pos += map(_INSIDE_SENTENCES.__getitem__, words[1:])
         else:
             pos += [UNKNOWN] * len(words)
     return Tagged(tokens, pos, sentence)
@@ -227,15 +229,24 @@ def pos_code(tag: str) -> int:
     return code
 
 
-class _TagCodes(dict[str, int]):
-    """Codes of tags, each worked out once."""
+class _TokenCodes(dict[str, int]):
+    """Codes of tokens' tags, each worked out once.
 
-    def __missing__(self, tag: str) -> int:
-        code = self[tag] = pos_code(tag)
+    The tagger looks at a token, and at whether it begins a sentence ("May"), but not at others.
+    """
+
+    def __init__(self, before: list[str]) -> None:
+        super().__init__()
+        self._before = before
+
+    def __missing__(self, token: str) -> int:
+        if len(self) >= _MOST_TOKENS:
+            self.clear()
+        code = self[token] = pos_code(_parser().find_tags([*self._before, token])[-1][1])
         return code
 
 
-_TAG_CODES = _TagCodes()
+_AT_THE_START, _INSIDE_SENTENCES = _TokenCodes([]), _TokenCodes(["a"])
 
 
 class Normaliser:

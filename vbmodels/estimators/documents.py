@@ -19,7 +19,7 @@ import numpy as np
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import N_FOLDS, build_batch, fold_of, label_rates
-from vbmodels.keywords.phrase_mates import in_phrases, without_own_labels
+from vbmodels.keywords.phrase_mates import in_phrases
 
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
 _NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")
@@ -115,7 +115,7 @@ class ReadDocuments:
             np.array([counts.get(stem, none) for stem in vocabulary]).reshape(-1, N_FOLDS)
             for counts in (corpus.documents, corpus.labels)
         )
-        batch = build_batch(
+        return build_batch(
             self.tokens,
             documents,
             labels,
@@ -123,8 +123,8 @@ class ReadDocuments:
             corpus.rates,
             window=window,
             damping=damping,
+            own_labels=not corpus.in_phrases,
         )
-        return without_own_labels(batch) if corpus.in_phrases else batch
 
 
 def count_terms(parts: Sequence[ReadDocuments]) -> Corpus:

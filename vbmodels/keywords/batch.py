@@ -8,11 +8,12 @@ words of document d, k_d = observed keywords among them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.keywords.coded import CodedFeatures
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class KeywordBatch(State):
     unlabelled
         [D] whether nobody has looked for the document's keywords, so that its labels say
         nothing; None where somebody has looked in all.
+    coded
+        What x holds, in codes; x has then no columns. None where x is as it is.
     """
 
     x: FloatArray
@@ -59,6 +62,12 @@ class KeywordBatch(State):
     edge_count: FloatArray
     edge_offsets: IntArray
     unlabelled: BoolArray | None = None
+    coded: CodedFeatures | None = None
+
+    @property
+    def features(self) -> FloatArray:
+        """[W, P] what x holds, or would if it were not coded."""
+        return self.x if self.coded is None else self.coded.dense()
 
     @property
     def unseen(self) -> BoolArray:
@@ -103,19 +112,33 @@ class KeywordBatch(State):
         """Return the documents that are marked [D], without their graphs."""
         words = np.repeat(documents, self.sizes)
         offsets = np.concatenate([[0], np.cumsum(self.sizes[documents])]).astype(np.int64)
-        nothing = np.zeros(0, np.int64)
-        return KeywordBatch(
+        return replace(
+            self.without_graphs(),
             x=self.x[words],
             y=self.y[words],
             offsets=offsets,
             fold=self.fold[documents],
             complete=self.complete[documents],
+            edge_offsets=np.zeros(len(offsets), np.int64),
+            unlabelled=self.unseen[documents],
+            coded=None if self.coded is None else self.coded.taken(words),
+        )
+
+    def without_graphs(self) -> KeywordBatch:
+        """Return the same words without what the models of the corpus do not look at."""
+        nothing = np.zeros(0, np.int64)
+        return replace(
+            self,
             edge_row=nothing,
             edge_col=nothing,
             edge_count=np.zeros(0),
-            edge_offsets=np.zeros(len(offsets), np.int64),
-            unlabelled=self.unseen[documents],
+            edge_offsets=np.zeros(len(self.offsets), np.int64),
         )
+
+    def compact(self) -> KeywordBatch:
+        """Return the same words for the corpus model: without graphs, features in codes."""
+        coded = CodedFeatures.of(self.features)
+        return replace(self.without_graphs(), x=self.x[:, :0].copy(), coded=coded)
 
     def adjacency(self, d: int) -> FloatArray:
         """Return A [n_d, n_d], the symmetric co-occurrence counts of document d."""

@@ -48,6 +48,7 @@ def model_of(options: Any) -> CorpusProbit | PooledVBSS:
     if options.keyword_rate_range is not None:
         rate, sd = range_of(*options.keyword_rate_range)
     return CorpusProbit(
+        begins_small=True,
         keyword_rate=rate,
         keyword_rate_sd=sd,
         length_exponent=options.length_exponent,

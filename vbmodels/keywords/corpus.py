@@ -10,14 +10,16 @@ delta_d = 0, and they say nothing. A word that is not listed is a keyword with p
     r = Phi (1 - delta_d) / (1 - delta_d Phi).
 
 theta = (w, log pi, kappa) is fitted to the mode of the penalised log-likelihood, a partition
-giving its value, gradient and information: by Fisher scoring while far away, by Newton's steps
-from where they promise less than `NEAR` nats, and at the end by gradients with the last
-information. Steps are halved until the objective does not fall. Some features look at labels, so
-it is a pseudo-likelihood.
+giving its value, gradient and information: by Fisher scoring of w while far away, with pi and
+kappa held (far from the mode rate and constant are one direction, along which whole steps fail),
+by Newton's steps of all from where they promise less than `NEAR` nats, and at the end by gradients
+with the last information. Steps are halved until the objective does not fall; one that would move
+log pi by more than `FARTHEST` moves it so far, and w along the ridge with it. Some features look at
+labels, so it is a pseudo-likelihood.
 
-Where there are labels enough (phrases alone ask for it) the first search looks at a tenth of the
-documents, one fold, and its end is where that of all begins: some three standard errors away
-(an estimate from a tenth has sqrt(10) times those of all), which a few of Newton's steps remove.
+Where there are labels enough the first search looks at a tenth of the documents, one fold, and
+its end is where that of all begins: some three standard errors away (an estimate from a tenth has
+sqrt(10) times those of all), which a few of Newton's steps remove.
 
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
    rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
@@ -66,9 +68,11 @@ from vbmodels.keywords.rate import (
 )
 
 LABELS, NODES = "labels", "nodes"
-NEAR = 300.0
+NEAR = 100.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""
-SETTLED, READ, BEGUN = 1e-10, 1e-2, 0.5
+FARTHEST = 0.5
+"""Most that one step moves log pi by."""
+SETTLED, READ, BEGUN = 1e-10, 1e-4, 0.5
 """Rise in nats that a whole step still promises where a search ends: at the nodes, where the
 labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
 CHORD = 1e-2
@@ -237,7 +241,7 @@ class CorpusProbit:
     def observe(self, batch: KeywordBatch) -> CorpusObserved:
         """Return the moments of the features and the table of lengths."""
         return CorpusObserved(
-            words=Moments.of(batch.x),
+            words=Moments.of(batch.features),
             lengths=Lengths.of(batch),
             n_documents=batch.n_documents,
             n_complete=int(batch.complete.sum()),
@@ -320,12 +324,17 @@ class CorpusProbit:
         )
 
     def prior(self, q: CorpusGlobal) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance [P + 2] of theta's prior; a variance of 0 holds it."""
+        """Return mean and variance [P + 2] of theta's prior; a variance of 0 holds it.
+
+        A search by Fisher scoring holds log pi and kappa too.
+        """
         size = q.theta.shape[1]
         mean, variance = np.zeros(size), np.full(size, self.coefficient_sd**2)
         variance[0] = self.constant_sd**2
         mean[-2], variance[-2] = np.log(VAGUE_RATE), VAGUE_SD**2 if q.phase == LABELS else 0.0
         mean[-1], variance[-1] = q.law.exponent, q.law.exponent_sd**2
+        if q.phase == LABELS and q.expected:
+            variance[-2:] = 0.0
         return mean, variance
 
     def local_step(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> None:
@@ -376,8 +385,9 @@ class CorpusProbit:
             pull = (theta - mean)[free] / variance[free]
             gradient = stats.gradient[i][free] - pull
             bend = stats.information[i][np.ix_(free, free)] + np.diag(1.0 / variance[free])
-            steps[i, free] = inverse(bend, variance[free]) @ gradient
-            promised[i] = 0.5 * gradient @ steps[i, free]
+            step = _step(bend, gradient, variance[free], free == len(theta) - 2)
+            steps[i, free] = step
+            promised[i] = 0.5 * gradient @ step
         return steps, promised
 
     def global_step(self, q: CorpusGlobal, stats: CorpusStats) -> CorpusGlobal:
@@ -520,11 +530,11 @@ class CorpusProbit:
     def by_node(self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool) -> FloatArray:
         """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`."""
         found = np.empty((len(q.weights), batch.n_words))
-        shares, covariances = self.listings(q, batch), self._covariances(q)
+        shares, covariances, raw = self.listings(q, batch), self._covariances(q), batch.features
         for i, (theta, share) in enumerate(zip(q.theta, shares, strict=True)):
-            eta = predictors(batch.x, q.location, q.scale, theta[:-2])
+            eta = predictors(raw, q.location, q.scale, theta[:-2])
             if not fitted:
-                x = (batch.x - q.location) / q.scale
+                x = (raw - q.location) / q.scale
                 spread = np.einsum("ij,jk,ik->i", x, covariances[i], x, optimize=True)
                 eta = eta / np.sqrt(1.0 + spread)
             found[i] = keyword_probability(eta, batch, share.log_delta)
@@ -584,6 +594,20 @@ def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
     turned = axes * root[:, None]
     found: FloatArray = (turned / np.maximum(np.abs(values), 1.0)) @ turned.T
     return found
+
+
+def _step(
+    bend: FloatArray, gradient: FloatArray, variance: FloatArray, rate: BoolArray
+) -> FloatArray:
+    """Return Newton's step, or where it moves log pi too far the best that moves it `FARTHEST`."""
+    step: FloatArray = inverse(bend, variance) @ gradient
+    if not (np.abs(step[rate]) > FARTHEST).any():
+        return step
+    others = ~rate
+    step[rate] = np.sign(step[rate]) * FARTHEST
+    rest = gradient[others] - bend[np.ix_(others, rate)] @ step[rate]
+    step[others] = inverse(bend[np.ix_(others, others)], variance[others]) @ rest
+    return step
 
 
 def _tried(at: CorpusCursor) -> FloatArray:

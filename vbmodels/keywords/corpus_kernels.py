@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba import njit
 
 VALUE, SCORE, LEVEL, BEND, CROSS, LEVEL_BEND = range(6)
@@ -22,15 +23,17 @@ _LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def standardised(x, beside, location, inverse, rows, out):
-    """Fill (x - location) * inverse of some rows, with the columns beside them at the end."""
+def standardised(x, beside, location, inverse, rows, columns, out):
+    """Fill (x - location) * inverse of some rows and columns; those of ``beside`` follow on x's."""
     size = x.shape[1]
+    within = np.searchsorted(columns, size)
     for i in range(len(rows)):
-        for j in range(size):
-            out[i, j] = (x[rows[i], j] - location[j]) * inverse[j]
-        for j in range(beside.shape[1]):
-            k = size + j
-            out[i, k] = (beside[rows[i], j] - location[k]) * inverse[k]
+        for j in range(within):
+            k = columns[j]
+            out[i, j] = (x[rows[i], k] - location[k]) * inverse[k]
+        for j in range(within, len(columns)):
+            k = columns[j]
+            out[i, j] = (beside[rows[i], k - size] - location[k]) * inverse[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import expit
 
 from vbmodels.core.state import FloatArray
+from vbmodels.keywords import coded_kernels
 from vbmodels.keywords import corpus_kernels as kernels
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.labels import log_tails
@@ -36,6 +37,8 @@ from vbmodels.keywords.lengths import CountLaw
 MOST_LISTED = float(np.log(0.97))
 SHARPNESS = 8.0
 BLOCK_WORDS = 4096
+STRIP_WORDS = 1024
+"""Words whose features stay in the processor's cache between their weighing and the product."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,11 @@ def likelihood(
         Whether the Hessian is asked for; else it is zero, and half of the time is saved.
     """
     points, size = w.shape[0], w.shape[1] + 2
-    value, gradient = np.zeros(points), np.zeros((points, size))
-    information = np.zeros((points, size, size))
+    # A constant feature has an infinite scale, and no part in anything.
+    used = np.flatnonzero(np.isfinite(scale))
+    own, places = np.ascontiguousarray(w[:, used]), np.append(used, [size - 2, size - 1])
+    value, slope = np.zeros(points), np.zeros((points, len(places)))
+    information = np.zeros((points, len(places), len(places)))
     seen = np.flatnonzero(np.repeat(~batch.unseen, batch.sizes))
     document = batch.document_of_word[seen]
     further = np.zeros((batch.n_words, 0)) if beside is None else beside
@@ -114,27 +120,44 @@ def likelihood(
     listed = [(s.log_delta, np.exp(s.log_delta), -np.expm1(s.log_delta)) for s in shares]
     for start in range(0, len(seen), BLOCK_WORDS):
         rows, d = seen[start : start + BLOCK_WORDS], document[start : start + BLOCK_WORDS]
-        x, y = np.empty((len(rows), len(location))), batch.y[rows]
-        kernels.standardised(batch.x, further, location, inverse, rows, x)
-        weighted, word = np.empty_like(x), np.empty((kernels.TERMS, len(rows)))
+        x, y = np.empty((len(rows), len(used))), batch.y[rows]
+        if batch.coded is None:
+            kernels.standardised(batch.x, further, location, inverse, rows, used, x)
+        else:
+            coded_kernels.standardised(
+                *batch.coded.parts, further, location, inverse, rows, used, x
+            )
+        word = np.empty((kernels.TERMS, len(rows)))
         for i, share in enumerate(shares):
-            kernels.terms(x @ w[i], y, d, *listed[i], expected, word)
+            kernels.terms(x @ own[i], y, d, *listed[i], expected, word)
             slopes = share.slopes[d]
             value[i] += word[kernels.VALUE].sum()
-            gradient[i, :-2] += word[kernels.SCORE] @ x
-            gradient[i, -2:] += word[kernels.LEVEL] @ slopes
+            slope[i, :-2] += word[kernels.SCORE] @ x
+            slope[i, -2:] += word[kernels.LEVEL] @ slopes
             if not bends:
                 continue
             bend = information[i]
-            np.multiply(word[kernels.BEND][:, None], x, out=weighted)
-            bend[:-2, :-2] += x.T @ weighted
+            _add_product(x, word[kernels.BEND], bend[:-2, :-2])
             across = x.T @ (word[kernels.CROSS][:, None] * slopes)
             bend[:-2, -2:] += across
             bend[-2:, :-2] += across.T
             bend[-2:, -2:] += slopes.T @ (word[kernels.LEVEL_BEND][:, None] * slopes)
             if not expected:
                 bend[-2:, -2:] += np.tensordot(word[kernels.LEVEL], share.bends[d], 1)
-    return value, gradient, information
+    gradient, whole = np.zeros((points, size)), np.zeros((points, size, size))
+    gradient[:, places] = slope
+    whole[:, places[:, None], places] = information
+    return value, gradient, whole
+
+
+def _add_product(x: FloatArray, weight: FloatArray, total: FloatArray) -> None:
+    """Add x' diag(weight) x to ``total``, strip by strip."""
+    weighted = np.empty((min(STRIP_WORDS, len(x)), x.shape[1]))
+    for start in range(0, len(x), STRIP_WORDS):
+        strip = x[start : start + STRIP_WORDS]
+        out = weighted[: len(strip)]
+        np.multiply(weight[start : start + STRIP_WORDS, None], strip, out=out)
+        total += strip.T @ out
 
 
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:

@@ -88,6 +88,7 @@ def build_batch(
     damping: float = DAMPING,
     self_loops: bool = True,
     break_at_sentences: bool = False,
+    own_labels: bool = True,
 ) -> KeywordBatch:
     """Make the graphs and the features of a partition.
 
@@ -107,13 +108,17 @@ def build_batch(
         The graph; see `graph`.
     break_at_sentences
         Whether words of different sentences are never joined. The paper joins them.
+    own_labels
+        Whether words are compared with the known ones of their own document; if not, these three
+        features are neutral. Where phrases are known (`phrase_mates`) they tell known words from
+        hidden ones.
     """
     graphs = _graphs(tokens, window, self_loops, break_at_sentences)
     folds = tokens.fold[tokens.document_of_word]
     frequency = documents.sum(axis=1)[tokens.term]
     tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
     idf = np.log((1.0 + n_documents) / (1.0 + frequency)) + 1.0
-    rank, affinities, reach, neighbours = _graph_features(graphs, damping)
+    rank, affinities, reach, neighbours = _graph_features(graphs, damping, own_labels)
     phraseness = keyphraseness(documents[tokens.term], labels[tokens.term], folds, rates)
     columns = (
         np.ones(tokens.n_words),
@@ -238,10 +243,13 @@ def _graphs(
     )
 
 
-def _graph_features(graphs: KeywordBatch, damping: float) -> tuple[FloatArray, ...]:
+def _graph_features(
+    graphs: KeywordBatch, damping: float, own_labels: bool
+) -> tuple[FloatArray, ...]:
     """Return TextRank, affinity, reach and observed neighbours of every word; `_graph_scores`."""
     scores = tuple(np.empty(graphs.n_words) for _ in range(4))
     for d, (y, a) in enumerate(graphs.documents()):
+        y = y & own_labels
         for column, score in zip(scores, _graph_scores(a, y, damping), strict=True):
             column[graphs.words(d)] = score
     return scores

@@ -216,6 +216,11 @@ def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_pa
     assert any("no candidate phrase" in one.reason and one.count == 120 for one in record.dropped)
 
 
+def test_a_run_told_of_too_many_keyphrases_says_how_many_there_can_be(source, tmp_path):
+    _, record, _ = run(source, tmp_path, keyphrases=5000.0)
+    assert any("keyphrases=5000 is more than a document can have" in w for w in record.warnings)
+
+
 def test_what_is_said_of_phrases_needs_phrases():
     with pytest.raises(ValidationError, match="unit phrase goes with model corpus"):
         KeywordSettings(model="pooled", unit="phrase")

@@ -5,6 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from flows.keywords.text import (
+    _AT_THE_START,
+    _INSIDE_SENTENCES,
+    TextOptions,
+    _parser,
+    pos_code,
+    tokenise,
+)
+
 TAGS = """
 from flows.keywords.text import _parser
 print(_parser().find_tags("The quick brown foxes were jumping over London 's lazy dogs".split()))
@@ -28,3 +37,24 @@ def printed(code):
 
 def test_the_tagger_loads_no_corpora_leaves_textblob_whole_and_tags_alike():
     assert printed(BARE) == printed(WHOLE) != ""
+
+
+TEXT = (
+    "May flowers may bloom. Testing the unheardoffly lexicon, Testing it 3.5 times!\n\n"
+    "Non-linear programs were tested; U.S. tests cost $5 (or 7%). running Runs ran RUN"
+)
+
+
+def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
+    """Though each is worked out once, whatever stands beside it, in a memory of a limited size."""
+    monkeypatch.setattr("flows.keywords.text._MOST_TOKENS", 5)
+    lines = [line.split(" ") for line in _parser().find_tokens(TEXT)]
+    assert len(lines) > 3
+    told = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]
+    for _ in range(2):
+        assert tokenise(TEXT, TextOptions()).pos == told
+    assert len(_INSIDE_SENTENCES) <= 5
+
+
+def test_a_token_that_begins_a_sentence_may_be_another_word():
+    assert _AT_THE_START["Found"] != _INSIDE_SENTENCES["Found"]

@@ -318,6 +318,20 @@ def test_few_passes_and_the_same_answer_for_any_split(corpus):
         assert_allclose(other.q.theta, whole.q.theta, atol=1e-10)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_few_passes_find_the_rate_far_from_its_first_guess(seed):
+    """Rate and constant are one direction at first: searching it halves steps without end."""
+    batch, _ = simulate_pooled(
+        np.random.default_rng(seed), 600, coefficients=typical_coefficients(4, 0.6),
+        mean_words=40.0,
+    )  # fmt: skip
+    found = fit(CorpusProbit(), [batch])
+    assert found.converged
+    assert found.iterations <= 15
+    near = fit(CorpusProbit(likely_rate=0.5), [batch])
+    assert_allclose(found.q.theta, near.q.theta, atol=0.02)
+
+
 def test_an_earlier_fit_is_a_nearer_start(corpus):
     batch, _ = corpus
     model = CorpusProbit(0.3)

@@ -67,6 +67,9 @@ def test_rows_are_standardised_with_the_columns_beside_them():
     rng = np.random.default_rng(0)
     x, beside = rng.standard_normal((9, 3)), rng.standard_normal((9, 2))
     location, scale = rng.standard_normal(5), np.array([1.0, 2.0, np.inf, 0.5, 3.0])
-    rows, out = np.array([7, 0, 3]), np.empty((3, 5))
-    kernels.standardised(x, beside, location, 1.0 / scale, rows, out)
-    assert_allclose(out, (np.hstack([x, beside])[rows] - location) / scale, rtol=1e-14)
+    rows = np.array([7, 0, 3])
+    whole = (np.hstack([x, beside])[rows] - location) / scale
+    for columns in ([0, 1, 2, 3, 4], [0, 1, 3, 4], [1, 2], [4]):
+        out = np.empty((3, len(columns)))
+        kernels.standardised(x, beside, location, 1.0 / scale, rows, np.array(columns), out)
+        assert_allclose(out, whole[:, columns], rtol=1e-14)

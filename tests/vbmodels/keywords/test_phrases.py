@@ -285,8 +285,27 @@ def test_features_that_hold_labels_are_left_out_of_the_scores():
 
 def test_words_beside_phrases_are_words_alone(corpus, done):
     """The published words are those of a fit without phrases."""
-    alone = fit(CorpusProbit(), [corpus[0].words])
+    alone = fit(Keyphrases().words, [corpus[0].words])
     assert_allclose(done.q.words.theta, alone.q.theta, atol=1e-7)
+
+
+def test_words_without_features_of_labels_are_regressed_once(corpus, done, monkeypatch):
+    """What scores them and what is published are then one, and so is every pass over them."""
+    calls = []
+    whole = CorpusProbit.suff_stats
+
+    def counted(model, q, batch, *rest):
+        calls.append(batch is corpus[0].words)
+        return whole(model, q, batch, *rest)
+
+    monkeypatch.setattr(CorpusProbit, "suff_stats", counted)
+    again = fit(Keyphrases(), [corpus[0]])
+    alone = sum(calls)
+    calls.clear()
+    scored_alone = fit(Keyphrases(with_words=False), [corpus[0]])
+    assert sum(calls) < alone < 2 * sum(calls)
+    assert_array_equal(again.q.coefficients, done.q.coefficients)
+    assert_array_equal(scored_alone.q.coefficients, done.q.coefficients)
 
 
 def test_a_fit_goes_on_from_an_earlier_one(corpus, done):
@@ -307,6 +326,19 @@ def test_the_rate_is_told_as_keyphrases_a_document(corpus):
     q = fit(replace(model, with_words=False), [half]).q
     assert_allclose(q.phrases.rate, rate, rtol=1e-12)
     assert Keyphrases().phrase_rate(model.observe(batch)) is None
+
+
+def test_more_keyphrases_than_a_document_can_have_are_told_and_cut(corpus):
+    batch, _ = corpus
+    observed = Keyphrases().observe(batch)
+    each = batch.n_phrases / batch.words.n_documents
+    coverage = (observed.known + 0.5) / (observed.listed + 0.5)
+    most = 0.95 * each / coverage
+    assert Keyphrases(per_document=0.99 * most).too_many(observed) is None
+    assert Keyphrases().too_many(observed) is None
+    model = Keyphrases(per_document=1.01 * most)
+    assert f"expected at most {most:.3g}, as it has {each:.3g}" in model.too_many(observed)
+    assert model.phrase_rate(observed) == 0.95
 
 
 def test_probabilities_mean_what_they_say_and_rank(corpus):

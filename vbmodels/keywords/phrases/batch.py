@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.batch import KeywordBatch
+from vbmodels.keywords.coded import CodedFeatures
 from vbmodels.keywords.features import score_columns
 
 
@@ -33,22 +35,40 @@ class PhraseBatch(State):
         [D'] its number among the D documents.
     listed
         Known keywords of all D documents, those that are no candidate phrase too.
+    coded
+        As in `KeywordBatch`.
     """
 
     words: KeywordBatch
     x: FloatArray
-    member: IntArray
+    member: NDArray[np.signedinteger]
     y: BoolArray
     offsets: IntArray
     document: IntArray
     listed: int
+    coded: CodedFeatures | None = None
+
+    @property
+    def features(self) -> FloatArray:
+        """[M, Q] what x holds, or would if it were not coded."""
+        return self.x if self.coded is None else self.coded.dense()
+
+    def compact(self) -> PhraseBatch:
+        """Return the same for the corpus model: without graphs, features in codes."""
+        return replace(
+            self,
+            words=self.words.compact(),
+            x=self.x[:, :0].copy(),
+            member=self.member.astype(np.int32),
+            coded=CodedFeatures.of(self.features),
+        )
 
     @property
     def n_phrases(self) -> int:
         """M."""
         return len(self.y)
 
-    def units(self, x: FloatArray) -> KeywordBatch:
+    def units(self, x: FloatArray, coded: CodedFeatures | None = None) -> KeywordBatch:
         """Return the phrases as the units of a model of words, with features ``x`` [M, P]."""
         nothing = np.zeros(0, np.int64)
         words = self.words
@@ -63,6 +83,7 @@ class PhraseBatch(State):
             edge_count=np.zeros(0),
             edge_offsets=np.zeros(len(self.document) + 1, np.int64),
             unlabelled=words.unseen[self.document],
+            coded=coded,
         )
 
     def bare(self) -> KeywordBatch:

@@ -81,6 +81,6 @@ def word_scores(q: CorpusGlobal, coefficients: FloatArray, batch: KeywordBatch) 
     """Return eta [W] of every word by the coefficients that have not seen its fold."""
     slopes = coefficients / q.scale
     own = batch.fold[batch.document_of_word]
-    every = batch.x[:, : len(q.location)] @ slopes.T - slopes @ q.location
+    every = batch.features[:, : len(q.location)] @ slopes.T - slopes @ q.location
     eta: FloatArray = np.ascontiguousarray(every[np.arange(len(own)), own])
     return eta

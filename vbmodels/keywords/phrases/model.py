@@ -2,7 +2,8 @@
 
 1. Words. A probit regression without the features that hold a document's own labels gives every
    word a score (`jackknife`); where words are asked for too, a second one with all features runs
-   in the same passes.
+   in the same passes. Where words are known as phrases are, no word has such features, and the
+   two are one.
 2. Folds. One pass at its mode gives the coefficients without each fold, so that no phrase's
    features have seen labels of its document.
 3. Scale. One pass gives the moments of the phrases' features, with these scores among them.
@@ -95,7 +96,8 @@ class PhraseGlobal(State):
     before
         The phrases' regression of an earlier fit, to start near; None without one.
     moves
-        Which of scorer, words and phrases partitions are asked about.
+        Which of scorer, words and phrases partitions are asked about; not the scorer where the
+        words' regression is the same.
     """
 
     stage: str
@@ -149,7 +151,7 @@ class Keyphrases:
     keeps_locals: ClassVar[bool] = False
     objective: ClassVar[str] = "log posterior"
 
-    words: CorpusProbit = field(default_factory=CorpusProbit)
+    words: CorpusProbit = field(default_factory=partial(CorpusProbit, begins_small=True))
     with_words: bool = True
     phrases: CorpusProbit = field(
         default_factory=partial(CorpusProbit, labels_sd=PHRASES_SD, begins_small=True)
@@ -191,7 +193,10 @@ class Keyphrases:
         scorer = self.words.restart(observed.words, before.scorer, rng)
         if before.words is not None:
             q = self.words.restart(observed.words, before.words, rng)
-        return self._started(observed, without_labels(scorer), q, before.phrases)
+        scorer = without_labels(scorer)
+        if np.array_equal(scorer.scale, q.scale):
+            q = scorer
+        return self._started(observed, scorer, q, before.phrases)
 
     def _started(
         self,
@@ -208,16 +213,32 @@ class Keyphrases:
             coefficients=np.zeros((0, len(scorer.location))),
             observed=observed,
             before=before,
-            moves=(True, self.with_words, False),
+            moves=(not (self.with_words and _twins(scorer, words)), self.with_words, False),
         )
 
     def phrase_rate(self, observed: PhraseObserved) -> float | None:
         """pi of phrases by the number of keyphrases that the user says a document has."""
+        rate = self._told_rate(observed)
+        return None if rate is None else min(rate, HIGHEST_RATE)
+
+    def _told_rate(self, observed: PhraseObserved) -> float | None:
         if self.per_document is None or not observed.n_phrases:
             return None
         coverage = (observed.known + 0.5) / (observed.listed + 0.5)
-        rate = self.per_document * coverage * observed.n_documents / observed.n_phrases
-        return float(min(rate, HIGHEST_RATE))
+        return float(self.per_document * coverage * observed.n_documents / observed.n_phrases)
+
+    def too_many(self, observed: PhraseObserved) -> str | None:
+        """Say so where documents cannot have as many keyphrases as the user says."""
+        rate = self._told_rate(observed)
+        if rate is None or rate <= HIGHEST_RATE:
+            return None
+        told = self.per_document or 0.0
+        each = observed.n_phrases / observed.n_documents
+        return (
+            f"keyphrases={told:g} is more than a document can have: expected at most "
+            f"{HIGHEST_RATE * told / rate:.3g}, as it has {each:.3g} candidate phrases on average; "
+            f"{HIGHEST_RATE:g} of these are taken for keyphrases"
+        )
 
     def _phrases_at(self, q: PhraseGlobal, moments: Moments) -> CorpusGlobal:
         """Start the phrases' regression."""
@@ -252,7 +273,10 @@ class Keyphrases:
             if words and q.words is not None
             else None,
             phrases=self.phrases.suff_stats(
-                q.phrases, batch.units(batch.x), None, _SCORES.of(q.scorer, q.coefficients, batch)
+                q.phrases,
+                batch.units(batch.x, batch.coded),
+                None,
+                _SCORES.of(q.scorer, q.coefficients, batch),
             )
             if phrases and q.phrases is not None
             else None,
@@ -260,7 +284,7 @@ class Keyphrases:
 
     def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
         """Return the phrases with all of their features, the words' scores at ``q`` included."""
-        return batch.units(np.hstack([batch.x, _SCORES.of(q.scorer, q.coefficients, batch)]))
+        return batch.units(np.hstack([batch.features, _SCORES.of(q.scorer, q.coefficients, batch)]))
 
     def elbo(self, q: PhraseGlobal, stats: PhraseStats) -> float:
         """Return the sum of the log posterior densities of what is published."""
@@ -278,6 +302,8 @@ class Keyphrases:
             scorer = self.words.global_step(scorer, stats.scorer)
         if words is not None and stats.words is not None:
             words = self.words.global_step(words, stats.words)
+            if q.stage == WORDS and stats.scorer is None:
+                scorer = words
         if phrases is not None and stats.phrases is not None:
             phrases = self.phrases.global_step(phrases, stats.phrases)
         return replace(q, scorer=scorer, words=words, phrases=phrases)
@@ -302,6 +328,7 @@ class Keyphrases:
         stats: PhraseStats = cursor.stats
         scorer = _begun(self.words, q.scorer, stats.scorer, cursor.number)
         words = _begun(self.words, q.words, stats.words, cursor.number)
+        scorer = words if stats.scorer is None else scorer
         return self._at(q, stats, cursor.number, scorer, words, None)
 
     def _at(
@@ -320,7 +347,7 @@ class Keyphrases:
             scorer=scorer.q,
             words=None if words is None else words.q,
             phrases=None if phrases is None else phrases.q,
-            moves=(phrases is None, words is not None, phrases is not None),
+            moves=(stats.scorer is not None, words is not None, phrases is not None),
         )
         value = sum(one.elbo for one in (words, phrases) if one is not None)
         return PhraseCursor(q, stats, number, float(value), scorer, words, phrases)
@@ -342,7 +369,7 @@ class Keyphrases:
             return replace(q, stage=SCALE)
         scorer, words, phrases = q.scorer, q.words, q.phrases
         moves = [False, False, False]
-        if q.stage == WORDS:
+        if q.stage == WORDS and at.q.moves[0]:
             scorer, moves[0] = self.words.ask(at.scorer), True
         if at.words is not None and not _ended(at.words):
             words, moves[1] = self.words.ask(at.words), True
@@ -369,6 +396,8 @@ class Keyphrases:
             scorer = _taken(self.words, scorer, asked.scorer, stats.scorer)
         if stats.words is not None and words is not None:
             words = _taken(self.words, words, asked.words, stats.words)
+            if asked.stage == WORDS and stats.scorer is None:
+                scorer = words
         if stats.phrases is not None:
             phrases = (
                 _begun(self.phrases, asked.phrases, stats.phrases, number)
@@ -376,6 +405,14 @@ class Keyphrases:
                 else _taken(self.phrases, phrases, asked.phrases, stats.phrases)
             )
         return self._at(q, stats, number, scorer, words, phrases)
+
+
+def _twins(scorer: CorpusGlobal, words: CorpusGlobal) -> bool:
+    """Whether the words that are published are regressed on what scores them, from one start.
+
+    Where words are known as phrases are, none of them has a feature of its document's labels.
+    """
+    return np.array_equal(scorer.scale, words.scale) and np.array_equal(scorer.theta, words.theta)
 
 
 def _begun(

@@ -1,0 +1,51 @@
+"""Features in codes: the same bits in an eighth of the bytes, and the same fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.contract.phrases_drawn import drawn
+from vbmodels.core.fit import fit
+from vbmodels.core.state import from_bytes, nbytes, same_bits, to_bytes
+from vbmodels.keywords.coded import LONGEST, SHORTEST, CodedFeatures
+from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.model import Keyphrases
+
+
+def columns(rows, distinct):
+    rng = np.random.default_rng(distinct)
+    return rng.permutation(rng.standard_normal(distinct)[np.arange(rows) % distinct])
+
+
+@pytest.mark.parametrize("distinct", [1, 2, SHORTEST, SHORTEST + 1, LONGEST, LONGEST + 1])
+def test_every_number_comes_back_to_the_bit(distinct):
+    rows = LONGEST + 7
+    ends = np.resize([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1.7e308], rows)
+    x = np.column_stack([columns(rows, distinct), ends, columns(rows, 3)])
+    coded = CodedFeatures.of(x)
+    assert coded.dense().tobytes() == x.tobytes()
+    kept = np.random.default_rng(0).random(rows) < 0.1
+    assert coded.taken(kept).dense().tobytes() == x[kept].tobytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 4), (5, 0)])
+def test_matrices_without_rows_or_columns(shape):
+    x = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    coded = from_bytes(to_bytes(CodedFeatures.of(x)), CodedFeatures)
+    assert coded.dense().tobytes() == x.tobytes()
+
+
+def test_few_distinct_numbers_take_a_byte_or_two():
+    x = np.column_stack([np.ones(10_000), columns(10_000, 200), columns(10_000, 300)])
+    assert nbytes(CodedFeatures.of(x)) < 3 * 10_000 + 8 * 501 + 200
+
+
+def test_a_fit_in_codes_is_the_fit():
+    batch, _ = drawn(np.random.default_rng(2), 120)
+    compact = from_bytes(to_bytes(batch.compact()), PhraseBatch)
+    assert compact.x.shape == (batch.n_phrases, 0)
+    assert compact.features.tobytes() == batch.x.tobytes()
+    as_it_is, coded = (fit(Keyphrases(), [one]) for one in (batch, compact))
+    assert same_bits(as_it_is.q, coded.q)
+    assert compact.compact().features.tobytes() == batch.x.tobytes()

@@ -1,0 +1,79 @@
+# mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
+"""Columns of a few distinct numbers, to their codes and back."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+CONSTANT, SHORT, LONG, PLAIN = range(4)
+"""How a column is held: as one number, in codes of 8 or 16 bits, or as it is."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def encode(bits, codes, found, keys, places):
+    """Fill each row's code, distinct bits being numbered as they come; return how many there are.
+
+    -1 where there are more than ``found`` has room for.
+
+    Parameters
+    ----------
+    bits
+        [W] the numbers' bits.
+    codes
+        [W] to be filled.
+    found
+        To be filled with the distinct ones.
+    keys, places
+        Room of 2^m rows, with ``places`` -1: a table with open addresses.
+    """
+    count = 0
+    mask = np.uint64(len(keys) - 1)
+    for i in range(len(bits)):
+        key = bits[i]
+        if i and key == bits[i - 1]:
+            codes[i] = codes[i - 1]
+            continue
+        mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+        at = (mixed ^ (mixed >> np.uint64(29))) & mask
+        while places[at] >= 0 and keys[at] != key:
+            at = (at + np.uint64(1)) & mask
+        if places[at] < 0:
+            if count == len(found):
+                return -1
+            keys[at], places[at], found[count] = key, count, key
+            count += 1
+        codes[i] = places[at]
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def column(kind, place, start, short, long, plain, values, rows, location, inverse, out):
+    """Fill (number - location) * inverse of some rows of a column."""
+    if kind == CONSTANT:
+        for i in range(len(rows)):
+            out[i] = (values[start] - location) * inverse
+    elif kind == SHORT:
+        for i in range(len(rows)):
+            out[i] = (values[start + np.int64(short[place, rows[i]])] - location) * inverse
+    elif kind == LONG:
+        for i in range(len(rows)):
+            out[i] = (values[start + np.int64(long[place, rows[i]])] - location) * inverse
+    else:
+        for i in range(len(rows)):
+            out[i] = (plain[place, rows[i]] - location) * inverse
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def standardised(kind, place, start, short, long, plain, values, beside, location, inverse, rows,
+                 columns, out):  # fmt: skip
+    """Fill as `corpus_kernels.standardised` does, from codes."""
+    size = len(kind)
+    for j in range(len(columns)):
+        k = columns[j]
+        if k < size:
+            column(kind[k], place[k], start[k], short, long, plain, values, rows, location[k],
+                   inverse[k], out[:, j])  # fmt: skip
+        else:
+            for i in range(len(rows)):
+                out[i, j] = (beside[rows[i], k - size] - location[k]) * inverse[k]
