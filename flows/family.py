@@ -27,7 +27,9 @@ class Checked:
 
     rows: int
     faults: tuple[Fault, ...] = ()
-    keys: Sequence[Hashable] = ()  # names that must be unique over all files, or their digests
+    keys: (
+        Sequence[Hashable] | IntArray
+    ) = ()  # names that must be unique over all files, or their digests
 
 
 @dataclass(frozen=True)

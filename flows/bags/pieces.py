@@ -64,7 +64,9 @@ def look(file: str, several: bool, table: Table) -> tuple[Checker, Runs | None]:
         # Bytes that are no text are told of by who checks the rows.
         codes = pc.fill_null(cells, "").cast(pa.binary()).dictionary_encode()
         number, own = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-        first = np.flatnonzero(np.append(True, number[1:] != number[:-1])) if len(number) else []
+        first = np.zeros(0, np.int64)
+        if len(number):
+            first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
         for at in first:
             name = own[number[at]].decode(errors="replace")
             if not names or names[-1] != name:

@@ -127,8 +127,11 @@ def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) ->
         if not document.stems:
             continue
         if phrases:
-            columns = (row.get(name) for name in ("keywords", "gold", "scored", "scores"))
-            document = replace(document, said=said_of(*columns, normalise))
+            said = said_of(
+                row.get("keywords"), row.get("gold"), row.get("scored"), row.get("scores"),
+                normalise,
+            )  # fmt: skip
+            document = replace(document, said=said)
         kept.append((row["doc_id"], document))
     known, several = (sum(one.known[i] for _, one in kept) for i in range(2))
     prepared = replace(_pack(kept, report), known=known, several=several)
@@ -231,7 +234,7 @@ def _tagged(row: dict[str, Any], options: TextOptions) -> Tagged:
 
 
 def _observed(
-    row: dict[str, Any], normalise: Normaliser, places: dict[str, int], counted: Counter[str | None]
+    row: dict[str, Any], normalise: Normaliser, places: dict[str, int], counted: Counter[str]
 ) -> tuple[set[str], Told, tuple[int, int]]:
     """Stems of the known keywords' words that are candidates, the keywords that lack one, sizes.
 
@@ -269,7 +272,7 @@ def _scores(
 
 
 def _most_frequent(
-    places: dict[str, int], counted: Counter[str | None], known: set[str], most: int
+    places: dict[str, int], counted: Counter[str], known: set[str], most: int
 ) -> dict[str, int]:
     """Keep the observed and the most frequent words, of equal ones the earlier, in order."""
     ranked = sorted(places, key=lambda stem: (stem not in known, -counted[stem], places[stem]))

@@ -225,13 +225,13 @@ class Keywords:
         return model_of(settings) if settings.model in CORPUS_WIDE else document_model(settings)
 
     def score(
-        self, model: Any, q: Any, batch: KeywordBatch, local: Any, index: int, *,
+        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
         settings: KeywordSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Score every candidate; its selection is decided by `conclude`."""
         if isinstance(model, Keyphrases):
             return self._score_both(model, q, batch, index, settings, paths, fitted is None)
-        about = {"offsets": batch.offsets, "complete": batch.complete}
+        about: dict[str, Any] = {"offsets": batch.offsets, "complete": batch.complete}
         if settings.sampled:
             r, r_hat = sample(settings, batch, index)
             scores = Scores(r, **about, r_hat=r_hat)
@@ -408,7 +408,7 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
     counts, n_documents = read_counts(corpus)
     vocabulary = storage.read_table(work_url(paths, "vocabulary", index))["stem"].combine_chunks()
     tokens = _tokens(paths, index)
-    batch: KeywordBatch | PhraseBatch = documents_of.build(
+    words = documents_of.build(
         tokens,
         vocabulary,
         counts,
@@ -417,12 +417,13 @@ def _build(index: int, settings: KeywordSettings, paths: RunPaths, corpus: str, 
         damping=settings.damping,
         self_loops=settings.self_loops,
     )
+    batch: KeywordBatch | PhraseBatch = words
     if settings.with_phrases:
         marks = read_wide(work_url(paths, "marks", index, "npz"), PhraseMarks)
         batch = build_partition(
             tokens,
             vocabulary,
-            batch,
+            words,
             marks,
             counts,
             partial(elsewhere_of, index, shards, paths),

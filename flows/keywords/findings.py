@@ -19,7 +19,7 @@ from vbmodels.keywords.pooled import PooledVBSS, coefficient_table, reliability
 
 def parameters_of(model: Any, q: Any, features: Sequence[str]) -> list[Parameter]:
     """Return the coefficients, and the rate and the length exponent where there are any."""
-    rows = coefficient_table(q, features[: len(q.location)], model)
+    rows = coefficient_table(q, tuple(features[: len(q.location)]), model)
     found = [Parameter("coefficient", *row) for row in rows]
     if isinstance(model, CorpusProbit):
         log_sd = q.sources.combined()[1]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable
-from importlib.metadata import Distribution, PackageMetadata, distributions
+from importlib.metadata import Distribution, distributions
+from typing import Any
 
 import pyarrow as pa
 from markdown_it import MarkdownIt
@@ -51,9 +52,9 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
         gave none), sorted by name; of a package that is found twice the first is taken, as
         import does.
     """
-    documents: dict[str, PackageMetadata] = {}
+    documents: dict[str, Any] = {}
     for package in distributions() if found is None else found:
-        about = package.metadata
+        about: Any = package.metadata  # a message; its type does not say so
         name = about.get("Name") if about is not None else None
         if name:
             documents.setdefault(re.sub(r"[-_.]+", "-", name).lower(), about)
@@ -92,7 +93,7 @@ def split_keywords(header: str | None) -> list[str]:
     return list(dict.fromkeys(word for word in words if word))
 
 
-def _text(about: PackageMetadata) -> str:
+def _text(about: Any) -> str:
     """Summary as the title, then the description as plain paragraphs."""
     summary = about.get("Summary") or ""
     payload = about.get_payload() if hasattr(about, "get_payload") else None

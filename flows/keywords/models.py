@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -48,7 +48,11 @@ def phrase_model(settings: KeywordSettings) -> Keyphrases:
 def sample(settings: KeywordSettings, batch: KeywordBatch, index: int) -> tuple[FloatArray, float]:
     """Return P(keyword | y) [W] of a partition by sampling, and the largest R-hat."""
     rng = np.random.default_rng([settings.seed, index])
-    size = {"chains": settings.chains, "draws": settings.draws, "warmup": settings.warmup}
+    size: dict[str, Any] = {
+        "chains": settings.chains,
+        "draws": settings.draws,
+        "warmup": settings.warmup,
+    }
     if settings.model == "pooled":
         found = pooled_gibbs(cast(PooledVBSS, model_of(settings)), batch, rng, **size)
         return found.keyword, found.diagnose().largest_r_hat

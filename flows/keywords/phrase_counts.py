@@ -11,6 +11,7 @@ and of those of other folds than its document's, how many have it and in how man
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,8 +54,7 @@ class Rows:
 
     def taken(self, rows: IntArray | BoolArray | slice) -> Rows:
         """Return some of the rows."""
-        columns = (self.phrase, self.fold, self.documents, self.labels)
-        return Rows(*(column[rows] for column in columns))
+        return Rows(self.phrase[rows], self.fold[rows], self.documents[rows], self.labels[rows])
 
     def between(self, low: int, high: int) -> Rows:
         """Return the rows, sorted by phrase, with low <= phrase < high."""
@@ -80,7 +80,7 @@ class Rows:
 
 def count_phrases(phrases: KeyArray, folds: IntArray, known: BoolArray) -> pa.Table:
     """Count one partition: phrase, fold and label [M] of every candidate."""
-    ones = np.ones(len(phrases), np.int32)
+    ones: Any = np.ones(len(phrases), np.int32)  # as narrow as the table's columns
     return added([Rows(phrases, folds.astype(np.int8), ones, known.astype(np.int32))]).table
 
 

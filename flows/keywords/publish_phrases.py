@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -106,6 +106,6 @@ def _write(index: int, least: int, settings: KeywordSettings, paths: RunPaths) -
     gold = pa.chunked_array([pa.array(marks.gold == 1, mask=marks.gold == UNKNOWN_TRUTH)])
     open_ = None
     if settings.ask and not settings.with_words:
-        by_node, weights = cast(tuple, (scores.by_node, scores.weights))
+        by_node, weights = cast(tuple[Any, Any], (scores.by_node, scores.weights))
         open_ = unsettled(by_node, weights, marks.y, chosen, scores.complete, offsets, settings.ask)
     return Written(summarise(table, gold, offsets, None), open_)

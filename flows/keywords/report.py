@@ -110,8 +110,10 @@ def _examples(
     table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any
 ) -> tuple[Example, ...]:
     """Take the documents with most known keywords, then in order."""
-    counts = np.add.reduceat(observed.astype(int), offsets[:-1]) if len(observed) else []
-    chosen = sorted(np.argsort(-np.asarray(counts), kind="stable")[:MOST_DOCUMENTS])
+    counts = np.zeros(0, int)
+    if len(observed):
+        counts = np.add.reduceat(observed.astype(int), offsets[:-1])
+    chosen = sorted(np.argsort(-counts, kind="stable")[:MOST_DOCUMENTS])
     examples = []
     for d in chosen:
         first = int(offsets[d])

@@ -10,7 +10,7 @@ from flows.settings.declared import declared
 from vbmodels.keywords.options import KeywordOptions, conflict
 
 
-class KeywordSettings(declared(KeywordOptions)):
+class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     """Keyword extraction from a few known keywords per document."""
 
     question = "Which phrases and words of a document are its keywords, given a few that are known?"

@@ -200,7 +200,7 @@ def tokenise(text: str, options: TextOptions) -> Tagged:
     if found and len(found[1].split()) <= _TITLE_WORDS and not text[found.end()].islower():
         text = f"{found[1]}\n\n{text[found.end() :]}"
     english = options.language == ENGLISH
-    split = {} if english else {"replace": {}}
+    split: dict[str, Any] = {} if english else {"replace": {}}
     text = _SLASH.sub(" / ", text)
     tokens: list[str] = []
     pos: list[int] = []

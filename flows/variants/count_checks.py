@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -100,7 +101,7 @@ def check_counts(url: str, rules: Rules) -> tuple[int, set[str], list[Fault]]:
 def look(url: str) -> tuple[int, set[str], list[Fault]]:
     """Return a file's rows, its samples and the faults of its columns; read the samples alone."""
     checker, footer = partition.look(url, COUNTS)
-    samples: set[str | None] = set()
+    samples: set[Any] = set()
     if not checker.found:
         for batch in storage.read_batches(url, ROWS, ["sample"], footer):
             samples |= set(batch.column("sample").unique().cast(pa.large_binary()).to_pylist())

@@ -332,8 +332,11 @@ def joined(parts: Sequence[tuple[Counts, Loci]]) -> tuple[Counts, Loci]:
     found = [None if of.looked_at is None else of.looked_at + start
              for of, start in zip(loci, before, strict=False)]  # fmt: skip
     return (
-        Counts(*(np.concatenate([getattr(c, name) for c in counts]) for name in ("counts", "ref")),
-               counts[0].case),
+        Counts(
+            np.concatenate([c.counts for c in counts]),
+            np.concatenate([c.ref for c in counts]),
+            counts[0].case,
+        ),
         Loci(
             np.concatenate([of.chrom for of in loci]), np.concatenate([of.pos for of in loci]),
             together([of.forward for of in loci]), together(found),

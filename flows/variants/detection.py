@@ -59,7 +59,8 @@ def limits(
     keys, where = np.unique(
         np.column_stack([own, other, errors, of.kind]), axis=0, return_inverse=True
     )
-    reads = least_reads(model, q, *(keys[:, i] for i in range(4)), replicates, least, of.member)
+    own, other, errors, kind = keys.T
+    reads = least_reads(model, q, own, other, errors, kind, replicates, least, of.member)
     share = share_called(
         reads, keys[:, 0], replicates[0], float(np.exp(q.log_m_mean)), PROBABILITY
     )  # fmt: skip

@@ -46,7 +46,7 @@ from flows.variants.locations import (
     sort_part,
     work_url,
 )
-from flows.variants.regions import marks_of, regions_of
+from flows.variants.regions import Marks, marks_of, regions_of
 from flows.variants.report import of_settings, report
 from flows.variants.sample_sheet import (
     ALIGNMENTS,
@@ -138,7 +138,8 @@ class Variants:
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
             return Checked(0, (needs_a_sheet(file.url),))
-        marks, rules, wrong = (), Rules(), ()
+        marks: Marks = ()
+        rules, wrong = Rules(), tuple[Fault, ...]()
         try:
             marks = marks_of(settings)
             rules = Rules.of(settings, marks)
@@ -192,8 +193,8 @@ class Variants:
         # What is named is part of what a partition is made of, though no rows of it are: the
         # reads of a sheet, and the FASTA and the BED, which say where the rows belong.
         marks = dict.fromkeys(mark for c in checked for mark in getattr(c, "named", ()))
-        named = [Slice(url, 0, 0, mark) for url, mark in marks]
-        return [Part(part.index, (*part.slices, *named)) for part in parts]
+        slices = [Slice(url, 0, 0, mark) for url, mark in marks]
+        return [Part(part.index, (*part.slices, *slices)) for part in parts]
 
     def ingest(self, part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
         """Count the reads of a partition's positions, or sort its rows of counts."""
@@ -255,7 +256,7 @@ class Variants:
         return Pair(RVD2(inference=form, dispersion=settings.dispersion))
 
     def score(
-        self, model: Any, q: Any, batch: Counts, local: Any, index: int, *,
+        self, model: Any, q: Any, batch: Any, local: Any, index: int, *,
         settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None,
     ) -> Scored:  # fmt: skip
         """Compute every unit's evidence and keep it for the decision over all partitions."""

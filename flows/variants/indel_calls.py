@@ -151,9 +151,16 @@ def _sampled(index: int, paths: RunPaths) -> Units:
 
 
 def _joined(parts: Sequence[Units]) -> Units:
-    names = ("alt_reads", "depth", "kind", "location", "alt")
+    alt_reads, depth, kind, location, alt = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("alt_reads", "depth", "kind", "location", "alt")
+    )
     return Units(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
+        alt_reads,
+        depth,
+        kind,
+        location,
+        alt,
         parts[0].case,
         parts[0].member,
     )
@@ -209,6 +216,6 @@ def _conclude(
     make = partial(call_of, of=of, loci=loci, batch=counts, found=found, settings=settings)
     calls = tuple(
         make(i, case[i], control[i], float(prob[i]), float(q_value[i]), float(odds[i]), filters[i])
-        for i in np.flatnonzero(called)
+        for i in np.flatnonzero(called).tolist()
     )
     return PartIndels(len(every), len(found), calls, groups)

@@ -64,9 +64,9 @@ def taken_by(
     strands = _by_strand(of, batch, loci, found)
     judged = settings.strand == "both" and "strand_bias" not in settings.skipped_filters
     if strands is not None and judged and at.size:
-        summed = [s[at][:, of.case].sum(axis=1) for s in strands]
-        enough = summed[2] + summed[3] >= LEAST_READS
-        for i in at[on_one_strand(*summed, settings.filter_level) & enough]:
+        a, b, c, d = (s[at][:, of.case].sum(axis=1) for s in strands)
+        enough = c + d >= LEAST_READS
+        for i in at[on_one_strand(a, b, c, d, settings.filter_level) & enough]:
             names[i].append("strand_bias")
     return names
 

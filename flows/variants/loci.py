@@ -65,7 +65,7 @@ def conclude_part(
     table = _table(of, loci, batch, case, control, prob, q_value, called, filters, settings)
     calls = tuple(
         _call(of, loci, batch, i, case, control, prob, q_value, log_odds, filters, z, settings)
-        for i, z in zip(at, judged.read_end_z, strict=True)
+        for i, z in zip(at.tolist(), judged.read_end_z, strict=True)
     )
     histogram = np.histogram(np.clip(q_value, 0.0, 1.0), 40, (0.0, 1.0))[0]
     names = tuple(dict.fromkeys(loci.chrom.tolist()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pysam
@@ -70,7 +71,8 @@ def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArr
     counts = np.zeros((region.length, 2, 4), np.int32)
     with quiet(), open_alignment(path, settings) as file:
         name = in_file(region.contig, file.references, settings.chr_names)
-        columns = file.pileup(
+        pileup: Any = file.pileup  # its stub does not know multiple_iterators
+        columns = pileup(
             name,
             region.start,
             region.stop,

@@ -91,9 +91,9 @@ def read_sheet(url: str) -> list[Alignment]:
     seen: dict[tuple[str, str], int] = {}
     read: dict[str, int] = {}
     roles: dict[str, str] = {}
-    for row, line in lines:
+    for row, cells_read in lines:
         at = [row - 1]
-        cells = {str(k).strip(): str(v or "").strip() for k, v in line.items()}
+        cells = {str(k).strip(): str(v or "").strip() for k, v in cells_read.items()}
         for name in _COLUMNS:
             if not cells[name]:
                 found.rows(at, name, "a value", "nothing")
@@ -125,11 +125,11 @@ def read_sheet(url: str) -> list[Alignment]:
             found.rows(at, "sample", "a name without a comma for a sample of a panel", key[0])
         alignments.append(Alignment(*key, path, row, role))
     if list(roles.values()).count("control") > 1:
-        names = ", ".join(sample for sample, role in roles.items() if role == "control")
+        of_control = ", ".join(sample for sample, role in roles.items() if role == "control")
         found.tell(
             Fault(
                 file=url, column="role", expected="one control: a sample of the case's own person",
-                found=names, remedy="give samples of other people the role panel, and replicates "
+                found=of_control, remedy="give samples of other people the role panel, and replicates "
                 "of one sample the same name",
             )
         )  # fmt: skip
@@ -283,7 +283,7 @@ def _check_alignment(
 
 def _truncated(file: pysam.AlignmentFile, path: str) -> bool:
     if not file.is_cram:
-        return file.check_truncation() is False
+        return False  # htslib has looked at its end when it was opened
     # htslib looks at the end of a BAM only; a whole CRAM ends with a container that spells EOF.
     with open(path, "rb") as raw:
         raw.seek(max(os.path.getsize(path) - CRAM_END, 0))

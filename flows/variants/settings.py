@@ -20,7 +20,7 @@ MOST_NAME = 200  # bytes of the name of one of several cases
 _LEAST_TAIL_DRAWS = 10  # draws below the level that a call must not reach
 
 
-class VariantSettings(declared(CallOptions)):
+class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     """Variants of a case against a control, from reads or from base counts."""
 
     question = "Which alleles are in the case's reads beyond errors, compared with a control?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +71,7 @@ def _aligned(
 ) -> list[pysam.AlignedSegment]:
     found = []
     for i, pair in enumerate(pairs):
-        both = []
+        both: list[Any] = []
         for drawn, flag in (
             (pair.left, _MATE_REVERSE | _FIRST), (pair.right, _REVERSE | _SECOND),
         ):  # fmt: skip
