@@ -14,7 +14,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
 from flows.data.storage import InputFile
 from flows.faults import Fault
-from flows.report.page import Findings
+from flows.report.page import Findings as Findings
 from flows.settings import RunSettings
 from vbmodels.core.state import IntArray, State
 
@@ -27,9 +27,7 @@ class Checked:
 
     rows: int
     faults: tuple[Fault, ...] = ()
-    keys: (
-        Sequence[Hashable] | IntArray
-    ) = ()  # names that must be unique over all files, or their digests
+    keys: Sequence[Hashable] | IntArray = ()  # names that may stand in no other file, or digests
 
 
 @dataclass(frozen=True)

@@ -313,7 +313,7 @@ class Checker:
 
 
 def shared_names(
-    table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable]]
+    table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable] | IntArray]
 ) -> list[Fault]:
     """List the rows whose name stands in an earlier file too.
 

@@ -16,7 +16,7 @@ from vbmodels.core.state import IntArray
 class Places:
     """Names of several lists, found by their place in all of them."""
 
-    def __init__(self, names: Sequence[Sequence[Hashable]]) -> None:
+    def __init__(self, names: Sequence[Sequence[Hashable] | IntArray]) -> None:
         self._names = names
         self.starts = np.cumsum([0, *map(len, names)])
 
@@ -31,7 +31,7 @@ class Places:
         return self._names[number][row]
 
 
-def seen_before(names: Sequence[Sequence[Hashable]]) -> dict[int, int]:
+def seen_before(names: Sequence[Sequence[Hashable] | IntArray]) -> dict[int, int]:
     """Return the places of names that stand at an earlier place too, with their first place.
 
     No table of all names is made: their hashes are sorted, and only names with equal ones are

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from flows.data import partition
 from flows.data.checks import Checker
-from flows.data.levels import Levels, merge_levels
+from flows.data.levels import Levels, count_levels, merge_levels
 from flows.data.names import as_text
 from flows.data.storage import InputFile
 from flows.family import Checked, CheckedPiece, names_of
@@ -65,7 +65,7 @@ def piece(checker: Checker, cells: Mapping[str, pa.Array]) -> CheckedPiece:
     """
     some = {}
     for name, text in cells.items():
-        counts = tables_of.count_levels(text).counts
+        counts = count_levels(text).counts
         some[name] = Levels(dict(islice(counts.items(), 2)), 0)
     told = _TOLD.dump_python(some, mode="json")
     return CheckedPiece(checker.found.file, checker.rows, as_text(checker.digests), told)

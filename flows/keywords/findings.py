@@ -50,6 +50,6 @@ def findings_of(
         warnings = tuple(
             f"The false discovery rate{names.of} is not reliable: {reason}." for reason in reasons
         )
-        rows = coefficient_table(q, features[: len(q.location)], model)
+        rows = coefficient_table(q, tuple(features[: len(q.location)]), model)
         coefficients = [row for row in rows if row[0] != "intercept"]
     return report(summaries, coefficients, settings, results, warnings, sections, names)

@@ -17,9 +17,10 @@ from vbmodels.keywords.pooled import PooledVBSS
 from vbmodels.keywords.pooled_gibbs import pooled_gibbs
 from vbmodels.keywords.published.bss import BSS
 from vbmodels.keywords.published.bss_gibbs import bss
+from vbmodels.keywords.published.coordinate import Form
 from vbmodels.keywords.published.documents_gibbs import Sampler, sample_documents
 from vbmodels.keywords.published.gibbs import gibbs
-from vbmodels.keywords.published.vbss import VBSS, Form
+from vbmodels.keywords.published.vbss import VBSS
 
 
 def document_model(settings: KeywordSettings) -> VBSS:

@@ -38,7 +38,7 @@ from vbmodels.variants.several import OfCase
 class Place(NamedTuple):
     """A partition of one case: its number among all, and the parts that it is made of."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple has a method of that name
     case: int
     own: Part | int
     controls: Part | None
@@ -136,7 +136,7 @@ def _of_counts(
 class ToFit(NamedTuple):
     """A partition that is fitted: its number, its case, its place among the case's."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple has a method of that name
     case: int
     part: int
     share: float

@@ -336,7 +336,7 @@ class Variants:
         from vbmodels.variants.read_artefacts import ARTEFACTS
         from vbmodels.variants.scenarios import SCENARIOS
 
-        every = {**SCENARIOS, **READ_SCENARIOS, **ARTEFACTS}
+        every: dict[str, Any] = {**SCENARIOS, **READ_SCENARIOS, **ARTEFACTS}
         return {name: scenario.meaning for name, scenario in every.items()}
 
     def simulate_scenario(self, target: str, rows: int, seed: int, scenario: str) -> list[str]:

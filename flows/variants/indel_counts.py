@@ -45,7 +45,7 @@ def of_positions(
         at = [place[tuple(row)] for row in rows[:, :named].tolist()]
         by_strand[:, at, r] = rows[:, named:].T
     anchor = alleles[:, 0] - start
-    run = runs_behind(reference, size)
+    run = runs_behind(reference.astype(np.int64), size)
     behind = np.append(reference[1 : size + 1], np.full(size, -1))[:size]
     letters = "".join((*BASES, "N")[b] for b in reference)
     texts = [

@@ -65,7 +65,7 @@ def mixed(batch: Counts, settings: VariantSettings) -> tuple[tuple[str, int], ..
         reads = batch.counts[:, role.own].astype(float)
         depth = reads.sum(axis=2, keepdims=True)
         share = np.where(depth >= LEAST_DEPTH, reads / np.maximum(depth, 1.0), np.nan)
-        known: Any = ~np.isnan(share).any(axis=2).all(axis=1)
+        known = ~np.isnan(share).any(axis=(1, 2))
         if not known.any():
             continue
         share = share[known]

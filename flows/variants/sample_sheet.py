@@ -129,8 +129,8 @@ def read_sheet(url: str) -> list[Alignment]:
         found.tell(
             Fault(
                 file=url, column="role", expected="one control: a sample of the case's own person",
-                found=of_control, remedy="give samples of other people the role panel, and replicates "
-                "of one sample the same name",
+                found=of_control, remedy="give samples of other people the role panel, and "
+                "replicates of one sample the same name",
             )
         )  # fmt: skip
     several = [line for line in alignments if line.role == "case"]
