@@ -62,9 +62,10 @@ def test_a_score_and_words_alone_are_forecast_as_less():
         run = Run(family, "a", paths, family.settings(**settings), events, fitted=fitted)
         return workers.forecast(run, parts)
 
-    assert seconds() == pytest.approx(3000 * 4.7e-3)
-    assert seconds(fitted=RunPaths("target", "before")) == pytest.approx(3000 * 2.5e-3)
-    assert seconds(unit="word") == pytest.approx(3000 * 1.25e-3)
+    cost = family.cost(family.settings())
+    assert seconds() == pytest.approx(3000 * (cost.fit + cost.rest))
+    assert seconds(fitted=RunPaths("target", "before")) == pytest.approx(3000 * cost.rest)
+    assert seconds(unit="word") < 0.5 * seconds()
 
 
 def test_a_run_that_is_left_to_itself(tmp_path, monkeypatch, caplog):
