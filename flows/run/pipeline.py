@@ -111,7 +111,9 @@ def run_pipeline(
             try:
                 return _carry_out(run, compute, since)
             except stream.NothingNew as nothing:
-                return outcome(nothing.paths, nothing.record, f"{nothing}, which stays the latest.")
+                said = f"{nothing}, which stays the latest."
+                run.events.tell(Line(said))
+                return outcome(nothing.paths, nothing.record, said)
 
 
 def score_pipeline(
@@ -176,7 +178,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             model = model_for(family, settings, prepared)
             job = _job(run, model, prepared)
             with closing(run.compute.executor(job)) as executor:
-                if run.stream is not None:
+                if run.stream is not None and run.stream.before is not None:
                     run.stage("drift", stream.judge, run.stream, paths.run_id, executor)
                 q, fitted = _posterior(run, job, executor)
                 number = None if fitted is None else fitted.number
