@@ -145,7 +145,7 @@ def _once(told: dict[str, list[str]]) -> list[str]:
     every = len(told)
     return [
         warning
-        if len(names) == every or any(name in warning for name in names)
+        if len(names) == every
         else f"{', '.join(names)}: {warning}"
         for warning, names in of.items()
     ]
