@@ -111,7 +111,7 @@ def run_pipeline(
             try:
                 return _carry_out(run, compute, since)
             except stream.NothingNew as nothing:
-                return outcome(nothing.paths, nothing.record, f"{nothing}, which stays the latest.")
+                return outcome(nothing.paths, nothing.record, str(nothing))
 
 
 def score_pipeline(
