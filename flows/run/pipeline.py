@@ -31,7 +31,7 @@ from flows.run import stream
 from flows.run.checking import accept, every_fault_told, look_at_files
 from flows.run.delta.copies import note_folder, noted
 from flows.run.delta.publish import refuse as refuse_delta
-from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
+from flows.run.events import Accepted, Begun, Computing, Events, Line, Needless, Stage, Sweep
 from flows.run.memo import FREE
 from flows.run.outcome import outcome, publish
 from flows.run.outward import outward
@@ -111,6 +111,7 @@ def run_pipeline(
             try:
                 return _carry_out(run, compute, since)
             except stream.NothingNew as nothing:
+                run.events.tell(Needless())
                 return outcome(nothing.paths, nothing.record, str(nothing))
 
 

@@ -18,7 +18,7 @@ from vbflows_mixture.settings import MixtureSettings
 from flows.data.states import read_state
 from flows.experts.family import FAMILY as EXPERTS
 from flows.faults import InputError
-from flows.run.events import Events
+from flows.run.events import Events, Listener
 from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
 from tests.faults.pipelines import published
@@ -48,12 +48,12 @@ def come(nights, i, shift=0.0):
     pq.write_table(table, nights / "in" / f"night-{i}.parquet")
 
 
-def run(nights, target="out", resume=None, since="latest", workers=None, **changes):
+def run(nights, target="out", resume=None, since="latest", workers=None, events=None, **changes):
     changes = {"components": 4, "forgetting_factor": 1.0, "partitions": 3, **changes}
     compute = ComputeSettings(workers=workers)
     return run_pipeline(
-        FAMILY, Events(), str(nights / "in"), str(nights / target), MixtureSettings(**changes),
-        compute, resume, since,
+        FAMILY, events or Events(), str(nights / "in"), str(nights / target),
+        MixtureSettings(**changes), compute, resume, since,
     )  # fmt: skip
 
 
@@ -145,6 +145,18 @@ def test_where_nothing_is_new_the_latest_run_stays(nights):
     assert again["run_id"] == first["run_id"]
     assert again["lines"][0].startswith(f"There is nothing new since run {first['run_id']}")
     assert len(list((nights / "out" / "runs").iterdir())) == 1
+
+
+def test_who_hears_of_a_run_hears_its_end_where_nothing_is_new(nights):
+    class Hears(Listener):
+        def hear(self, event):
+            heard.append(type(event).__name__)
+
+    come(nights, 0)
+    run(nights)
+    heard = []
+    run(nights, events=Events(Hears()))
+    assert heard == ["Asked", "Stage", "Needless"]
 
 
 def test_an_older_run_after_which_nothing_is_new_is_not_called_the_latest(nights):
@@ -251,6 +263,7 @@ def test_a_night_is_brought_to_the_scale_of_the_first(nights):
             r"the settings of run \S+, to go on from it, found others \(components",
         ),
         ({"since": ""}, "since: expected latest, or the id of a run that finished, found nothing"),
+        ({"since": "", "forgetting_factor": None}, "since: expected latest, or the id of a run"),
         ({"since": "nobody"}, "since: expected latest, or the id of a run that finished"),
     ],
 )
