@@ -36,6 +36,11 @@ class Slice:
     fingerprint: str  # of the file
     size: int = 0  # bytes of the file, where they are known
 
+    @property
+    def described(self) -> str:
+        """All that what is read of it depends on."""
+        return f"{self.url} {self.fingerprint} {self.start} {self.stop}"
+
 
 @dataclass(frozen=True)
 class Part:
@@ -52,7 +57,7 @@ class Part:
     @property
     def fingerprint(self) -> str:
         """What changes when any of its rows may have changed."""
-        text = "|".join(f"{s.url} {s.fingerprint} {s.start} {s.stop}" for s in self.slices)
+        text = "|".join(s.described for s in self.slices)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -8,6 +8,7 @@ the same sentences come in the same order, whoever met the first fault.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -32,7 +33,7 @@ def check_files(
     choose: Choose = list,
 ) -> tuple[list[InputFile], list[Checked]]:  # fmt: skip
     """Read every input file that is chosen whole, and raise all faults at once."""
-    files = choose(_expanded(family, source))
+    files = _chosen(family, source, choose)
     return files, _checked(family, events, files, settings, to_fit)
 
 
@@ -44,7 +45,7 @@ def look_at_files(
 
     Where that has a fault, the files are read whole, and all faults are raised at once.
     """
-    files = choose(_expanded(family, source))
+    files = _chosen(family, source, choose)
     if not isinstance(family, ChecksAsItReads):
         return files, _checked(family, events, files, settings, to_fit)
     looked = _each(events, family.look, files, settings)
@@ -112,12 +113,14 @@ def _raise(faults: Sequence[Fault]) -> None:
         raise InputError(faults)
 
 
-def _expanded(family: Family, source: str) -> list[InputFile]:
+def _chosen(family: Family, source: str, choose: Choose) -> list[InputFile]:
     try:
-        return storage.expand(source, family.suffixes)
+        return choose(storage.expand(source, family.suffixes))
     except storage.TransientStorageError:
         raise
     except StorageError as error:
+        if isinstance(error, storage.MissingError) and _is_folder(source):
+            choose([])  # which may say that there is nothing new
         raise InputError(
             [
                 Fault(
@@ -127,6 +130,11 @@ def _expanded(family: Family, source: str) -> list[InputFile]:
                 )
             ]
         ) from error
+
+
+def _is_folder(source: str) -> bool:
+    """Whether a source is a local folder; an object store has none that are empty."""
+    return storage.is_local(source) and os.path.isdir(storage.absolute(source))
 
 
 def _each(

@@ -69,12 +69,27 @@ def compare(first: str, second: str) -> Comparison:
     lines = [
         *(line for line in settings if line.differs),
         *_both(DATA, _data(one, two), _data(two, one)),
-        *_both(RESULTS, one.results, two.results),
+        *compared_results(one.results, two.results),
         *_both(FIT, _fit(one), _fit(two)),
         *(line for line in _both(FIT, _versions(one), _versions(two)) if line.differs),
     ]
     reports = here.file("report.html"), there.file("report.html")
     return Comparison(here.run_id, there.run_id, reports, tuple(lines))
+
+
+def compared_results(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[Line]:
+    """Put the results of two runs side by side, and those of each of several cases."""
+    return list(_both(RESULTS, _flat(one), _flat(two)))
+
+
+def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in results.items():
+        if isinstance(value, Mapping) and all(isinstance(own, Mapping) for own in value.values()):
+            found |= {f"{of}: {what}": v for of, own in value.items() for what, v in own.items()}
+        else:
+            found[name] = value
+    return found
 
 
 def _both(part: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Line]:

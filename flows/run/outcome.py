@@ -27,7 +27,7 @@ from flows.engine.fit import FitResult
 from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
-from flows.run import stream_report
+from flows.run import stream, stream_report
 from flows.run.delta.copies import copy_tables
 from flows.run.delta.publish import commit
 from flows.run.events import Published
@@ -108,6 +108,8 @@ def publish(
         sections.append(_trace_section(fitted, record.objective))
     html = report.render(record, findings.headline, sections)
     storage.write_bytes(run.paths.file("report.html"), html.encode())
+    if run.stream is not None and run.stream.of_latest:
+        stream.refuse_a_fork(run.paths, record.since or "")
     copies = None if run.delta is None else copy_tables(run.paths, run.delta, each)
     run.confirm()
     complete(run.paths, record)

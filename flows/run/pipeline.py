@@ -31,7 +31,7 @@ from flows.run import stream
 from flows.run.checking import accept, every_fault_told, look_at_files
 from flows.run.delta.copies import note_folder, noted
 from flows.run.delta.publish import refuse as refuse_delta
-from flows.run.events import Accepted, Begun, Computing, Events, Line, Stage, Sweep
+from flows.run.events import Accepted, Begun, Computing, Events, Line, Needless, Stage, Sweep
 from flows.run.memo import FREE
 from flows.run.outcome import outcome, publish
 from flows.run.outward import outward
@@ -111,9 +111,9 @@ def run_pipeline(
             try:
                 return _carry_out(run, compute, since)
             except stream.NothingNew as nothing:
-                said = f"{nothing}, which stays the latest."
-                run.events.tell(Line(said))
-                return outcome(nothing.paths, nothing.record, said)
+                run.events.tell(Needless(str(nothing)))
+                before = nothing.record.model_copy(update={"warnings": []})  # told in its night
+                return outcome(nothing.paths, before, str(nothing))
 
 
 def score_pipeline(

@@ -245,8 +245,17 @@ def stream_of(
     family: Family, paths: RunPaths, settings: RunSettings, since: str | None, resume: bool
 ) -> stream.Stream | None:
     """Find what a run that learns from new files alone goes on from; None where it does not."""
-    whom = None if since is None else _whom(paths, since, resume)
-    return stream.look_up(family, paths.target, whom, settings)
+    if since is not None and not since:  # as of a variable that is not set
+        raise InputError([Fault("since", "latest, or the id of a run that finished", "nothing")])
+    if since is None or settings.forgetting_factor is None:
+        return stream.look_up(family, paths.target, since, settings)
+    whom = _whom(paths, since, resume)
+    if since == stream.LATEST and whom != since:
+        stream.refuse_a_fork(paths, whom)
+    found = stream.look_up(family, paths.target, whom, settings)
+    if found is not None:
+        found.of_latest = since == stream.LATEST
+    return found
 
 
 def _whom(paths: RunPaths, since: str, resume: bool) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from flows.data import json_files, storage
-from flows.data.runs import PublishError, RunPaths, RunRecord, open_run
+from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, latest_of, open_run
 from flows.data.states import read_state
 from flows.data.storage import InputFile, StorageError
 from flows.family import Family
@@ -79,7 +79,7 @@ class Learnt(json_files.Form):
 
 
 class NothingNew(Exception):
-    """Every file was learnt from before: the run before stays the latest.
+    """Every file was learnt from before: whatever is the latest run stays it.
 
     Attributes
     ----------
@@ -88,7 +88,8 @@ class NothingNew(Exception):
     """
 
     def __init__(self, paths: RunPaths, record: RunRecord) -> None:
-        super().__init__(f"There is nothing new since run {record.run_id}")
+        stays = ", which stays the latest" if is_latest(paths) else ""
+        super().__init__(f"There is nothing new since run {record.run_id}{stays}.")
         self.paths, self.record = paths, record
 
 
@@ -111,6 +112,8 @@ class Stream:
         What earlier rows' weight is multiplied by.
     before
         The run that it goes on from; None where there is none yet.
+    of_latest
+        Whether that is to be the latest until this one is.
     judged
         The nights that the reference tells, this one last; empty where there is no reference.
     found
@@ -121,6 +124,7 @@ class Stream:
 
     factor: float
     before: Before | None = None
+    of_latest: bool = False
     judged: list[KeptNight] = field(default_factory=list)
     found: Drift | None = None
     anew: KeptNight | None = None
@@ -216,6 +220,33 @@ def _learnt(family: Family, paths: RunPaths, record: RunRecord, settings: RunSet
     except StorageError as error:
         raise refuse(f"what {name} kept, whole", str(error), "restore it from a copy") from error
     return learnt
+
+
+def refuse_a_fork(paths: RunPaths, began: str) -> None:
+    """Refuse to go on where another run has become the latest since this one began.
+
+    As the latest, this one would make the stream forget what that has learnt from files that may
+    be gone.
+
+    Parameters
+    ----------
+    began
+        The run that was the latest then; empty where there was none.
+
+    Raises
+    ------
+    InputError
+        If it is not the latest any more.
+    """
+    try:
+        latest = latest_of(paths.target)
+    except storage.MissingError:
+        latest = ""
+    if latest != began:
+        expected = f"{f'run {began}' if began else 'no run'} as the latest, as when it began"
+        remedy = "run the command anew, without resume: it reads what that run has not learnt from"
+        found = f"run {latest}, which has learnt since" if latest else "none"
+        raise InputError([Fault(f"run {paths.run_id}", expected, found, remedy=remedy)])
 
 
 def new_files(stream: Stream | None, files: list[InputFile]) -> list[InputFile]:

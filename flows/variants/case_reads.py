@@ -55,6 +55,11 @@ class Reads(Slice):
     replicate: str = ""
     of_case: bool = True
 
+    @property
+    def described(self) -> str:
+        """With whether that is a case: of the reads of a control less is kept."""
+        return f"{super().described} {'case' if self.of_case else 'control'}"
+
 
 @dataclass(frozen=True)
 class Counted(State):

@@ -144,8 +144,6 @@ def _once(told: dict[str, list[str]]) -> list[str]:
             of.setdefault(warning, []).append(name)
     every = len(told)
     return [
-        warning
-        if len(names) == every or any(name in warning for name in names)
-        else f"{', '.join(names)}: {warning}"
+        warning if len(names) == every else f"{', '.join(names)}: {warning}"
         for warning, names in of.items()
     ]

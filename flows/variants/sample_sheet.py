@@ -151,6 +151,11 @@ def settled_by(lines: Sequence[Alignment], settings: VariantSettings) -> dict[st
 
     What is named by a setting and has that role stays: of several cases, say, the one named.
     Where none is named, all of them are cases of one run.
+
+    Raises
+    ------
+    InputError
+        If several samples are cases, and a setting names another one.
     """
     samples = {line.sample: line.role for line in lines}
     if not any(samples.values()):
@@ -159,6 +164,15 @@ def settled_by(lines: Sequence[Alignment], settings: VariantSettings) -> dict[st
     said: dict[str, str] = {}
     if of["case"] and settings.case not in of["case"] and not settings.several:
         if len(of["case"]) > 1:
+            if settings.case != type(settings).model_fields["case"].default:
+                raise InputError([
+                    Fault(
+                        file="settings", column="case", expected="the name of one of the sheet's "
+                        "cases", found=f"{settings.case!r}, and the role case of "
+                        f"{', '.join(of['case'])}", remedy="name one of them, or leave case out "
+                        "for a run of all",
+                    )
+                ])  # fmt: skip
             said["cases"] = ",".join(of["case"])
         else:
             said["case"] = of["case"][0]

@@ -210,6 +210,10 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         names = self.several
         if not names:
             return self
+        if self.case != type(self).model_fields["case"].default:
+            raise ValueError(
+                f"case names {self.case!r}, cases {self.cases!r}; give one of the two settings"
+            )
         if not self.controls:
             raise ValueError(
                 "several cases in one run share a control or a panel, and none is named; without "

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from flows.data.storage.access import filesystem
-from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.errors import MissingError, StorageError, storage_errors
 from flows.data.storage.listing import GLOB, inside, matching
 from flows.data.storage.retry import persistent
 from flows.data.storage.urls import absolute, is_local, refuse_bytes, shown
@@ -60,9 +60,10 @@ def expand(source: str, suffixes: Sequence[str]) -> list[InputFile]:
         for name, info in sorted(found.items())
     ]
     if not files:
-        raise StorageError(
+        raise MissingError(
             f"no input found at {shown(source)}: expected a file, a folder with "
-            f"{' or '.join(suffixes)} files, or a glob that matches some"
+            f"{' or '.join(suffixes)} files, or a glob that matches some",
+            url,
         )
     return files
 

@@ -33,7 +33,7 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.uuid import generate_new_uuid
 
 from flows.data.runs import RunPaths, RunRecord
-from flows.run.events import Accepted, Asked, Event, Failed, Published
+from flows.run.events import Accepted, Asked, Event, Failed, Needless, Published
 from flows.run.lineage import datasets
 from flows.run.lineage.switch import TRANSPORT
 
@@ -82,6 +82,9 @@ class OpenLineage:
                 paths = RunPaths(self._asked.target, record.run_id)
                 outputs = datasets.of_outputs(paths, self._producer)
                 self._send(moment, RunState.COMPLETE, outputs)
+            case Needless():
+                self._ended = True
+                self._send(moment, RunState.COMPLETE)
             case Failed(error):
                 self._ended = True
                 self._facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(

@@ -27,6 +27,7 @@ from flows.run.events import (
     Computing,
     Event,
     Failed,
+    Needless,
     Published,
     Retried,
     Stage,
@@ -90,6 +91,8 @@ class OpenTelemetry:
                         }
                     )
                 self._end(moment, "published")
+            case Needless():
+                self._end(moment, "nothing new")
             case Accepted(inputs):
                 self._note("vbflows.input.bytes", sum(one.size for one in inputs))
                 self._note("vbflows.input.files", len(inputs))

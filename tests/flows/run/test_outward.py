@@ -25,7 +25,7 @@ from flows.catalogue import pipeline_named
 from flows.data.storage import TransientStorageError
 from flows.faults import InputError, RunError
 from flows.run import outward, pipeline
-from flows.run.events import Line, Listener, Retried
+from flows.run.events import Events, Line, Listener, Retried
 from flows.run.launch import launch, launch_score
 from flows.settings import ComputeSettings
 
@@ -442,3 +442,22 @@ def test_their_libraries_are_loaded_only_when_asked_for():
         "sys.exit(', '.join(found) or 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_run_for_which_nothing_is_new_has_ended_at_both(both, tmp_path):
+    from vbflows_mixture.family import FAMILY
+    from vbflows_mixture.settings import MixtureSettings
+
+    rows = FAMILY.simulate(str(tmp_path / "in"), 60, 1)[0]
+    settings = MixtureSettings(components=2, forgetting_factor=1.0)
+    for _ in range(2):
+        pipeline.run_pipeline(
+            FAMILY, Events(), rows, str(tmp_path / "out"), settings, ComputeSettings(), None,
+            "latest",
+        )  # fmt: skip
+    events = lineage(both)
+    assert [event["eventType"] for event in events][-2:] == ["START", "COMPLETE"]
+    assert not events[-1]["outputs"]
+    spans, _ = decoded(both)
+    ended = [attributes(span).get("vbflows.outcome") for span in spans]
+    assert [one for one in ended if one] == ["published", "nothing new"]

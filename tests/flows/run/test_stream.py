@@ -18,7 +18,7 @@ from vbflows_mixture.settings import MixtureSettings
 from flows.data.states import read_state
 from flows.experts.family import FAMILY as EXPERTS
 from flows.faults import InputError
-from flows.run.events import Events
+from flows.run.events import Events, Listener
 from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
 from tests.faults.pipelines import published
@@ -48,12 +48,12 @@ def come(nights, i, shift=0.0):
     pq.write_table(table, nights / "in" / f"night-{i}.parquet")
 
 
-def run(nights, target="out", resume=None, since="latest", workers=None, **changes):
+def run(nights, target="out", resume=None, since="latest", workers=None, events=None, **changes):
     changes = {"components": 4, "forgetting_factor": 1.0, "partitions": 3, **changes}
     compute = ComputeSettings(workers=workers)
     return run_pipeline(
-        FAMILY, Events(), str(nights / "in"), str(nights / target), MixtureSettings(**changes),
-        compute, resume, since,
+        FAMILY, events or Events(), str(nights / "in"), str(nights / target),
+        MixtureSettings(**changes), compute, resume, since,
     )  # fmt: skip
 
 
@@ -147,6 +147,87 @@ def test_where_nothing_is_new_the_latest_run_stays(nights):
     assert len(list((nights / "out" / "runs").iterdir())) == 1
 
 
+def test_who_hears_of_a_run_hears_its_end_where_nothing_is_new(nights):
+    class Hears(Listener):
+        def hear(self, event):
+            heard.append(type(event).__name__)
+
+    come(nights, 0)
+    run(nights)
+    heard = []
+    run(nights, events=Events(Hears()))
+    assert heard == ["Asked", "Stage", "Needless"]
+
+
+def test_an_older_run_after_which_nothing_is_new_is_not_called_the_latest(nights):
+    come(nights, 0)
+    first = run(nights)
+    come(nights, 1)
+    run(nights)
+    (nights / "in" / "night-1.parquet").unlink()
+    again = run(nights, since=first["run_id"])
+    assert again["lines"][0] == f"There is nothing new since run {first['run_id']}."
+
+
+def test_an_empty_folder_has_nothing_new(nights):
+    with pytest.raises(InputError, match="no input found"):
+        run(nights)
+    come(nights, 0)
+    first = run(nights)
+    (nights / "in" / "night-0.parquet").unlink()
+    assert run(nights)["run_id"] == first["run_id"]
+    (nights / "in").rmdir()
+    with pytest.raises(InputError, match="there is no such file or folder"):
+        run(nights)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_run_that_another_has_overtaken_makes_the_stream_forget_nothing(
+    nights, monkeypatch, first
+):
+    if not first:
+        come(nights, 0)
+        run(nights)
+    come(nights, 1)
+    known = {path.name for path in (nights / "out").glob("runs/*")}
+    with monkeypatch.context() as patch:
+        patch.setattr("flows.run.outcome.complete", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(nights)
+    (stopped,) = {path.name for path in (nights / "out" / "runs").iterdir()} - known
+    come(nights, 2)
+    second = run(nights)
+    (nights / "in" / "night-2.parquet").unlink()  # it was learnt from
+    with pytest.raises(InputError, match=f"found run {second['run_id']}, which has learnt since"):
+        run(nights, resume=stopped)
+    assert run(nights)["run_id"] == second["run_id"]
+
+
+def _stop(*args):
+    raise KeyboardInterrupt
+
+
+def test_of_two_runs_at_once_the_second_to_end_is_refused(nights, monkeypatch):
+    from flows.run import outcome
+
+    come(nights, 0)
+    run(nights)
+    come(nights, 1)
+    real, others = outcome.write_posterior, []
+
+    def meanwhile(*args):
+        if not others:
+            others.append(None)
+            others.append(run(nights))
+        real(*args)
+
+    monkeypatch.setattr(outcome, "write_posterior", meanwhile)
+    with pytest.raises(InputError, match="which has learnt since; run the command anew"):
+        run(nights)
+    assert run(nights)["run_id"] == others[1]["run_id"]
+    assert len(list((nights / "out" / "runs").iterdir())) == 2
+
+
 def test_rows_that_are_unlike_raise_the_alarm_once_and_are_what_is_usual_then(nights):
     alarms, told = [], []
     for i, shift in enumerate((0.0, 0.0, 0.0, 2.0, 2.0)):
@@ -181,6 +262,8 @@ def test_a_night_is_brought_to_the_scale_of_the_first(nights):
             {"components": 5},
             r"the settings of run \S+, to go on from it, found others \(components",
         ),
+        ({"since": ""}, "since: expected latest, or the id of a run that finished, found nothing"),
+        ({"since": "", "forgetting_factor": None}, "since: expected latest, or the id of a run"),
         ({"since": "nobody"}, "since: expected latest, or the id of a run that finished"),
     ],
 )

@@ -16,6 +16,8 @@ from flows.cli import main
 from flows.data import storage
 from flows.data.runs import open_run
 from flows.data.states import read_state
+from flows.run.compare import compared_results
+from flows.variants.cases_report import _once
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.case_files import write_cases, write_counts_of, write_reads_of
@@ -242,9 +244,41 @@ def test_a_sheet_with_several_cases_is_one_run(reads):
     assert some.several == ["bob", "cid"]
 
 
+def test_a_case_that_the_sheet_does_not_have_is_not_taken_for_all_of_them(capsys, reads):
+    code, _, err = check(capsys, reads, fasta=reads.parent / "ref.fa", case="anm")
+    assert code == 2
+    assert "expected the name of one of the sheet's cases, found 'anm', and the role case" in err
+
+
+def test_a_later_run_in_which_a_case_and_the_control_have_changed_places_reads_both(
+    capsys, reads, tmp_path
+):  # fmt: skip
+    other = reads.parent / "other-places.csv"
+    text = reads.read_text().replace("ann1.bam", "*1").replace("ann2.bam", "*2")
+    text = text.replace("blood1.bam", "ann1.bam").replace("blood2.bam", "ann2.bam")
+    other.write_text(text.replace("*", "blood").replace("blood1,", "blood1.bam,")
+                     .replace("blood2,", "blood2.bam,"))  # fmt: skip
+    asked = (*QUICK, *asked_of(reads), "--since", "latest")
+    for target, sheets in ((tmp_path / "nightly", (reads, other)), (tmp_path / "anew", (other,))):
+        for sheet in sheets:
+            code, _, err = run(capsys, "variants", sheet, target, *asked)
+            assert code == 0, err
+    columns = ["chrom", "pos", "case_depth", "control_depth"]
+    for case in CASES:
+        one, two = (rows_of(tmp_path / t, "loci", case).select(columns)
+                    for t in ("nightly", "anew"))  # fmt: skip
+        assert one.equals(two)
+
+
+def test_a_warning_of_some_cases_names_them_however_short_their_names():
+    told = {"a": ["A limit is reached."], "b": ["A limit is reached."], "1": ["All 12 of it."]}
+    assert _once(told) == ["a, b: A limit is reached.", "1: All 12 of it."]
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
+        ({"cases": "ann,bob", "case": "cid"}, "case names 'cid', cases 'ann,bob'; give one of"),
         ({"cases": "ann,bob,ann"}, "cases names 'ann' twice"),
         ({"cases": "ann,normal"}, "'normal' is named as a case and as a control"),
         ({"cases": "ann,.."}, "cannot name the folder of its results"),
@@ -318,3 +352,9 @@ def test_a_cap_on_the_depth_holds_for_cases_and_panels(capsys, reads, tmp_path, 
     depth = rows_of(tmp_path, "loci", "ann")["case_depth"].to_pylist()
     assert max(depth) == 2 * 20
     assert any("max_depth caps" in warning for warning in json.loads(out)["warnings"])
+
+
+def test_two_runs_of_several_cases_are_compared_case_by_case():
+    one, two = {"cases": {"ann": {"passed": 3}}, "passed": 3}, {"cases": {"bob": {"passed": 4}}}
+    told = {line.name: (line.first, line.second) for line in compared_results(one, two)}
+    assert told == {"ann: passed": (3, None), "bob: passed": (None, 4), "passed": (3, None)}
