@@ -169,6 +169,21 @@ def test_what_was_there_stays(tmp_path):
     assert {file: os.stat(file).st_mtime_ns for file in files_in(tmp_path / "out")} == before
 
 
+@pytest.mark.parametrize("name", ["features", "experts"])
+def test_names_are_compared_though_another_file_names_no_rows(name, tmp_path):
+    """One file names a row twice, in two partitions; the other leaves its rows without names."""
+    url = pipelines.simulate(name, str(tmp_path / "in"))
+    rows = pq.read_table(url)
+    pq.write_table(rows.drop_columns(["id"]), tmp_path / "in" / "zz.parquet")
+    pq.write_table(again(name)(rows), url)
+    with pytest.raises(InputError, match="a name used once"):
+        pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
+    pq.write_table(rows, url)
+    pq.write_table(rows, tmp_path / "in" / "y.parquet")
+    with pytest.raises(InputError, match="a name used once over all files"):
+        pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
+
+
 class _Killed(BaseException):
     pass
 
