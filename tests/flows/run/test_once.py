@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
+from flows.data import storage
 from flows.data.storage import tables
 from flows.faults import InputError, RunError
 from flows.run import checking, running
@@ -224,6 +225,41 @@ def test_a_file_that_changes_while_it_is_read_is_not_called_wrong(tmp_path, monk
     monkeypatch.setattr(running, "_apply_to_group", changes)
     with pytest.raises(RunError, match="has changed"):
         pipelines.run("experts", url, str(tmp_path / "out"))
+
+
+def test_a_file_that_is_mended_before_it_is_checked_again_is_not_taken(tmp_path, monkeypatch):
+    """Ingest has read a name twice: that the file has it once by now does not make that right."""
+    name, url = written("two rows of a name in a table", tmp_path)
+    ingest = running.Run.map
+
+    def mends(*args):
+        found = ingest(*args)
+        pq.write_table(pq.read_table(url).slice(1), url)
+        return found
+
+    monkeypatch.setattr(running.Run, "map", mends)
+    with pytest.raises(RunError, match="has changed"):
+        pipelines.run(name, url, str(tmp_path / "out"))
+
+
+def test_access_that_is_lost_while_rows_are_read_is_no_fault_of_the_input(tmp_path, monkeypatch):
+    """What was read until then stays for a resume."""
+    url = pipelines.simulate("experts", str(tmp_path / "in"))
+    read, calls = storage.read_rows, []
+
+    def refused(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise storage.StorageError(f"cannot read {url}: permission denied")
+        return read(*args)
+
+    monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
+    monkeypatch.setattr(storage, "read_rows", refused)
+    with pytest.raises(RunError, match="permission denied; latest.json is as it was"):
+        pipelines.run("experts", url, str(tmp_path / "out"))
+    (run_id,) = os.listdir(tmp_path / "out" / "runs")
+    pipelines.run("experts", url, str(tmp_path / "out"), resume=run_id)
+    assert len(calls) == 4
 
 
 class _Enough(Exception):
