@@ -185,6 +185,15 @@ def test_names_are_compared_though_another_file_names_no_rows(name, tmp_path):
         pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
 
 
+def test_of_the_folders_of_a_target_those_that_were_there_stay(tmp_path):
+    name, url = written("an infinite number", tmp_path)
+    (tmp_path / "there").mkdir()
+    for target in ("there", "there/above/out"):
+        with pytest.raises(InputError):
+            pipelines.run(name, url, str(tmp_path / target))
+        assert list((tmp_path / "there").rglob("*")) == []
+
+
 class _Killed(BaseException):
     pass
 
@@ -255,7 +264,7 @@ def test_access_that_is_lost_while_rows_are_read_is_no_fault_of_the_input(tmp_pa
 
     monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
     monkeypatch.setattr(storage, "read_rows", refused)
-    with pytest.raises(RunError, match="permission denied; latest.json is as it was"):
+    with pytest.raises(RunError, match="permission denied; latest"):
         pipelines.run("experts", url, str(tmp_path / "out"))
     (run_id,) = os.listdir(tmp_path / "out" / "runs")
     pipelines.run("experts", url, str(tmp_path / "out"), resume=run_id)
