@@ -271,6 +271,20 @@ def test_access_that_is_lost_while_rows_are_read_is_no_fault_of_the_input(tmp_pa
     assert len(calls) == 4
 
 
+@pytest.mark.parametrize("theirs", [{"features": "f*"}, {"bag_id": "patient"}])
+def test_a_column_of_a_name_of_ones_own_that_stands_twice_is_refused(theirs, tmp_path):
+    url = pipelines.simulate("bags", str(tmp_path / "in"))
+    table = pq.read_table(url)
+    numbers = np.stack(table["features"].to_numpy()).T
+    wide = {f"f{i}": pa.array(column) for i, column in enumerate(numbers)}
+    table = pa.table({"patient": table["bag_id"], "label": table["label"], **wide})
+    name = "f1" if "features" in theirs else "patient"
+    pq.write_table(table.append_column(name, table[name]), url)
+    columns = {"bag_id": "patient", "features": "f*"} | theirs
+    with pytest.raises(InputError, match="a name used once, found it twice"):
+        pipelines.run("bags", url, str(tmp_path / "out"), columns=columns)
+
+
 class _Enough(Exception):
     pass
 
