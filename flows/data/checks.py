@@ -327,14 +327,14 @@ def shared_names(
         The names of the rows of each, or their digests; none where they are named after their
         file.
     """
-    if table.id is not None and not table.id.required and not all(map(len, names)):
-        return _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
+    faults = []
+    if table.id is not None and not table.id.required:
+        faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
     order = sorted(range(len(files)), key=lambda i: files[i])
     again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
     of_file: dict[int, list[int]] = {}
     for place in again:
         of_file.setdefault(at.of(place)[0], []).append(place)
-    faults = []
     for number, places in of_file.items():
         found = Found(files[order[number]])
         found.first = -int(at.starts[number])

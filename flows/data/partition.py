@@ -146,13 +146,12 @@ def read_slice(s: Slice, table: Table) -> pa.Table:
     Raises
     ------
     InputError
-        If they cannot be read.
+        If the file is damaged there. Whatever else keeps a file from being read that was looked
+        at before is no fault of the input: access that was lost, say, or a disk that is full.
     """
     try:
         return storage.read_rows(s.url, s.start, s.stop, table.in_files, s.size)
-    except storage.TransientStorageError:
-        raise
-    except storage.StorageError as error:
+    except storage.DamagedError as error:
         raise InputError([unreadable(s.url, error)]) from error
 
 

@@ -66,11 +66,11 @@ def _accepted(column: Column) -> list[pa.DataType]:
 def given(table: Table, rows: pa.Table) -> pa.Table:
     """Return a file's columns by the table's names, its labels as 1 and 0.
 
-    A pattern's columns become one.
+    A pattern's columns become one. What stands twice in the file does so here, for `faults`.
     """
     rows = _called(table, rows)
     name, positive = table.positive or ("", "")
-    if name not in rows.column_names or not _may_be_numbers(rows[name].type):
+    if rows.column_names.count(name) != 1 or not _may_be_numbers(rows[name].type):
         return rows
     words = pc.utf8_trim_whitespace(decoded(rows[name]).cast(pa.string()))
     place = rows.column_names.index(name)
@@ -80,24 +80,29 @@ def given(table: Table, rows: pa.Table) -> pa.Table:
 def _called(table: Table, rows: pa.Table) -> pa.Table:
     if not table.called:
         return rows
-    taken: dict[str, pa.ChunkedArray] = {}
+    taken: list[tuple[str, pa.ChunkedArray]] = []
+    twice = {name for name, times in Counter(rows.column_names).items() if times > 1}
     gone: set[str] = set()
     for own, theirs in table.called.items():
         gone.add(own)
         if is_pattern(theirs):
             wide = [name for name in rows.column_names if fnmatchcase(name, theirs)]
             gone |= set(wide)
+            if again := twice & set(wide):
+                first = rows.column(rows.column_names.index(min(again)))
+                taken += [(own, first), (own, first)]
+                continue
             odd = [name for name in wide if not _may_be_numbers(rows[name].type)]
             if wide:
                 columns = [rows[name] for name in wide]
-                taken[own] = rows[odd[0]] if odd else _one_list(columns)
+                taken.append((own, rows[odd[0]] if odd else _one_list(columns)))
         elif theirs in rows.column_names:
             gone.add(theirs)
-            taken[own] = rows[theirs]
+            taken += [(own, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
     kept = [i for i, name in enumerate(rows.column_names) if name not in gone]
     fields = [rows.schema.field(i) for i in kept]
-    fields += [pa.field(name, column.type) for name, column in taken.items()]
-    cells = [rows.column(i) for i in kept] + list(taken.values())
+    fields += [pa.field(name, column.type) for name, column in taken]
+    cells = [rows.column(i) for i in kept] + [column for _, column in taken]
     schema = pa.schema(fields, rows.schema.metadata)
     return pa.Table.from_arrays(cells, schema=schema)
 
@@ -133,7 +138,7 @@ def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]
     wrong = {}
     for place, name in enumerate(rows.column_names):
         column = table.declared([name]).get(name)
-        if column is None or as_it_comes(column):
+        if column is None or as_it_comes(column) or rows.column_names.count(name) > 1:
             continue
         if not is_text(rows[name].type) or column.arrow == pa.string():
             continue

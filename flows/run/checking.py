@@ -99,9 +99,19 @@ def accept(run: Run, ingested: Sequence[Ingested]) -> None:
 
 
 def _check_again(run: Run) -> None:
-    """Read every file whole; where that finds faults, nothing can go on with a run of it."""
+    """Read every file whole; where that finds faults, nothing can go on with a run of it.
+
+    Raises
+    ------
+    InputError
+        With every fault of all files.
+    StorageError
+        If a file is no longer what ingest read: what is found in it says nothing of the run.
+    """
     to_fit = run.fitted is None
     checked = _each(run.events, run.family.check, run.files, run.settings)
+    for file in run.files:
+        storage.refuse_changed(file.url, file.fingerprint)
     faults = _faults(run.family, run.files, checked, run.settings, to_fit)
     # A resumed run is held once its input is known to be what it began with.
     run.hopeless = bool(faults) and run.held is not None

@@ -218,8 +218,7 @@ def _claimed(run: Run) -> Iterator[None]:
 @contextmanager
 def _nothing_left_of_what_is_refused(run: Run) -> Iterator[None]:
     """Remove a run that is refused, or that nothing can go on with."""
-    target = run.paths.target
-    made = storage.is_local(target) and not storage.exists(target)
+    made = storage.absent(run.paths.target)
     try:
         yield
     except BaseException as error:

@@ -211,14 +211,14 @@ def refuse_nothing(paths: RunPaths) -> None:
     )  # fmt: skip
 
 
-def forget(paths: RunPaths, events: Events, made: bool = False) -> None:
-    """Remove a run that cannot be gone on with, and the target where it has made that."""
+def forget(paths: RunPaths, events: Events, made: Sequence[str] = ()) -> None:
+    """Remove a run that cannot be gone on with, and those folders that it made for its target."""
     try:
         with storage.impatient():
             storage.delete(paths.root)
             storage.remove_empty(storage.join(paths.target, "runs"))
-            if made:
-                storage.remove_empty(paths.target)
+            for folder in made:
+                storage.remove_empty(folder)
     except StorageError as error:
         events.tell(Line(f"what is left of run {paths.run_id} stays: {error}"))
 

@@ -15,6 +15,7 @@ from flows.data.storage.errors import (
 from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES
 from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed, size_of
 from flows.data.storage.objects import (
+    absent,
     check_writable,
     copy,
     create_bytes,
@@ -52,6 +53,7 @@ __all__ = [
     "MissingError",
     "StorageError",
     "TransientStorageError",
+    "absent",
     "absolute",
     "as_local",
     "check_writable",

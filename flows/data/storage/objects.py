@@ -244,6 +244,17 @@ def remove_debris(folder: str) -> None:
                         os.remove(os.path.join(place, name))
 
 
+def absent(folder: str) -> list[str]:
+    """Return a local folder and those above it, as far as there are none yet, innermost first."""
+    found: list[str] = []
+    if is_local(folder):
+        path = absolute(folder)
+        while not os.path.lexists(path):
+            found.append(path)
+            path = os.path.dirname(path)
+    return found
+
+
 def remove_empty(folder: str) -> None:
     """Remove a local folder if nothing is in it; stores have no empty folders."""
     if is_local(folder):

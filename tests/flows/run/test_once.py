@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
+from flows.data import storage
 from flows.data.storage import tables
 from flows.faults import InputError, RunError
 from flows.run import checking, running
@@ -169,6 +170,30 @@ def test_what_was_there_stays(tmp_path):
     assert {file: os.stat(file).st_mtime_ns for file in files_in(tmp_path / "out")} == before
 
 
+@pytest.mark.parametrize("name", ["features", "experts"])
+def test_names_are_compared_though_another_file_names_no_rows(name, tmp_path):
+    """One file names a row twice, in two partitions; the other leaves its rows without names."""
+    url = pipelines.simulate(name, str(tmp_path / "in"))
+    rows = pq.read_table(url)
+    pq.write_table(rows.drop_columns(["id"]), tmp_path / "in" / "zz.parquet")
+    pq.write_table(again(name)(rows), url)
+    with pytest.raises(InputError, match="a name used once"):
+        pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
+    pq.write_table(rows, url)
+    pq.write_table(rows, tmp_path / "in" / "y.parquet")
+    with pytest.raises(InputError, match="a name used once over all files"):
+        pipelines.run(name, str(tmp_path / "in"), str(tmp_path / "out"))
+
+
+def test_of_the_folders_of_a_target_those_that_were_there_stay(tmp_path):
+    name, url = written("an infinite number", tmp_path)
+    (tmp_path / "there").mkdir()
+    for target in ("there", "there/above/out"):
+        with pytest.raises(InputError):
+            pipelines.run(name, url, str(tmp_path / target))
+        assert list((tmp_path / "there").rglob("*")) == []
+
+
 class _Killed(BaseException):
     pass
 
@@ -209,6 +234,55 @@ def test_a_file_that_changes_while_it_is_read_is_not_called_wrong(tmp_path, monk
     monkeypatch.setattr(running, "_apply_to_group", changes)
     with pytest.raises(RunError, match="has changed"):
         pipelines.run("experts", url, str(tmp_path / "out"))
+
+
+def test_a_file_that_is_mended_before_it_is_checked_again_is_not_taken(tmp_path, monkeypatch):
+    """Ingest has read a name twice: that the file has it once by now does not make that right."""
+    name, url = written("two rows of a name in a table", tmp_path)
+    ingest = running.Run.map
+
+    def mends(*args):
+        found = ingest(*args)
+        pq.write_table(pq.read_table(url).slice(1), url)
+        return found
+
+    monkeypatch.setattr(running.Run, "map", mends)
+    with pytest.raises(RunError, match="has changed"):
+        pipelines.run(name, url, str(tmp_path / "out"))
+
+
+def test_access_that_is_lost_while_rows_are_read_is_no_fault_of_the_input(tmp_path, monkeypatch):
+    """What was read until then stays for a resume."""
+    url = pipelines.simulate("experts", str(tmp_path / "in"))
+    read, calls = storage.read_rows, []
+
+    def refused(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise storage.StorageError(f"cannot read {url}: permission denied")
+        return read(*args)
+
+    monkeypatch.setattr("flows.run.tasks.threads", lambda: 1)
+    monkeypatch.setattr(storage, "read_rows", refused)
+    with pytest.raises(RunError, match="permission denied; latest"):
+        pipelines.run("experts", url, str(tmp_path / "out"))
+    (run_id,) = os.listdir(tmp_path / "out" / "runs")
+    pipelines.run("experts", url, str(tmp_path / "out"), resume=run_id)
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize("theirs", [{"features": "f*"}, {"bag_id": "patient"}])
+def test_a_column_of_a_name_of_ones_own_that_stands_twice_is_refused(theirs, tmp_path):
+    url = pipelines.simulate("bags", str(tmp_path / "in"))
+    table = pq.read_table(url)
+    numbers = np.stack(table["features"].to_numpy()).T
+    wide = {f"f{i}": pa.array(column) for i, column in enumerate(numbers)}
+    table = pa.table({"patient": table["bag_id"], "label": table["label"], **wide})
+    name = "f1" if "features" in theirs else "patient"
+    pq.write_table(table.append_column(name, table[name]), url)
+    columns = {"bag_id": "patient", "features": "f*"} | theirs
+    with pytest.raises(InputError, match="a name used once, found it twice"):
+        pipelines.run("bags", url, str(tmp_path / "out"), columns=columns)
 
 
 class _Enough(Exception):
