@@ -81,7 +81,7 @@ def publish(
         peak_memory_bytes=peak_memory(),
         inputs=run.inputs,
         rows_read=sum(i.rows_read for i in ingested),
-        rows_kept=sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped),
+        rows_kept=rows_used(ingested, prepared),
         dropped=total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),
         partitions=len(prepared.partitions),
         workers=run.workers,
@@ -164,6 +164,11 @@ def outcome(
         "results": record.results,
         "lines": lines,
     }
+
+
+def rows_used(ingested: Sequence[Ingested], prepared: Prepared) -> int:
+    """Return how many rows a run has used: those kept, but for what turned out to be of no use."""
+    return sum(i.rows_kept for i in ingested) - sum(d.count for d in prepared.dropped)
 
 
 def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:

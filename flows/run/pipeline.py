@@ -33,7 +33,7 @@ from flows.run.delta.copies import note_folder, noted
 from flows.run.delta.publish import refuse as refuse_delta
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Needless, Stage, Sweep
 from flows.run.memo import FREE
-from flows.run.outcome import outcome, publish
+from flows.run.outcome import outcome, publish, rows_used
 from flows.run.outward import outward
 from flows.run.prefect.access import reached
 from flows.run.resumed import (
@@ -185,7 +185,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
                 summaries = run.stage("score", _score, run, executor, q, number)
                 incremental.keep(run, executor, q, number, prepared)
                 if run.stream is not None and fitted is not None:
-                    rows = sum(one.rows_kept for one in ingested)
+                    rows = rows_used(ingested, prepared)
                     stream.keep(run.stream, paths, model, fitted.cursor, run.files, rows)
             return run.stage(
                 "publish", publish, run, ingested, prepared, model, q, fitted, summaries
