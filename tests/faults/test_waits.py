@@ -14,7 +14,7 @@ from distributed.comm import CommClosedError
 from flows.catalogue import pipeline_named
 from flows.data.partition import Part, Slice
 from flows.data.runs import RunPaths
-from flows.data.storage import fingerprint_of
+from flows.data.storage import StorageError, fingerprint_of
 from flows.engine import calls
 from flows.engine.dask import ClusterError, connect, connecting, seam
 from flows.engine.fit import run_fit
@@ -81,20 +81,20 @@ def test_a_local_worker_that_takes_long_to_come_back_is_replaced(monkeypatch):
         assert last != first
 
 
-def fail_beside_another(part: Part, folder: str) -> Ingested:
-    """The first part fails once the second has begun, and that one ends long after."""
+def fail_beside_another(part: Part, folder: str, error: Exception, patience: float) -> Ingested:
+    """The first part fails once the second has begun, and that one ends after it."""
     begun, outwaited = Path(folder, "begun"), Path(folder, "outwaited")
     if part.index == 1:
         begun.touch()
-        await_file(Path(folder, "released"))
+        await_file(Path(folder, "released"), patience)
         outwaited.touch()
         return Ingested(part.index, 1)
     await_file(begun)
-    raise InputError([Fault("a.csv", "a name", "null", row=3)])
+    raise error
 
 
-def await_file(path: Path) -> None:
-    deadline = time.monotonic() + 90
+def await_file(path: Path, patience: float = 90.0) -> None:
+    deadline = time.monotonic() + patience
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
 
@@ -120,25 +120,36 @@ def local():
         yield made
 
 
-def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
-    source = tmp_path / "a.csv"
+def fail(inside, local, folder, error, patience):
+    """Run a stage of two parts of which one fails while the other goes on for so long."""
+    source = folder / "a.csv"
     source.write_text("name\n")
     mark = fingerprint_of(str(source))
     parts = [Part(i, (Slice(str(source), i, i + 1, mark),)) for i in range(2)]
 
     def body(events):
         family, settings = pipeline_named("keywords"), KeywordSettings()
-        paths = RunPaths(str(tmp_path / "target"), "run")
+        paths = RunPaths(str(folder / "target"), "run")
         run = Run(family, str(source), paths, settings, events, local)
-        return run.map("ingest", fail_beside_another, parts, str(tmp_path))
+        return run.map("ingest", fail_beside_another, parts, str(folder), error, patience)
 
+    with pytest.raises(type(error), match=str(error)):
+        inside(body)
+    assert (folder / "begun").exists()
+
+
+def test_a_failed_stage_does_not_wait_for_its_siblings(inside, local, tmp_path):
     try:
-        with pytest.raises(InputError, match="expected a name, found null"):
-            inside(body)
-        assert (tmp_path / "begun").exists()
+        fail(inside, local, tmp_path, StorageError("the disk is full"), 90.0)
         assert not (tmp_path / "outwaited").exists()
     finally:
         (tmp_path / "released").touch()
+
+
+def test_where_the_input_is_wrong_nobody_writes_into_a_run_that_is_removed(inside, local, tmp_path):
+    wrong = InputError([Fault("a.csv", "a name", "null", row=3)])
+    fail(inside, local, tmp_path, wrong, 3.0)
+    assert (tmp_path / "outwaited").exists()
 
 
 class Broken:
