@@ -231,7 +231,9 @@ def _ours(name: str, table: Table) -> str:
 def _one_list(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Join columns of numbers to one of lists; a row without any number has no list."""
     read = [
-        read_cells(column, pa.float64(), False, ";")[0] if is_text(column.type) else column
+        read_cells(column.cast(pa.large_string()), pa.float64(), False, ";")[0]
+        if is_text(column.type)
+        else column
         for column in columns
     ]
     numbers = np.stack([_floats(column) for column in read], axis=1)

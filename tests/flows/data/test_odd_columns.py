@@ -141,3 +141,13 @@ def test_a_csv_in_another_encoding_has_its_sentence(tmp_path, capsys, text, enco
     code, _, err = run(capsys, "check", "features", path)
     assert code == 2
     assert "x.csv: its text is not UTF-8" in err
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_numbers_as_text_of_every_kind_make_a_list(tmp_path, capsys, kind):
+    columns = {"bag_id": [f"b{i // 4}" for i in range(N)], "label": [i // 4 % 2 for i in range(N)]}
+    cells = {f"f{k}": pa.array([str(i * k / 7) for i in range(N)], kind) for k in range(2)}
+    pq.write_table(pa.table({**columns, **cells}), tmp_path / "in.parquet")
+    words = ["check", "bags", tmp_path / "in.parquet", "--column", "features=f*"]
+    code, _, err = run(capsys, *words)
+    assert code == 0, err
