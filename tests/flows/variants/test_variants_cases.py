@@ -13,7 +13,6 @@ import pysam
 import pytest
 
 from flows.cli import main
-from flows.data import storage
 from flows.data.runs import open_run
 from flows.data.states import read_state
 from flows.run.compare import compared_results
@@ -21,7 +20,7 @@ from flows.variants.cases_report import _once
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.case_files import write_cases, write_counts_of, write_reads_of
-from tests.flows.variants.variant_files import check, options, run
+from tests.flows.variants.variant_files import check, options, run, run_stopped_and_resumed
 from vbmodels.core.state import State, same_bits
 
 CASES = ("ann", "bob", "cid")
@@ -158,16 +157,7 @@ def test_it_has_the_same_bits_on_workers_and_when_resumed(
     code, _, err = run(capsys, "variants", counts, workers, *asked, "--workers", "2")
     assert code == 0, err
 
-    def fails(*args, **kwargs):
-        raise storage.StorageError("the store went away")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("flows.variants.conclude.write_vcf", fails)
-        code, _, err = run(capsys, "variants", counts, resumed, *asked)
-    assert code == 1
-    (name,) = (p.name for p in (resumed / "runs").iterdir())
-    code, _, err = run(capsys, "variants", counts, resumed, *asked, "--resume", name)
-    assert code == 0, err
+    run_stopped_and_resumed(capsys, monkeypatch, counts, resumed, *asked)
     for other in (workers, resumed):
         assert same_bits(posterior(whole), posterior(other))
         for case in CASES:

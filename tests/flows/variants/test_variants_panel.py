@@ -12,7 +12,6 @@ import pysam
 import pytest
 
 from flows.cli import main
-from flows.data import storage
 from flows.data.runs import open_run
 from flows.variants.family import FAMILY
 from flows.variants.panel_report import of_panel
@@ -23,6 +22,7 @@ from tests.flows.variants.variant_files import (
     check,
     options,
     run,
+    run_stopped_and_resumed,
     write_bam,
     write_counts,
     write_fasta,
@@ -96,16 +96,7 @@ def test_it_has_the_same_bits_on_workers_and_when_resumed(capsys, monkeypatch, s
     assert code == 0, err
     assert same_calls(whole, halves)
 
-    def fails(*args, **kwargs):
-        raise storage.StorageError("the store went away")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("flows.variants.conclude.write_vcf", fails)
-        code, _, err = run(capsys, "variants", simulated, resumed, *asked)
-    assert code == 1
-    (name,) = (p.name for p in (resumed / "runs").iterdir())
-    code, _, err = run(capsys, "variants", simulated, resumed, *asked, "--resume", name)
-    assert code == 0, err
+    run_stopped_and_resumed(capsys, monkeypatch, simulated, resumed, *asked)
     assert same_calls(whole, resumed)
 
 

@@ -13,6 +13,7 @@ import pysam
 import pytest
 
 from flows.cli import main
+from flows.data import storage
 from flows.data.runs import open_run
 from flows.variants.counts import to_table
 
@@ -29,6 +30,21 @@ def run(capsys, *arguments):
     captured = capsys.readouterr()
     assert "Traceback" not in captured.out + captured.err
     return stopped.value.code, captured.out, " ".join(captured.err.split())
+
+
+def run_stopped_and_resumed(capsys, monkeypatch, source, target, *asked):
+    """Run variants until its first VCF, where storage fails, then resume it."""
+
+    def fails(*args, **kwargs):
+        raise storage.StorageError("the store went away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("flows.variants.conclude.write_vcf", fails)
+        code, _, err = run(capsys, "variants", source, target, *asked)
+    assert code == 1, err
+    (name,) = (p.name for p in (target / "runs").iterdir())
+    code, _, err = run(capsys, "variants", source, target, *asked, "--resume", name)
+    assert code == 0, err
 
 
 def options(**settings):
