@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 from flows.bags.form import work_url
 from flows.bags.settings import BagSettings
@@ -115,6 +114,8 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     np.maximum.at(high, of.bag, logit)
     told = np.column_stack([mean, high, np.log1p(size)])
     told = (told - told[seen].mean(0)) / np.maximum(told[seen].std(0), 1e-9)
+    from sklearn.linear_model import LogisticRegression
+
     head = LogisticRegression().fit(told[seen], of.label[seen])
     found: FloatArray = head.predict_proba(told[held])[:, 1]
     return found

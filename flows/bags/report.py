@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
 from flows.report import plots
@@ -247,6 +246,8 @@ def _accuracy(
     if not (np.any(label == 0) and np.any(label == 1)):
         return []
     clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
+    from sklearn.metrics import roc_auc_score
+
     auroc = float(roc_auc_score(label, probability))
     losses = -np.log(np.where(label == 1, clipped, 1.0 - clipped))
     error = float(losses.std(ddof=1) / np.sqrt(label.size))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import MISSING
@@ -146,6 +145,8 @@ def _of_column(found: Judged, others: sparse.csr_array, cells: IntArray, d: int)
     if len(kinds) < 2:
         chance[np.isin(truth, kinds)] = 1.0
         return np.asarray(np.log(chance))
+    from sklearn.linear_model import LogisticRegression
+
     model = LogisticRegression(C=RIDGE, max_iter=300).fit(others[known], own[known])
     said = model.predict_proba(others[rows])
     place = np.searchsorted(model.classes_, truth)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from sklearn.metrics import precision_recall_fscore_support
 
 from flows.keywords.names import PHRASES, WORDS, Names
 from flows.keywords.settings import KeywordSettings
@@ -251,6 +250,8 @@ def _gold(
     confusion = sum((s.confusion for s in summaries), np.zeros(4, np.int64))
     if not confusion.sum():
         return []
+    from sklearn.metrics import precision_recall_fscore_support
+
     precision, recall, f, _ = precision_recall_fscore_support(
         [1, 1, 0, 0], [1, 0, 1, 0], sample_weight=confusion, average="binary", zero_division=0.0
     )

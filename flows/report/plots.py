@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from flows.report.tips import tip, tips_along, with_titles
+
+if TYPE_CHECKING:  # a worker draws nothing, and need not wait for what does
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _INK = "#010203"  # replaced by the page's own ink
 _ACCENT = "#040506"  # replaced by the page's accent
@@ -23,6 +24,8 @@ _STYLE = {_INK: "currentColor", _ACCENT: "var(--accent)"}
 
 
 def _canvas(x_label: str, y_label: str, height: float = 2.6) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.4, height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_xlabel(x_label, color=_INK)
@@ -34,6 +37,10 @@ def _canvas(x_label: str, y_label: str, height: float = 2.6) -> tuple[Figure, Ax
     axes.patch.set_visible(False)
     figure.patch.set_visible(False)
     return figure, axes
+
+
+def _at_whole_numbers(axes: Axes) -> None:
+    axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _svg(figure: Figure, title: str) -> str:
@@ -76,7 +83,7 @@ def trace_figure(
         margin = 0.05 * (values.max() - low) or 1.0
         axes.set_ylim(low - margin, values.max() + margin)
     axes.ticklabel_format(axis="y", useOffset=False)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _at_whole_numbers(axes)
     told = [f"sweep {n:,}: {v:,.4f} nats" for n, v in zip(iterations, elbo, strict=True)]
     tips_along(axes, iterations, elbo, told)
     return figure
@@ -110,7 +117,8 @@ def bars(labels: Sequence[str], values: Sequence[float], x_label: str, title: st
         tip(bar, f"{label}: {value:,.6g} {x_label}")
     axes.set_yticks(positions, [_plain(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=all(float(v).is_integer() for v in values)))
+    if all(float(v).is_integer() for v in values):
+        _at_whole_numbers(axes)
     return _svg(figure, title)
 
 
@@ -250,6 +258,8 @@ def heat_map(
     rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str
 ) -> str:
     """Plot values from -1 to 1 as cells: blue above 0, orange below, the stronger the fuller."""
+    from matplotlib.patches import Rectangle
+
     table = np.asarray(values, dtype=np.float64).reshape(len(rows), len(columns))
     names = [_plain(c) for c in columns]
     longest = max(map(len, names), default=0)  # they stand upright below the cells

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
 
 _PREFIX = "tip: "
 _GROUP = re.compile(rf'<g id="{_PREFIX}([^"]*)">')

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom, hypergeom
 
 from flows.variants.counts import Loci
 from vbmodels.core.state import BoolArray
@@ -84,6 +83,8 @@ def clusters(of: Units, called: BoolArray, batch: Counts, loci: Loci) -> tuple[C
 
 def _tail(case: tuple[int, int], control: tuple[int, int]) -> float:
     """Return the probability of as many reads in the case by chance."""
+    from scipy.stats import binom, hypergeom
+
     if not control[1]:
         return float(binom.sf(case[0] - 1, case[1], USUAL_SHARE))
     both = case[1] + control[1]

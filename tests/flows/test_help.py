@@ -25,20 +25,32 @@ def run(capsys, *words):
     return stopped.value.code, captured.out, captured.err
 
 
+# What only a report, a sampler or an object store needs: seconds and memory of every worker.
+SELDOM = ("arviz", "sklearn", "matplotlib", "pandas", "scipy.stats", "botocore", "prefect")
+
+
+def loads_none(code, modules):
+    code += f"\nloaded = [name for name in {modules!r} if name in sys.modules]\nassert not loaded, loaded"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("words", ["--help", *(f"{name} --help" for name in PIPELINES)])
 def test_help_loads_nothing_that_computes(words):
     code = (
         "import sys\nfrom flows.entry import main\n"
         f"sys.argv = ['vbflows', *{words.split()!r}]\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
-        "assert not loaded, loaded\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    loads_none(code, HEAVY)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_family_loads_nothing_that_most_of_its_work_does_without(name):
+    loads_none(f"import sys, flows.{name}.family, flows.engine.worker", SELDOM)
 
 
 def test_commands_come_in_the_order_of_use(capsys):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky
 from scipy.special import ndtr, ndtri
-from scipy.stats import qmc
 
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.layout import Scaling
@@ -21,6 +20,8 @@ def normal_points(dim: int, count: int, seed: int = 0) -> FloatArray:
 
     Scrambling shifts no point onto 0 or 1, so that every normal quantile is finite.
     """
+    from scipy.stats import qmc
+
     uniform = qmc.Sobol(dim, seed=seed).random_base2(int(count).bit_length() - 1)
     tiny = np.finfo(float).tiny
     points: FloatArray = ndtri(np.clip(uniform, tiny, 1.0 - np.finfo(float).epsneg))

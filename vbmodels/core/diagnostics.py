@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from vbmodels.core.state import FloatArray
-
-with warnings.catch_warnings():
-    # ArviZ 0.23 announces its successor whenever it is imported.
-    warnings.simplefilter("ignore", FutureWarning)
-    import arviz
-
 
 TAILS = (0.05, 0.95)
 """Quantiles that `Diagnosis.ess_tail` is about."""
@@ -67,6 +62,7 @@ def diagnose(draws: FloatArray) -> Diagnosis:
     if not np.isfinite(draws).all():
         chain, draw, k = np.argwhere(~np.isfinite(draws))[0]
         raise ValueError(f"draw {draw} of quantity {k} in chain {chain} is not finite")
+    arviz = _arviz()
     data = arviz.convert_to_dataset({"x": draws})
 
     def values(function: str, method: str, **more: Any) -> FloatArray:
@@ -101,6 +97,17 @@ def inference_data(posterior: dict[str, FloatArray], dims: dict[str, list[str]])
     dims
         Names of the axes after chain and draw, by name of the parameter.
     """
+    arviz = _arviz()
     if arviz.__version__.startswith("0."):
         return arviz.from_dict(posterior=posterior, dims=dims)
     return arviz.from_dict({"posterior": posterior}, dims=dims)
+
+
+@cache
+def _arviz() -> Any:
+    """Load ArviZ, which takes as long as all else together: for draws from a sampler alone."""
+    with warnings.catch_warnings():
+        # ArviZ 0.23 announces its successor whenever it is imported.
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    return arviz

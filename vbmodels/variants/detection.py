@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import nbinom
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.batch import Units
@@ -112,6 +111,8 @@ def share_called(
     probability
         That of at least ``reads``.
     """
+    from scipy.stats import nbinom
+
     total = (depth * replicates).astype(float)
     low, high = np.zeros(len(reads)), np.ones(len(reads))
 

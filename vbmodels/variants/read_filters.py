@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import hypergeom, norm
+from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.spectrum import strand_bias
@@ -87,6 +87,8 @@ def more_than_chance(x: IntArray, n: IntArray, of_x: IntArray, of: IntArray) -> 
 
     The hypergeometric tail, Fisher's exact test in one direction: its level holds at any numbers.
     """
+    from scipy.stats import hypergeom
+
     return np.asarray(hypergeom.sf(x - 1, n + of, x + of_x, n))
 
 
@@ -113,7 +115,7 @@ def judge(
     """
     enough = (own.n >= LEAST_READS) & (of.n >= LEAST_REFERENCE)
     taken = {}
-    limit = norm.ppf(level)
+    limit = ndtri(level)
     read_end = np.full(len(own.n), np.nan)
     for name, key in (
         ("read_end", "to_end"), ("low_mapq", "mapping_quality"), ("low_baseq", "base_quality"),

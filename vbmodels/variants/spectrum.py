@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import gammaincc
-from scipy.stats import fisher_exact
 
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -76,6 +75,8 @@ def strand_bias(
         [C] reads of the calls, summed over the replicates of the case.
     """
     tables = np.stack([ref_forward, ref_reverse, alt_forward, alt_reverse], axis=1)
+    from scipy.stats import fisher_exact
+
     p = np.array([fisher_exact(row.reshape(2, 2)).pvalue for row in tables], dtype=float)
     smoothed = np.log(tables + 0.5)
     return p, np.asarray(smoothed @ np.array([1.0, -1.0, -1.0, 1.0]))

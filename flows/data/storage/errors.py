@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-from aiohttp import ClientError as HttpError
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ProfileNotFound
 
 from flows.faults import RunError
 
@@ -79,8 +78,22 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
         raise StorageError(
             f"cannot {action} {url}: its text is not UTF-8; write it again in UTF-8"
         ) from error
-    except (OSError, pa.ArrowException, BotoCoreError, ClientError, HttpError) as error:
+    except (OSError, pa.ArrowException, *_of_clients()) as error:
         raise _sentence(action, url, error) from error
+
+
+def _of_clients() -> tuple[type[Exception], ...]:
+    """Return what object stores' clients raise; those that are not loaded raise nothing."""
+    found: tuple[type[Exception], ...] = ()
+    if "aiohttp" in sys.modules:
+        from aiohttp import ClientError as HttpError
+
+        found = (HttpError,)
+    if "botocore" in sys.modules:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        found = (*found, BotoCoreError, ClientError)
+    return found
 
 
 def _sentence(action: str, url: str, error: Exception) -> StorageError:
@@ -93,7 +106,7 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             f"{said}: there is no bucket {bucket!r}; create it, or check its name and the endpoint "
             "(AWS_ENDPOINT_URL)"
         )
-    if isinstance(error, NoCredentialsError | ProfileNotFound):
+    if type(error).__name__ in ("NoCredentialsError", "ProfileNotFound"):
         return StorageError(
             f"{said}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or read anonymously (--s3 anonymous=true)"
