@@ -40,7 +40,9 @@ def _canvas(x_label: str, y_label: str, height: float = 2.6) -> tuple[Figure, Ax
 
 
 def _at_whole_numbers(axes: Axes) -> None:
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _svg(figure: Figure, title: str) -> str:

@@ -30,7 +30,8 @@ SELDOM = ("arviz", "sklearn", "matplotlib", "pandas", "scipy.stats", "botocore",
 
 
 def loads_none(code, modules):
-    code += f"\nloaded = [name for name in {modules!r} if name in sys.modules]\nassert not loaded, loaded"
+    code += f"\nloaded = [name for name in {modules!r} if name in sys.modules]\n"
+    code += "assert not loaded, loaded"
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=False, timeout=60,

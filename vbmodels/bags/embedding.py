@@ -36,7 +36,7 @@ from vbmodels.bags.bag_pools import Pools
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.ep import update
 from vbmodels.bags.ep_gaussian import Gathered, Weights, damping
-from vbmodels.bags.gp_lbfgs import Ascent
+from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats

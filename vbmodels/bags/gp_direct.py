@@ -24,9 +24,9 @@ import numpy as np
 from vbmodels.bags.gp_baseline import FoldSums, fold_sums, regressions
 from vbmodels.bags.gp_data import FOLDS, Batch, Observed
 from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, averages, objective
-from vbmodels.bags.gp_lbfgs import Ascent
 from vbmodels.bags.gp_probit import CollapsedGP, Search, lower, of_classes
 from vbmodels.core.ascent import search
+from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import cholesky, log_det, unpack
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray

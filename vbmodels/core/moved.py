@@ -2,6 +2,7 @@
 
 MOVED = {
     "flows.families.expert_design": "flows.experts.design",
+    "vbmodels.bags.gp_lbfgs": "vbmodels.core.lbfgs",
     "vbmodels.cavi.Cursor": "vbmodels.core.protocol.Cursor",
     "vbmodels.cavi.SquaremCursor": "vbmodels.core.squarem.SquaremCursor",
     "vbmodels.core.cavi.Cursor": "vbmodels.core.protocol.Cursor",
@@ -34,7 +35,7 @@ MOVED = {
     "vbmodels.mil.gp_features": "vbmodels.bags.gp_features",
     "vbmodels.mil.gp_gaussian": "vbmodels.bags.gp_gaussian",
     "vbmodels.mil.gp_gibbs": "vbmodels.bags.published.gp_gibbs",
-    "vbmodels.mil.gp_lbfgs": "vbmodels.bags.gp_lbfgs",
+    "vbmodels.mil.gp_lbfgs": "vbmodels.core.lbfgs",
     "vbmodels.mil.gp_likelihood": "vbmodels.bags.gp_likelihood",
     "vbmodels.mil.gp_logistic": "vbmodels.bags.published.gp_logistic",
     "vbmodels.mil.gp_probit": "vbmodels.bags.gp_probit",

@@ -36,7 +36,6 @@ from vbmodels.experts.batch import Observed
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice, choose
 from vbmodels.experts.coded import CodedRows
-from vbmodels.experts.lbfgs import judge
 from vbmodels.experts.newton import TAUS, Counted, Path, answered, left_out
 from vbmodels.experts.posterior import Component
 from vbmodels.experts.progress import (
@@ -49,14 +48,12 @@ from vbmodels.experts.progress import (
     alone,
     asks_of,
     bases_of,
-    begun,
     evaluated,
     held_parts,
     of_mixture,
-    stretched,
-    trials_of,
     whole,
 )
+from vbmodels.experts.searches import begun, judged, trials
 
 RUNGS = ((10, 4), (15, 2), (25, 1))
 """Evaluations of each rung, and how many of eight candidates go on after it."""
@@ -163,7 +160,12 @@ class AdditiveExperts:
 
     def global_step(self, q: Progress, stats: AdditiveSums) -> Progress:
         """Return the points one step up their gradients; the loop itself remembers more."""
-        return trials_of(q, begun(q, stats)) if q.points else q
+        if not q.points:
+            return q
+        assert stats.mixtures is not None
+        observed = of_mixture(q.observed)
+        searches = begun(q.points, observed, stats.mixtures)
+        return replace(q, points=trials(q.points, searches, observed))
 
     def elbo(self, q: Progress, stats: AdditiveSums) -> float:
         """Return what is shown of a point; see the module's text."""
@@ -225,8 +227,8 @@ class AdditiveExperts:
             done = all(climb.done for climb in q.climbs)
             return self._mixtures(self._settled(q)) if done else q
         if at.going:
-            trials = trials_of(q, at.memories).points
-            return replace(q, points=tuple(trials[i] for i in at.going))
+            asked = trials(q.points, at.searches, of_mixture(q.observed))
+            return replace(q, points=tuple(asked[i] for i in at.going))
         if q.phase == "rung":
             return replace(q, phase="judged", points=(*q.points, *alone(q)))
         if q.phase == "judged":
@@ -244,21 +246,16 @@ class AdditiveExperts:
             return self._absorbed(asked, stats, number)
         if asked.phase != at.q.phase or asked.rung != at.q.rung:
             return self._begun(asked, stats, number)
-        q, sums, trials = at.q, at.stats.mixtures, stats.mixtures
-        assert trials is not None
-        points, found = list(q.points), list(at.memories)
-        value, gradient = sums.value.copy(), list(sums.gradient)
-        tolerance = self.tolerance * q.observed.rows
-        for j, i in enumerate(at.going):
-            new, slopes = float(trials.value[j]), trials.gradient[j]
-            before = stretched(points[i], q.observed, float(value[i]), gradient[i])
-            after = stretched(asked.points[j], q.observed, new, slopes)
-            accepted, found[i] = judge(found[i], before, after, tolerance)
-            if accepted:
-                points[i], value[i], gradient[i] = asked.points[j], new, slopes
-        q = replace(q, points=tuple(points))
-        kept = replace(at.stats, mixtures=replace(sums, value=value, gradient=tuple(gradient)))
-        return ProgressCursor(q, kept, number, self.elbo(q, kept), tuple(found), at.left - 1)
+        q: Progress = at.q
+        sums, there = at.stats.mixtures, stats.mixtures
+        assert there is not None
+        points, searches, sums = judged(
+            q.points, at.searches, sums, at.going, (asked.points, there),
+            of_mixture(q.observed), self.tolerance * q.observed.rows,
+        )  # fmt: skip
+        q = replace(q, points=points)
+        kept = replace(at.stats, mixtures=sums)
+        return ProgressCursor(q, kept, number, self.elbo(q, kept), searches, at.left - 1)
 
     def _absorbed(self, q: Progress, stats: AdditiveSums, number: int) -> ProgressCursor:
         """Hand the answers to the paths or fits that asked."""
@@ -283,11 +280,12 @@ class AdditiveExperts:
         if q.phase == "judged":
             return ProgressCursor(q, stats, number, self.elbo(q, stats))
         left = {"rung": RUNGS[q.rung][0], "gaussian": self.width_evaluations}
-        memories = begun(q, stats)
+        assert stats.mixtures is not None
+        searches = begun(q.points, of_mixture(q.observed), stats.mixtures)
         if q.phase == "gaussian":
-            memories = (memories[0], *(replace(m, done=True) for m in memories[1:]))
+            searches = (searches[0], *(replace(s, done=True) for s in searches[1:]))
         most = left.get(q.phase, self.evaluations)
-        return ProgressCursor(q, stats, number, self.elbo(q, stats), memories, most)
+        return ProgressCursor(q, stats, number, self.elbo(q, stats), searches, most)
 
     def _folds(self, q: Progress, stats: AdditiveSums) -> Progress:
         """Choose the additive form, and begin its fits on all rows and without each part."""

@@ -35,8 +35,8 @@ from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice, choose
-from vbmodels.experts.lbfgs import Memory, judge, trial
 from vbmodels.experts.posterior import Component, Posterior
+from vbmodels.experts.searches import Climbing, begun, judged, trials
 
 FEW_ROWS = 5000
 """Below this many rows hold-out takes every row once (five parts), and more draws are used."""
@@ -72,14 +72,14 @@ class Search(State):
 
 @dataclass(frozen=True)
 class SearchCursor(Cursor):
-    """A cursor with the searches' memories."""
+    """A cursor with the searches."""
 
-    memories: tuple[Memory, ...] = ()
+    searches: tuple[Climbing, ...] = ()
 
     @property
     def going(self) -> list[int]:
         """Which searches go on."""
-        return [i for i, m in enumerate(self.memories) if not m.done]
+        return [i for i, s in enumerate(self.searches) if not s.done]
 
     @property
     def over(self) -> bool:
@@ -178,7 +178,8 @@ class MarginalExperts:
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Return the points one step up their gradients; the loop itself remembers more."""
-        return _trials(q, _begun(q, stats))
+        searches = begun(q.points, q.observed, stats)
+        return replace(q, points=trials(q.points, searches, q.observed))
 
     def elbo(self, q: Search, stats: Sums) -> float:
         """Return the mean of the points' objectives; see the module's text."""
@@ -211,7 +212,8 @@ class MarginalExperts:
         """Begin a search at every point."""
         if isinstance(cursor, SearchCursor):
             return cursor
-        return SearchCursor(**vars(cursor), memories=_begun(cursor.q, cursor.stats))
+        q = cursor.q
+        return SearchCursor(**vars(cursor), searches=begun(q.points, q.observed, cursor.stats))
 
     def shown(self, at: SearchCursor) -> Step | None:
         """Show the points after each evaluation; the last phase ends with its searches."""
@@ -224,8 +226,8 @@ class MarginalExperts:
         """Ask for the trials of the searches that go on, or for the points of the next phase."""
         q: Search = at.q
         if not at.over:
-            trials = _trials(q, at.memories).points
-            return replace(q, points=tuple(trials[i] for i in at.going))
+            asked = trials(q.points, at.searches, q.observed)
+            return replace(q, points=tuple(asked[i] for i in at.going))
         if q.phase == "choice":
             # All points once more, together: their held-out rows are compared in pairs.
             return replace(q, phase="judged")
@@ -243,22 +245,16 @@ class MarginalExperts:
         """Take or shorten each trial, or begin the searches of the next phase."""
         q, number = at.q, at.number + 1
         if asked.phase != q.phase:
-            memories = () if asked.phase == "judged" else _begun(asked, stats)
-            return SearchCursor(asked, stats, number, self.elbo(asked, stats), memories)
+            new = asked.phase != "judged"
+            searches = begun(asked.points, q.observed, stats) if new else ()
+            return SearchCursor(asked, stats, number, self.elbo(asked, stats), searches)
         tolerance = self.choice_tolerance if q.phase == "choice" else self.tolerance
-        tolerance *= q.observed.rows
-        points, found = list(q.points), list(at.memories)
-        value, gradient = at.stats.value.copy(), list(at.stats.gradient)
-        for j, i in enumerate(at.going):
-            new, slopes = float(stats.value[j]), stats.gradient[j]
-            before = _stretched(points[i], q.observed, float(value[i]), gradient[i])
-            after = _stretched(asked.points[j], q.observed, new, slopes)
-            accepted, found[i] = judge(found[i], before, after, tolerance)
-            if accepted:
-                points[i], value[i], gradient[i] = asked.points[j], new, slopes
-        q = replace(q, points=tuple(points))
-        stats = replace(at.stats, value=value, gradient=tuple(gradient))
-        return SearchCursor(q, stats, number, self.elbo(q, stats), tuple(found))
+        points, searches, stats = judged(
+            q.points, at.searches, at.stats, at.going, (asked.points, stats),
+            q.observed, tolerance * q.observed.rows,
+        )  # fmt: skip
+        q = replace(q, points=points)
+        return SearchCursor(q, stats, number, self.elbo(q, stats), searches)
 
     def _modes(
         self, observed: Observed, seed: int, choice: Choice, found: Sequence[Point]
@@ -298,26 +294,3 @@ def _posterior(points: Sequence[Point]) -> Posterior:
 
 def _evaluated(q: Search, stats: Sums) -> Iterator[tuple[Point, float, FloatArray]]:
     return zip(q.points, stats.value, stats.gradient, strict=True)
-
-
-def _begun(q: Search, stats: Sums) -> tuple[Memory, ...]:
-    return tuple(
-        Memory.first(_stretched(p, q.observed, float(value), gradient)[1])
-        for p, value, gradient in _evaluated(q, stats)
-    )
-
-
-def _trials(q: Search, memories: Sequence[Memory]) -> Search:
-    points = [
-        p if m.done else p.at(trial(p.vector, m, p.stretch(q.observed)))
-        for p, m in zip(q.points, memories, strict=True)
-    ]
-    return replace(q, points=tuple(points))
-
-
-def _stretched(
-    point: Point, observed: Observed, value: float, slopes: FloatArray
-) -> tuple[float, FloatArray]:
-    """Return objective and gradient in the coordinates of the search."""
-    value, gradient = point.objective(value, slopes)
-    return value, gradient / point.stretch(observed)

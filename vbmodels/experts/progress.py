@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +13,8 @@ from vbmodels.experts.additive_posterior import Part
 from vbmodels.experts.batch import Observed
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice
-from vbmodels.experts.lbfgs import Memory, trial
 from vbmodels.experts.newton import Ask, Climb, Counted, LeftOut, Path, Told
+from vbmodels.experts.searches import Climbing
 
 FOLDS, HELD = 4, 2
 """Parts of the rows, and how many of them are held out in turn: of few rows, all."""
@@ -96,15 +96,15 @@ class AdditiveSums(Stats):
 
 @dataclass(frozen=True)
 class ProgressCursor(Cursor):
-    """A cursor with the searches' memories, and the evaluations left in this phase."""
+    """A cursor with the searches, and the evaluations left in this phase."""
 
-    memories: tuple[Memory, ...] = ()
+    searches: tuple[Climbing, ...] = ()
     left: int = 0
 
     @property
     def going(self) -> list[int]:
         """Which searches go on."""
-        return [i for i, m in enumerate(self.memories) if not m.done] if self.left > 0 else []
+        return [i for i, s in enumerate(self.searches) if not s.done] if self.left > 0 else []
 
 
 def held_parts(observed: Counted) -> range:
@@ -155,29 +155,3 @@ def evaluated(q: Progress, stats: AdditiveSums) -> Iterator[tuple[Point, float, 
     assert stats.mixtures is not None
     pairs = zip(stats.mixtures.value, stats.mixtures.gradient, strict=True)
     return ((p, float(v), g) for p, (v, g) in zip(q.points, pairs, strict=True))
-
-
-def begun(q: Progress, stats: AdditiveSums) -> tuple[Memory, ...]:
-    """Begin a search at every point."""
-    return tuple(
-        Memory.first(stretched(p, q.observed, value, gradient)[1])
-        for p, value, gradient in evaluated(q, stats)
-    )
-
-
-def trials_of(q: Progress, memories: Sequence[Memory]) -> Progress:
-    """Return the points that the searches try next."""
-    observed = of_mixture(q.observed)
-    points = [
-        p if m.done else p.at(trial(p.vector, m, p.stretch(observed)))
-        for p, m in zip(q.points, memories, strict=True)
-    ]
-    return replace(q, points=tuple(points))
-
-
-def stretched(
-    point: Point, observed: Counted, value: float, slopes: FloatArray
-) -> tuple[float, FloatArray]:
-    """Return objective and gradient in the coordinates of the search."""
-    value, gradient = point.objective(value, slopes)
-    return value, gradient / point.stretch(of_mixture(observed))

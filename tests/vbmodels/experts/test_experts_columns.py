@@ -13,9 +13,9 @@ from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import ColumnSums, scaled, too_large
-from vbmodels.experts.lbfgs import Memory, judge, trial
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.published.cavi import BoundedExperts
+from vbmodels.experts.searches import Climbing
 
 
 def sums_of(x, cuts=()):
@@ -112,14 +112,14 @@ def test_searches_in_other_units_are_resumed_to_the_same_bits(gaussian):
 )
 def test_small_rises_far_from_the_top_do_not_end_a_search(away, rises, over):
     """A tiny step on a parabola, after as many small rises: what is left is away^2 / 2."""
-    first = replace(Memory.first(np.array([away])), step=1e-9, small=rises)
-    at = trial(np.zeros(1), first, np.ones(1))
-    before = (-0.5 * away**2, np.array([away]))
-    after = (-0.5 * float((away - at[0]) ** 2), away - at)
-    assert 0.0 < after[0] - before[0] < 1e-2
-    accepted, memory = judge(first, before, after, 1e-2)
-    assert accepted
-    assert memory.done == over
+    first = Climbing.first(np.zeros(1), -0.5 * away**2, np.array([away]))
+    first = replace(first, small=rises, ascent=replace(first.ascent, stride=np.array([1e-9])))
+    at = first.ascent.trial[0]
+    value = -0.5 * float((away - at[0]) ** 2)
+    assert 0.0 < value - first.ascent.value[0] < 1e-2
+    after = first.updated(value, away - at, 1e-2)
+    assert after.ascent.at[0] == at
+    assert after.done == over
 
 
 # What a fit leaves.

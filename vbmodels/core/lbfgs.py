@@ -1,9 +1,9 @@
 """L-BFGS on many small problems at once, as a state between evaluations made elsewhere.
 
 Problems are maximised side by side: each evaluation asks every unfinished problem for value
-and gradient at its own trial point (Nocedal and Wright 2006, algorithms 7.4 and 3.1). The
-caller's coordinates should make the curvature at most 1, so that a plain gradient step of
-length 1 ascends: it is the way out when a direction fails.
+and gradient at its own trial point (Nocedal and Wright 2006, algorithms 7.4 and 3.1). Best in
+coordinates of curvature at most 1, where a plain gradient step of length 1 ascends: it is the way
+out when a direction fails.
 """
 
 from __future__ import annotations
@@ -54,21 +54,28 @@ class Ascent(State):
 
     @classmethod
     def start(
-        cls, at: FloatArray, value: FloatArray, gradient: FloatArray, tolerance: float
+        cls,
+        at: FloatArray,
+        value: FloatArray,
+        gradient: FloatArray,
+        tolerance: float,
+        reach: float = float("inf"),
+        memory: int = MEMORY,
     ) -> Ascent:
-        """Begin at evaluated points."""
+        """Begin at evaluated points; the first steps go no further than ``reach``."""
         count, size = at.shape
         slope = (gradient**2).sum(axis=1)
+        length = np.sqrt(slope)
         return cls(
             at=at,
             value=value,
             gradient=gradient,
-            moves=np.zeros((count, MEMORY, size)),
-            changes=np.zeros((count, MEMORY, size)),
-            curvature=np.zeros((count, MEMORY)),
+            moves=np.zeros((count, memory, size)),
+            changes=np.zeros((count, memory, size)),
+            curvature=np.zeros((count, memory)),
             direction=gradient,
             slope=slope,
-            stride=np.ones(count),
+            stride=np.minimum(1.0, reach / np.where(length > 0.0, length, 1.0)),
             tries=np.zeros(count, dtype=np.int64),
             done=slope <= 2.0 * tolerance,
         )
@@ -87,10 +94,12 @@ class Ascent(State):
         """
         slack = ROUNDING * np.maximum(1.0, np.abs(self.value))
         least = self.value + SUFFICIENT * self.stride * self.slope - slack
-        taken = ~self.done & np.isfinite(value) & (value >= least)
-        moved = self._moved(taken, value, gradient)
+        usable = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
+        taken = ~self.done & usable & (value >= least)
+        moved = self._moved(taken, value, gradient) if taken.any() else self
         refused = ~self.done & ~taken
-        return moved._directed(taken, tolerance)._shortened(refused, value)
+        aimed = moved._directed(taken, tolerance) if taken.any() else moved
+        return aimed._shortened(refused, value) if refused.any() else aimed
 
     def _moved(self, taken: BoolArray, value: FloatArray, gradient: FloatArray) -> Ascent:
         """Go to the trial where it was taken, and remember the step there."""
@@ -136,15 +145,16 @@ class Ascent(State):
     def _two_loops(self) -> FloatArray:
         """Multiply the gradient with the inverse curvature that the last steps show."""
         q = self.gradient.copy()
+        kept = np.flatnonzero((self.curvature != 0.0).any(axis=0))
         alphas = np.zeros_like(self.curvature)
-        for i in reversed(range(MEMORY)):
+        for i in reversed(kept):
             alphas[:, i] = self.curvature[:, i] * np.einsum("sp,sp->s", self.moves[:, i], q)
             q -= alphas[:, i, None] * self.changes[:, i]
         last = self.curvature[:, -1]
         square = (self.changes[:, -1] ** 2).sum(axis=1)
         known = last > 0.0
         q *= np.where(known, 1.0 / np.where(known, last * square, 1.0), 1.0)[:, None]
-        for i in range(MEMORY):
+        for i in kept:
             beta = self.curvature[:, i] * np.einsum("sp,sp->s", self.changes[:, i], q)
             q += (alphas[:, i] - beta)[:, None] * self.moves[:, i]
         return q
