@@ -35,6 +35,7 @@ from vbmodels.experts.columns import (
     too_large,
 )
 from vbmodels.experts.encoding import encoded
+from vbmodels.experts.forms import sees_together
 from vbmodels.experts.knots import Basis, RowSample, coded
 from vbmodels.experts.several import ClassRows
 
@@ -159,6 +160,7 @@ def settled_basis(
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
         _fill(encoding) if gaps else None,
+        sees_together(settings, sums.positive + sums.negative, len(encoding.columns)),
     )
 
 

@@ -188,6 +188,8 @@ class Experts:
         others = {}
         if isinstance(model, AdditiveExperts):
             others["logistic regression"] = model.baseline(q)
+            if q.additive.weight > 0.0:
+                others["without the Gaussian process"] = model.without_process(q)
             if q.points:
                 others["the additive part alone"] = model.additive_part(q)
         columns = len(read_design(paths, work=True).columns)

@@ -15,7 +15,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -285,7 +285,11 @@ def _restore(tree: Any, arrays: dict[str, NDArray[Any]], source: str) -> Any:
         raise StateError(f"{source} holds a {tree['state']}, which this program does not know")
     values = {name: _restore(item, arrays, source) for name, item in tree["fields"].items()}
     names = {field.name for field in fields(cls)}
-    if names != set(values):
+    # A field that came later is at its default in what was written before.
+    later = {
+        f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING
+    }
+    if not names - later <= set(values) <= names:
         raise StateError(
             f"{source} was written by another version: {cls.__name__} has the fields "
             f"{sorted(names)}, the file has {sorted(values)}"

@@ -47,7 +47,7 @@ from vbmodels.experts.encoding import (
     read_numbers,
     unseen,
 )
-from vbmodels.experts.forms import make, make_several
+from vbmodels.experts.forms import make, make_several, sees_together
 from vbmodels.experts.knots import RowSample, coded
 from vbmodels.experts.options import ExpertOptions, refusal
 from vbmodels.experts.posterior import METHODS
@@ -91,6 +91,10 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
     select
         "cv": the number of experts is chosen up to ``n_experts`` by held-out rows (additive,
         marginal).
+    gaussian_process
+        Whether a Gaussian process of all columns together may be stacked with lines, steps and
+        experts, with the weight that held-out rows give it ("additive" with more than one expert,
+        up to 50,000 rows).
     gate_bound
         Bound on the gates' softmax, "bohning" or "bouchard" (cavi).
     tau
@@ -234,6 +238,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 self._sparse,
                 FURTHEST if self.standardise else np.inf,
                 encoded(np.full((1, raw.shape[1]), np.nan), self.columns_)[0],
+                sees_together(self, len(y), X.shape[1]),
             )
         weight = share * self._class_weights(y)[code] / copies
         key = np.arange(len(y))

@@ -36,7 +36,7 @@ from vbmodels.experts.batch import Observed
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice, choose
 from vbmodels.experts.coded import CodedRows
-from vbmodels.experts.newton import TAUS, Counted, Path, answered, left_out
+from vbmodels.experts.newton import PROCESS_TAUS, TAUS, Counted, Path, answered, left_out
 from vbmodels.experts.posterior import Component
 from vbmodels.experts.progress import (
     FOLDS,
@@ -54,6 +54,7 @@ from vbmodels.experts.progress import (
     whole,
 )
 from vbmodels.experts.searches import begun, judged, trials
+from vbmodels.experts.stacking import weighed, weighted
 
 RUNGS = ((10, 4), (15, 2), (25, 1))
 """Evaluations of each rung, and how many of eight candidates go on after it."""
@@ -69,6 +70,9 @@ ROUGH, FINE = 1e-6, 1e-10
 @dataclass(frozen=True)
 class AdditiveExperts:
     """Fit an additive logistic model and, where they predict better, experts beside it.
+
+    Where the rows come with columns of a Gaussian process (`together`), that is stacked with both
+    with the weight that held-out rows give it; not beside the additive part alone.
 
     Parameters
     ----------
@@ -124,7 +128,13 @@ class AdditiveExperts:
         tolerance = ROUGH * observed.rows
         sizes = [(False, lines), (True, steps)] if steps > lines else [(False, lines)]
         paths = [Path.first(stepped, n, taus, observed, tolerance) for stepped, n in sizes]
+        if self._stacks(observed):
+            size = lines + observed.together.size
+            paths.append(Path.first(False, size, PROCESS_TAUS, observed, tolerance, joint=True))
         return Progress("path", observed, seed, tuple(paths))
+
+    def _stacks(self, observed: Counted) -> bool:
+        return not self.always and self.n_experts > 1 and observed.together.size > 0
 
     def candidates(self) -> list[Candidate]:
         """Return the mixtures to choose from."""
@@ -140,7 +150,7 @@ class AdditiveExperts:
     def suff_stats(self, q: Progress, batch: CodedRows, local: None) -> AdditiveSums:
         """Answer every fit and evaluate every mixture on the partition."""
         asks = asks_of(q)
-        parted = any(a.fold >= 0 for a in asks)
+        parted = any(a.fold >= 0 for a in asks) or q.phase == "weighed"
         fold = batch.rows.fold(FOLDS) if parted else None
         told, without = [], []
         for ask in asks:
@@ -149,14 +159,20 @@ class AdditiveExperts:
             if rows is not None:
                 without.append(rows)
         mixtures = None
+        if q.phase == "weighed":
+            assert fold is not None
+            none = left_out([], batch)
+            return AdditiveSums((), none, None, weighed(q, batch, fold, self._draws(q)))
         if q.points:
             parts = {p.candidate.fold for p in q.points}
             offsets = {p.fold: batch.offset(p.coefficients) for p in bases_of(q) if p.fold in parts}
-            draws = DRAWS if q.observed.rows < MANY_ROWS else 2
             mixtures = Sums.at(
-                q.points, batch.mixing, FOLDS, draws, offsets, held=q.phase == "judged"
+                q.points, batch.mixing, FOLDS, self._draws(q), offsets, held=q.phase == "judged"
             )
         return AdditiveSums(tuple(told), left_out(without, batch), mixtures)
+
+    def _draws(self, q: Progress) -> int:
+        return DRAWS if q.observed.rows < MANY_ROWS else 2
 
     def global_step(self, q: Progress, stats: AdditiveSums) -> Progress:
         """Return the points one step up their gradients; the loop itself remembers more."""
@@ -169,6 +185,8 @@ class AdditiveExperts:
 
     def elbo(self, q: Progress, stats: AdditiveSums) -> float:
         """Return what is shown of a point; see the module's text."""
+        if q.phase == "weighed":
+            return float(stats.weighed.max())
         if not q.points:
             return float(np.mean([told.value for told in stats.told]))
         values = [p.objective(v, g)[0] for p, v, g in evaluated(q, stats)]
@@ -187,7 +205,13 @@ class AdditiveExperts:
             Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
             for p in q.points
         )
-        return AdditivePosterior(q.parts[0], parts)
+        weight = 0.0 if q.additive is None else q.additive.weight
+        process = q.processes[0] if weight > 0.0 else None
+        return AdditivePosterior(q.parts[0], parts, process, weight)
+
+    def without_process(self, q: Progress) -> AdditivePosterior:
+        """Return the posterior without the Gaussian process."""
+        return replace(self.posterior(q), process=None, weight=0.0)
 
     def additive_part(self, q: Progress) -> AdditivePosterior:
         """Return the additive part alone."""
@@ -209,7 +233,7 @@ class AdditiveExperts:
         """Show every evaluation; in a fit that chooses nothing, those of the mixture alone."""
         if at.q.phase == "additive":
             return Step.at(at, True)
-        if at.q.phase in ("judged", "compared"):
+        if at.q.phase in ("judged", "compared", "weighed"):
             return None
         if self.always and not at.q.points:
             return None
@@ -233,6 +257,8 @@ class AdditiveExperts:
             return replace(q, phase="judged", points=(*q.points, *alone(q)))
         if q.phase == "judged":
             return self._judged(q, at.stats.mixtures)
+        if q.phase == "weighed":
+            return self._settle(weighted(q, at.stats.weighed))
         values = [p.objective(v, g)[0] for p, v, g in evaluated(q, at.stats)]
         first = int(np.argmax(values))
         wide = q.points[first].widened(of_mixture(q.observed), True)
@@ -242,6 +268,8 @@ class AdditiveExperts:
     def take(self, at: ProgressCursor, asked: Progress, stats: AdditiveSums) -> ProgressCursor:
         """Take in the answers."""
         number = at.number + 1
+        if asked.phase == "weighed":
+            return ProgressCursor(asked, stats, number, self.elbo(asked, stats))
         if not asked.points:
             return self._absorbed(asked, stats, number)
         if asked.phase != at.q.phase or asked.rung != at.q.rung:
@@ -290,7 +318,7 @@ class AdditiveExperts:
     def _folds(self, q: Progress, stats: AdditiveSums) -> Progress:
         """Choose the additive form, and begin its fits on all rows and without each part."""
         rows = float(q.observed.weight.sum())
-        best = [path.best for path in q.paths if path.best is not None]
+        best = [path.best for path in q.plain_paths if path.best is not None]
         value, products = stats.left_out.value / rows, stats.left_out.products / rows
         gain = error = 0.0
         form, f0 = "lines", best[0]
@@ -303,24 +331,30 @@ class AdditiveExperts:
         alone = q.observed.without_columns / rows
         if self.tau is None and alone >= max(value):
             form, f0 = "intercept", best[0]
+        process = q.process_path
         found = Additive(
-            tuple(np.array(path.taus[: len(path.left_out)]) for path in q.paths),
-            tuple(np.array(path.left_out) / rows for path in q.paths),
-            alone, gain, error, form,
+            tuple(np.array(path.taus[: len(path.left_out)]) for path in q.plain_paths),
+            tuple(np.array(path.left_out) / rows for path in q.plain_paths),
+            alone, gain, error, form, () if process is None else process.tried(rows),
         )  # fmt: skip
         tolerance = FINE * q.observed.rows
         full = f0.finer(tolerance, q.observed)
         climbs = [full, best[0].finer(tolerance, q.observed)]
         if self.n_experts > 1 and not self.always:
             climbs += [full.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
+        if process is not None and process.best is not None:
+            joint = process.best.finer(tolerance, q.observed)
+            climbs.append(joint)
+            climbs += [joint.without(fold, 1.0 - 1.0 / FOLDS) for fold in held_parts(q.observed)]
         return replace(q, phase="folds", paths=(), climbs=tuple(climbs), additive=found)
 
     def _settled(self, q: Progress) -> Progress:
         """Keep what the fits found."""
-        parts = [Part.of(climb, q.observed) for climb in q.climbs]
+        parts = [Part.of(climb, q.observed) for climb in q.climbs if not climb.joint]
+        processes = tuple(Part.of(climb, q.observed) for climb in q.climbs if climb.joint)
         if q.additive is not None and q.additive.form == "intercept":
             parts = [p if i == 1 else p.emptied(q.observed.rate) for i, p in enumerate(parts)]
-        return replace(q, climbs=(), parts=tuple(parts))
+        return replace(q, climbs=(), parts=tuple(parts), processes=processes)
 
     def _mixtures(self, q: Progress) -> Progress:
         """Begin the first rung, or what comes without one."""
@@ -352,10 +386,16 @@ class AdditiveExperts:
             points = tuple(p for p in own if whole(p.candidate) in better)
             return replace(q, phase="rung", rung=q.rung + 1, points=points)
         chosen = choose(q.points, sums, any_number=True)
-        q = replace(q, chosen=chosen)
-        if chosen.candidates[chosen.best].n_experts == 1:
+        kept = [chosen.candidates[i] for i in chosen.kept]
+        points = tuple(p for p in own if whole(p.candidate) in kept)
+        q = replace(q, chosen=chosen, points=points)
+        return replace(q, phase="weighed") if q.processes else self._settle(q)
+
+    def _settle(self, q: Progress) -> Progress:
+        """Begin the last phase: the additive part alone, or the modes of what was chosen."""
+        if q.chosen is None or q.chosen.candidates[q.chosen.best].n_experts == 1:
             return self._alone(q)
-        return self._modes(q, chosen, own)
+        return self._modes(q, q.chosen, q.points)
 
     def _alone(self, q: Progress) -> Progress:
         """End with the additive part."""

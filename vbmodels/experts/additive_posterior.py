@@ -1,10 +1,14 @@
-"""What an additive fit leaves for prediction: lines and steps, and experts beside them."""
+"""What an additive fit leaves for prediction: lines and steps, and experts beside them.
+
+A Gaussian process of all columns may be stacked with them: P = (1 - w) P_additive + w P_process.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
@@ -37,6 +41,8 @@ class Part(State):
         The part of the rows that was left out; -1 for none.
     covariance
         Of its Gaussian approximation, packed; None where rows were left out.
+    joint
+        Whether a Gaussian process stands beside lines, in place of steps.
     """
 
     coefficients: FloatArray
@@ -44,12 +50,15 @@ class Part(State):
     tau: float
     fold: int
     covariance: FloatArray | None
+    joint: bool = False
 
     @classmethod
     def of(cls, climb: Climb, observed: Counted) -> Part:
         """Keep what a fit found."""
         covariance = climb.covariance(observed) if climb.fold < 0 else None
-        return cls(climb.coefficients, climb.stepped, climb.tau, climb.fold, covariance)
+        return cls(
+            climb.coefficients, climb.stepped, climb.tau, climb.fold, covariance, climb.joint
+        )
 
     def emptied(self, rate: float) -> Part:
         """Return the intercept alone."""
@@ -60,10 +69,10 @@ class Part(State):
 
     def linear(self, batch: CodedRows, spread: bool) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of every row's sum, the variance 0 unless asked; [N] each."""
-        mean = batch.project(self.coefficients)
+        mean = batch.project(self.coefficients, self.joint)
         if not spread or self.covariance is None:
             return mean, np.zeros_like(mean)
-        return mean, batch.quadratic(unpack(self.covariance), self.stepped)
+        return mean, batch.quadratic(unpack(self.covariance), self.stepped, self.joint)
 
     @property
     def sd(self) -> FloatArray:
@@ -85,10 +94,16 @@ class AdditivePosterior(State):
         f0.
     mixtures
         The starts, the best one first; none where f0 stands alone.
+    process
+        Lines and the Gaussian process; None where it has no weight.
+    weight
+        w, its share of every probability.
     """
 
     part: Part
     mixtures: tuple[Component, ...]
+    process: Part | None = None
+    weight: float = 0.0
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -102,11 +117,22 @@ class AdditivePosterior(State):
     def predict(self, batch: CodedRows, method: str = "plug_in", draws: int = 64) -> Predicted:
         """Predict every row; see `vbmodels.experts.posterior.Posterior.predict`."""
         found = [mixed(at, batch.t) for at in self._sums(batch, method, draws)]
-        return Predicted(np.mean([p for p, _ in found], axis=0), found[0][1])
+        probability = np.mean([p for p, _ in found], axis=0)
+        if self.process is not None:
+            other, _ = mixed(_alone(self.process, batch, method, draws), batch.t)
+            probability = (1.0 - self.weight) * probability + self.weight * other
+        return Predicted(probability, found[0][1])
 
     def log_odds(self, batch: CodedRows, method: str = "plug_in", draws: int = 64) -> FloatArray:
         """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
-        return log_odds_of(self._sums(batch, method, draws))
+        odds = log_odds_of(self._sums(batch, method, draws))
+        if self.process is None:
+            return odds
+        other = log_odds_of([_alone(self.process, batch, method, draws)])
+        shares = np.log([1.0 - self.weight, self.weight])[:, None]
+        both = np.stack([odds, other])
+        one, rest = (logsumexp(shares + log_expit(sign * both), axis=0) for sign in (1.0, -1.0))
+        return np.asarray(one - rest)
 
     def drawn_shares(self, batch: CodedRows, draws: int, seed: int) -> FloatArray:
         """Return each expert's sum of shares under draws of the best start; [draws, K]."""
@@ -117,12 +143,9 @@ class AdditivePosterior(State):
 
     def _sums(self, batch: CodedRows, method: str, draws: int) -> list[FloatArray]:
         """Return gate and expert sums of every row for each mixture, [draws or 1, 2, K, N]."""
-        base, spread = self.part.linear(batch, method != "plug_in")
         if not self.mixtures:
-            nothing = np.zeros((2, 1, batch.size))
-            mean, variance = nothing, nothing.copy()
-            mean[1, 0], variance[1, 0] = base, spread
-            return [sums_of(Sums(mean, variance), batch.rows, method, draws)]
+            return [_alone(self.part, batch, method, draws)]
+        base, spread = self.part.linear(batch, method != "plug_in")
         result = []
         for component in self.mixtures:
             mean, variance = component.linear(batch.mixing)
@@ -130,3 +153,10 @@ class AdditivePosterior(State):
             variance[1] += spread
             result.append(sums_of(Sums(mean, variance), batch.rows, method, draws))
         return result
+
+
+def _alone(part: Part, batch: CodedRows, method: str, draws: int) -> FloatArray:
+    """Return the sums of every row by one part, as those of one expert; [draws or 1, 2, 1, N]."""
+    mean, variance = np.zeros((2, 2, 1, batch.size))
+    mean[1, 0], variance[1, 0] = part.linear(batch, method != "plug_in")
+    return sums_of(Sums(mean, variance), batch.rows, method, draws)

@@ -19,6 +19,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import scaled
 from vbmodels.experts.knots import Basis, RowSample, coded
+from vbmodels.experts.together import Together
 
 _CHUNK = 2048
 FEW_COLUMNS = 12
@@ -59,6 +60,8 @@ class CodedRows(State):
         """Return the rows with other labels [N], which share what hangs on the cells alone."""
         found = replace(self, rows=self.rows.relabelled(t))
         vars(found).update(_levels=self._levels, _top=self._top, mixing=self.mixing.relabelled(t))
+        if self.basis.together is not None:
+            vars(found).update(together=self.together)
         return found
 
     @property
@@ -96,12 +99,24 @@ class CodedRows(State):
         stepped = np.flatnonzero(self.basis.steps > 0)
         return np.asarray(np.arange(len(column)) + np.searchsorted(stepped, column) + 1, np.int64)
 
-    def project(self, coefficients: FloatArray) -> FloatArray:
-        """Return the sum of every row, [N], with steps or, of D + 1 coefficients, without."""
+    @cached_property
+    def together(self) -> FloatArray:
+        """What a Gaussian process sees of the rows; [N, P]."""
+        if self.basis.together is None:
+            raise ValueError("expected columns of a Gaussian process, the basis has none")
+        return self.basis.together.columns(self.rows.lines(slice(None)))
+
+    def project(self, coefficients: FloatArray, joint: bool = False) -> FloatArray:
+        """Return the sum of every row, [N], with steps or, of D + 1 coefficients, without.
+
+        ``joint``: the coefficients of lines are followed by those of `together` instead.
+        """
         lines = self.rows.n_columns - 1
         linear = np.append(coefficients[:lines], coefficients[-1])
         total: FloatArray = self.rows.project(linear[None])[0]
         steps = coefficients[lines:-1]
+        if joint:
+            return np.asarray(total + self.together @ steps)
         if steps.size:
             heights: FloatArray = self._staircase(steps)[self._levels].sum(1)
             return total + heights
@@ -130,9 +145,11 @@ class CodedRows(State):
         heights: FloatArray = total[first[column] + number] - total[first[column]]
         return heights
 
-    def collect(self, slopes: FloatArray, stepped: bool) -> FloatArray:
+    def collect(self, slopes: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
         """Return the sum over rows of slopes [N] times every column, intercept last."""
         linear: FloatArray = self.rows.collect(slopes[None])[0]
+        if joint:
+            return np.concatenate([linear[:-1], slopes @ self.together, linear[-1:]])
         if not stepped or not self._of_step[0].size:
             return linear
         levels = self._levels
@@ -143,44 +160,55 @@ class CodedRows(State):
         ends = np.repeat(np.cumsum(counts + 1), counts)
         return np.concatenate([linear[:-1], above[self._top] - above[ends], linear[-1:]])
 
-    def gram(self, weights: FloatArray, stepped: bool) -> FloatArray:
+    def gram(self, weights: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
         """Return sum_n weights_n x_n x_n', packed."""
-        if not stepped or not self._of_step[0].size:
+        if self._plain(stepped, joint):
             return np.asarray(self.rows.gram(weights[None])[0])
-        parts = [part.gram(weights[None, rows])[0] for rows, part in self._parts()]
-        return np.asarray(np.sum(parts, axis=0)) if parts else self._nothing()
-
-    def _nothing(self) -> FloatArray:
-        size = self.rows.n_columns + self._of_step[0].size
+        parts = [part.gram(weights[None, rows])[0] for rows, part in self._parts(joint)]
+        if parts:
+            return np.asarray(np.sum(parts, axis=0))
+        size = self.rows.n_columns + self._more(joint)
         return np.zeros(size * (size + 1) // 2)
 
-    def spread(self, hessian: FloatArray, stepped: bool) -> FloatArray:
+    def spread(self, hessian: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
         """Return x' H^-1 x of every row: |L^-1 x|^2 with H = L L'; [N]."""
         factor = cholesky(hessian, "the second moments")
-        if not stepped or not self._of_step[0].size:
+        if self._plain(stepped, joint):
             return np.asarray(self.rows.quadratic(inverse(factor)[None])[0])
         parts = [
             np.sum(solve_lower(factor, np.asarray(part.dense).T) ** 2, axis=0)
-            for _, part in self._parts()
+            for _, part in self._parts(joint)
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def quadratic(self, matrix: FloatArray, stepped: bool) -> FloatArray:
+    def quadratic(self, matrix: FloatArray, stepped: bool, joint: bool = False) -> FloatArray:
         """Return x' M x of every row; [N]."""
-        if not stepped or not self._of_step[0].size:
+        if self._plain(stepped, joint):
             return np.asarray(self.rows.quadratic(matrix[None])[0])
-        parts = [part.quadratic(matrix[None])[0] for _, part in self._parts()]
+        parts = [part.quadratic(matrix[None])[0] for _, part in self._parts(joint)]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _parts(self) -> Iterator[tuple[slice, Rows]]:
-        """Cut the rows with all their lines and steps."""
+    def _plain(self, stepped: bool, joint: bool) -> bool:
+        """Whether lines are all that is seen."""
+        return not joint and not (stepped and self._of_step[0].size)
+
+    def _more(self, joint: bool) -> int:
+        """Return how many columns stand between lines and intercept."""
+        together = self.basis.together
+        return together.centre.size if joint and together is not None else self._of_step[0].size
+
+    def _parts(self, joint: bool) -> Iterator[tuple[slice, Rows]]:
+        """Cut the rows with all their lines and steps, or `together`."""
         lines, (column, number) = self.rows.n_columns - 1, self._of_step
         for start in range(0, self.size, _CHUNK):
             rows = slice(start, start + _CHUNK)
             t = self.rows.t[rows]
-            x = np.ones((len(t), lines + column.size + 1))
+            x = np.ones((len(t), lines + self._more(joint) + 1))
             x[:, :lines] = self.rows.lines(rows)
-            x[:, lines:-1] = self.codes[rows][:, column] > number
+            if joint:
+                x[:, lines:-1] = self.together[rows]
+            else:
+                x[:, lines:-1] = self.codes[rows][:, column] > number
             key = self.rows.key[rows]
             yield rows, Rows(t, np.ones(len(t)), key, key, x, None, None, None, x.shape[1])
 
@@ -216,7 +244,7 @@ def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArra
 
 def basis_of(
     sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
-    limit: float, fill: FloatArray | None = None,
+    limit: float, fill: FloatArray | None = None, joint: bool = False,
 ) -> Basis:  # fmt: skip
     """Return the knots, with the scale of the mixture's columns.
 
@@ -234,15 +262,19 @@ def basis_of(
         Largest size of a column on the scale of the fit.
     fill
         What stands in place of missing cells once the knots are known; [D].
+    joint
+        Whether a Gaussian process is to see all columns together.
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
     x = sample.x if fill is None else np.where(np.isnan(sample.x), fill, sample.x)
     lines = np.clip(scaled(x, *design), -limit, limit)
     u = unscaled(lines, coded(x, knots), steps)
+    together = Together.of(lines, sample.copies) if joint else None
     if sparse and not steps.any():
-        return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit)
+        return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together)
     share = sample.copies / sample.copies.sum()
     centre = share @ u
     scale = np.sqrt(share @ (u - centre) ** 2)
-    return Basis(knots, centre, np.where(scale > SMALLEST_SCALE, scale, 1.0), limit)
+    scale = np.where(scale > SMALLEST_SCALE, scale, 1.0)
+    return Basis(knots, centre, scale, limit, together)

@@ -14,7 +14,17 @@ from vbmodels.experts.several import OneVersusRest
 COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 """Numbers of experts tried by ``select="cv"``, up to n_experts."""
 
+MOST_ROWS, MOST_CELLS = 50_000, 20_000_000
+"""Rows and cells up to which a Gaussian process is fitted: of more rows few landmarks say less than
+experts do, and every evaluation would cost as much as all else."""
+
 AnyExperts = AdditiveExperts | MarginalExperts | BoundedExperts | SampledExperts
+
+
+def sees_together(options: ExpertOptions, rows: int, columns: int) -> bool:
+    """Say whether a Gaussian process of all columns is to be fitted to so many rows and columns."""
+    asked = options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
+    return asked and rows <= MOST_ROWS and rows * columns <= MOST_CELLS
 
 
 def make_several(options: ExpertOptions, baseline_beside: bool = True) -> OneVersusRest:

@@ -13,6 +13,7 @@ import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.batch import hashed
+from vbmodels.experts.together import Together
 
 STEPS, MOST_STEPS = 8, 1500
 """Knots of a column, fewer where all columns' knots would be more than the second."""
@@ -134,12 +135,15 @@ class Basis(State):
         Taken off the mixture's columns, and what they are divided by; [U].
     limit
         Largest size of a column on the scale of the fit; what is beyond is held there.
+    together
+        What a Gaussian process sees of all columns; None where there is none.
     """
 
     knots: FloatArray
     centre: FloatArray
     scale: FloatArray
     limit: float
+    together: Together | None = None
 
     @property
     def steps(self) -> IntArray:

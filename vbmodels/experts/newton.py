@@ -7,6 +7,8 @@ that are renewed when they no longer lead up (Hessian H = sum v p(1 - p) xx' + d
 
 Leaving row n out moves its sum, to first order in the fit (Pregibon 1981; Rad and Maleki 2020), to
 f_n - v_n (dl/df)_n h_n / (1 - v_n p_n (1 - p_n) h_n), h_n = x_n' H^-1 x_n: a sum over rows.
+The third form is lines and a Gaussian process beside them (`together`): its columns have precision
+tau, which is 1 over the variance that it gives f, and lines that of `LINES_TAU`.
 Where the whole table stands there m times over, rows weigh v_n / m and all m copies of a row are
 left out: v_n stays in this formula, and v_n / m in the sums.
 """
@@ -14,7 +16,7 @@ left out: v_n stays in this formula, and v_n / m in the sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -26,6 +28,8 @@ from vbmodels.experts.coded import CodedRows
 
 RARE = 10.0
 """Rows' worth that is added to a column's variance."""
+LINES_TAU = 100.0
+"""Precision of the lines beside a Gaussian process: that takes over what they leave."""
 TRIALS = 8
 """Steps taken with the same second moments."""
 _SHORTEST = 1e-9
@@ -48,6 +52,8 @@ class Counted(Stats):
         Weight of the rows above each step; [S].
     mixing
         Sums of squares of the mixture's columns, intercept last; [U + 1].
+    together
+        Of the columns of the Gaussian process; [P], and empty where there is none.
     """
 
     rows: float
@@ -57,6 +63,7 @@ class Counted(Stats):
     squares: FloatArray
     above: FloatArray
     mixing: FloatArray
+    together: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, batch: CodedRows) -> Counted:
@@ -72,6 +79,7 @@ class Counted(Stats):
             batch.rows.collect_squares(used[None])[0],
             sums[lines:-1],
             batch.mixing.collect_squares(used[None])[0],
+            np.zeros(0) if batch.basis.together is None else used @ batch.together,
         )
 
     @property
@@ -79,8 +87,12 @@ class Counted(Stats):
         """Number of coefficients of lines, and of lines and steps; intercepts count."""
         return self.sums.size, self.sums.size + self.above.size
 
-    def precision(self, tau: float, size: int) -> FloatArray:
+    def precision(self, tau: float, size: int, joint: bool = False) -> FloatArray:
         """Return the prior precision of ``size`` coefficients, intercept last."""
+        if joint:
+            lines = self.precision(LINES_TAU, self.sums.size)
+            process = np.full(self.together.size, tau)
+            return np.concatenate([lines[:-1], process, lines[-1:]])
         total = self.sums[-1]
         mean = np.concatenate([self.sums[:-1], self.above])[: size - 1] / total
         square = np.concatenate([self.squares[:-1], self.above])[: size - 1] / total
@@ -120,6 +132,8 @@ class Ask(State):
         Whether second moments are asked for.
     hessian
         H, packed, where leaving each row out is asked for.
+    joint
+        Whether a Gaussian process stands beside lines.
     """
 
     coefficients: FloatArray
@@ -127,6 +141,7 @@ class Ask(State):
     fold: int
     second: bool
     hessian: FloatArray | None = None
+    joint: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,16 +166,16 @@ def answered(ask: Ask, batch: CodedRows, fold: IntArray | None) -> tuple[Told, F
     weight = batch.rows.used
     if fold is not None and ask.fold >= 0:
         weight = weight * (fold != ask.fold)
-    at = batch.project(ask.coefficients)
+    at = batch.project(ask.coefficients, ask.joint)
     t = batch.t
     miss = expit(-t * at)
-    slope = batch.collect(weight * t * miss, ask.stepped)
+    slope = batch.collect(weight * t * miss, ask.stepped, ask.joint)
     curve = weight * miss * (1.0 - miss)
-    second = batch.gram(curve, ask.stepped) if ask.second else np.zeros(0)
+    second = batch.gram(curve, ask.stepped, ask.joint) if ask.second else np.zeros(0)
     told = Told(float(weight @ log_expit(t * at)), slope, second)
     if ask.hessian is None:
         return told, None
-    spread = batch.copies * batch.spread(unpack(ask.hessian), ask.stepped)
+    spread = batch.copies * batch.spread(unpack(ask.hessian), ask.stepped, ask.joint)
     without = at - weight * t * miss * spread / np.maximum(1.0 - curve * spread, _LEAST)
     return told, np.asarray(log_expit(t * without))
 
@@ -180,7 +195,7 @@ class Climb(State):
 
     Attributes
     ----------
-    stepped, tau, fold
+    stepped, tau, fold, joint
         What is fitted: see `Ask`.
     coefficients
         The best so far; [P + 1].
@@ -213,28 +228,36 @@ class Climb(State):
     taken: int
     tolerance: float
     done: bool = False
+    joint: bool = False
 
     @classmethod
-    def at(cls, stepped: bool, tau: float, start: FloatArray, tolerance: float) -> Climb:
+    def at(
+        cls, stepped: bool, tau: float, start: FloatArray, tolerance: float, joint: bool = False
+    ) -> Climb:
         """Begin at coefficients."""
         nothing = np.zeros_like(start)
-        return cls(stepped, tau, -1, start, -np.inf, nothing, None, False, start, 1.0, 0, tolerance)
+        return cls(
+            stepped, tau, -1, start, -np.inf, nothing, None, False, start, 1.0, 0, tolerance,
+            joint=joint,
+        )  # fmt: skip
 
     @property
     def ask(self) -> Ask:
         """What it asks next."""
-        return Ask(self.trial, self.stepped, self.fold, self.second is None)
+        second = self.second is None
+        return Ask(self.trial, self.stepped, self.fold, second, joint=self.joint)
 
     def left_out(self, observed: Counted) -> Ask:
         """Ask what leaving each row out gives at the fit's end."""
-        return Ask(self.coefficients, self.stepped, self.fold, False, self._packed(observed))
+        packed = self._packed(observed)
+        return Ask(self.coefficients, self.stepped, self.fold, False, packed, self.joint)
 
     def _packed(self, observed: Counted) -> FloatArray:
         """Return H, packed, from the second moments at hand."""
         h = np.array(self.second)
         size = self.coefficients.size
         at = np.arange(1, size + 1)
-        h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, size)
+        h[at * (at + 1) // 2 - 1] += observed.precision(self.tau, size, self.joint)
         return h
 
     def factor(self, observed: Counted) -> FloatArray:
@@ -247,7 +270,7 @@ class Climb(State):
 
     def take(self, told: Told, observed: Counted) -> Climb:
         """Take the trial, or shorten the step."""
-        precision = observed.precision(self.tau, self.trial.size)
+        precision = observed.precision(self.tau, self.trial.size, self.joint)
         before = self.value - 0.5 * precision @ self.coefficients**2
         after = told.value - 0.5 * precision @ self.trial**2
         asked = self.second is None
@@ -271,7 +294,7 @@ class Climb(State):
 
     def aimed(self, observed: Counted) -> Climb:
         """Return the fit with its next trial, or done."""
-        precision = observed.precision(self.tau, self.coefficients.size)
+        precision = observed.precision(self.tau, self.coefficients.size, self.joint)
         uphill = self.slope - precision * self.coefficients
         move = solve(self.factor(observed), uphill)
         if 0.5 * uphill @ move <= self.tolerance:
@@ -305,6 +328,7 @@ def _start(size: int, observed: Counted) -> FloatArray:
     return start
 
 
+PROCESS_TAUS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.06, 0.03)
 TAUS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 PAST = 2
 """Values of tau that are tried after the best one so far."""
@@ -339,11 +363,16 @@ class Path(State):
 
     @classmethod
     def first(
-        cls, stepped: bool, size: int, taus: tuple[float, ...], observed: Counted, tolerance: float
-    ) -> Path:
+        cls, stepped: bool, size: int, taus: tuple[float, ...], observed: Counted,
+        tolerance: float, joint: bool = False,
+    ) -> Path:  # fmt: skip
         """Begin with the largest tau, at the intercept alone."""
         start = _start(size, observed)
-        return cls(Climb.at(stepped, taus[0], start, tolerance), taus)
+        return cls(Climb.at(stepped, taus[0], start, tolerance, joint), taus)
+
+    def tried(self, rows: float) -> tuple[FloatArray, FloatArray]:
+        """Return the values of tau that were tried, and what each leaves out gives a row."""
+        return np.array(self.taus[: len(self.left_out)]), np.array(self.left_out) / rows
 
     def ask(self, observed: Counted) -> Ask:
         """What it asks next."""

@@ -37,6 +37,12 @@ class ExpertOptions:
         "cv: the number of experts is chosen among 1, 2, 5, 10, ... up to n_experts by the log-"
         "likelihood of held-out rows (additive, marginal).",
     )
+    gaussian_process: bool = option(
+        True,
+        "Whether a Gaussian process of all columns together may be stacked with lines, steps and "
+        "experts, with the weight that held-out rows give it (additive with more than one expert, "
+        "up to 50,000 rows).",
+    )
     gate_bound: Literal["bohning", "bouchard"] = option(
         "bohning", "Bound on the gates' softmax (cavi)."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +37,12 @@ class Additive(State):
         How much better steps were than lines, and the standard error of that; a row.
     form
         "intercept", "lines" or "steps".
+    process
+        Of lines beside a Gaussian process: values of tau tried, and the leave-one-out
+        log-likelihood a row; [2][...]; empty where there is none.
+    weight, process_gain
+        What share of the predictions is the Gaussian process's, and how much better that makes
+        them on held-out rows; a row.
     """
 
     taus: tuple[FloatArray, ...]
@@ -45,6 +51,9 @@ class Additive(State):
     gain: float
     error: float
     form: str
+    process: tuple[FloatArray, ...] = ()
+    weight: float = 0.0
+    process_gain: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class Progress(State):
     Attributes
     ----------
     phase
-        "path", "compared", "folds", "rung", "judged", "mode", "gaussian" or "additive".
+        "path", "compared", "folds", "rung", "judged", "weighed", "mode", "gaussian" or "additive".
     observed
         Counts of the rows.
     seed
@@ -62,7 +71,8 @@ class Progress(State):
     paths
         Of phase 1.
     climbs
-        Of phase 2: the lines, f0, and f0 without each part.
+        Of phase 2: f0, the lines, and f0 without each part; then lines and the Gaussian process,
+        and they without each part.
     points
         Mixtures of the phases after.
     rung
@@ -71,6 +81,8 @@ class Progress(State):
         f0, logistic regression, and f0 without each part, once they are known.
     additive, chosen
         What phases 1 and 3 found.
+    processes
+        Lines and the Gaussian process, of all rows and without each part; none where there is none.
     """
 
     phase: str
@@ -83,15 +95,30 @@ class Progress(State):
     parts: tuple[Part, ...] = ()
     additive: Additive | None = None
     chosen: Choice | None = None
+    processes: tuple[Part, ...] = ()
+
+    @property
+    def plain_paths(self) -> list[Path]:
+        """The paths of lines, and of lines and steps."""
+        return [path for path in self.paths if not path.climb.joint]
+
+    @property
+    def process_path(self) -> Path | None:
+        """The path of lines and the Gaussian process."""
+        return next((path for path in self.paths if path.climb.joint), None)
 
 
 @dataclass(frozen=True)
 class AdditiveSums(Stats):
-    """What a partition returns: answers to fits, what leaving rows out gives, and mixtures."""
+    """What a partition returns: answers to fits, what leaving rows out gives, and mixtures.
+
+    ``weighed`` [W] are held-out log-likelihoods with the Gaussian process at each of `WEIGHTS`.
+    """
 
     told: tuple[Told, ...]
     left_out: LeftOut
     mixtures: Sums | None
+    weighed: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -133,7 +160,7 @@ def asks_of(q: Progress) -> list[Ask]:
     if q.phase == "path":
         return [path.ask(q.observed) for path in q.paths if not path.done]
     if q.phase == "compared":
-        best = [path.best for path in q.paths if path.best is not None]
+        best = [path.best for path in q.plain_paths if path.best is not None]
         return [climb.left_out(q.observed) for climb in best]
     if q.phase == "additive":
         return [Ask(q.parts[0].coefficients, q.parts[0].stepped, -1, False)]

@@ -14,14 +14,17 @@ from vbmodels.experts.knots import RowSample, coded
 
 
 def cut_coded(
-    x: FloatArray, t: FloatArray, parts: int = 1, new: FloatArray | None = None
+    x: FloatArray, t: FloatArray, parts: int = 1, new: FloatArray | None = None, joint: bool = False
 ) -> list[CodedRows]:
-    """Return the rows x [N, D] in parts; or ``new`` rows, without labels, as x has them."""
+    """Return the rows x [N, D] in parts; or ``new`` rows, without labels, as x has them.
+
+    ``joint``: with columns for a Gaussian process.
+    """
     sums = ColumnSums.of(x, t)
     design = sums.scaling(True)
     sparse = sums.density(design[0]) < 0.25
     fixed = sums.binary | sums.constant
-    basis = basis_of(RowSample.of(x, cell_keys(x)), design, fixed, sparse, 6.0)
+    basis = basis_of(RowSample.of(x, cell_keys(x)), design, fixed, sparse, 6.0, joint=joint)
     if new is not None:
         x, t = new, np.zeros(len(new))
     bounds = [len(t) * i // parts for i in range(parts + 1)]

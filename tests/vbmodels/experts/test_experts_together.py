@@ -1,0 +1,168 @@
+"""A Gaussian process of all columns, beside lines and stacked with the rest."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from tests.vbmodels.experts.coded_rows import cut_coded
+from vbmodels.core.fit import fit
+from vbmodels.core.linalg import unpack
+from vbmodels.core.state import from_bytes, to_bytes
+from vbmodels.estimators import MixtureOfExperts
+from vbmodels.experts.additive import AdditiveExperts
+from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
+from vbmodels.experts.stacking import WEIGHTS
+from vbmodels.experts.together import SCALES, Together
+
+
+def together_rows(n, seed, d=4):
+    """A product's sign, which no sum of curves tells."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d))
+    p = expit(3.0 * np.sign(x[:, 0] * x[:, 1]) + x[:, 2])
+    return x, np.where(rng.random(n) < p, 1.0, -1.0)
+
+
+def climbed(parts, tau):
+    observed = sum((Counted.of(b) for b in parts[1:]), Counted.of(parts[0]))
+    lines, _ = observed.sizes
+    climb = Climb.at(False, tau, np.zeros(lines + observed.together.size), 1e-13, True)
+    while not climb.done:
+        told = [answered(climb.ask, b, None)[0] for b in parts]
+        climb = climb.take(sum(told[1:], told[0]), observed)
+    return climb, observed
+
+
+def test_columns_have_the_kernel_as_their_product():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((150, 3))
+    found = Together.of(x, np.ones(150))
+    columns = found.columns(x) + found.centre
+    ranks = np.array([[np.mean(x[:, d] < v) for d, v in enumerate(row)] for row in x])
+    apart = np.abs(ranks[:, None] - ranks[None]).sum(2)
+    length = np.median(apart[np.triu_indices(150, 1)])
+    kernel = np.mean([np.exp(-apart / (m * length)) for m in SCALES], axis=0)
+    product = columns @ columns.T
+    assert np.corrcoef(product.ravel(), kernel.ravel())[0, 1] > 0.99
+    assert_allclose(found.columns(x).mean(0), 0.0, atol=1e-12)
+    assert_allclose((found.columns(x) ** 2).sum(1).mean(), 1.0)
+
+
+@pytest.mark.parametrize("x", [np.zeros((50, 2)), np.eye(5)], ids=["alike", "few"])
+def test_nothing_is_seen_together_in_few_rows_or_where_all_are_alike(x):
+    assert Together.of(x, np.ones(len(x))) is None
+
+
+def test_fit_is_the_maximum_of_what_is_written():
+    x, t = together_rows(120, 1)
+    (batch,) = cut_coded(x, t, joint=True)
+    climb, _ = climbed([batch], 0.5)
+    columns = batch.together
+    lines = np.asarray(batch.rows.dense)[:, :-1]
+    variance = lines.var(0) + 10.0 / len(t)
+
+    def down(w):
+        a, b, c = w[: lines.shape[1]], w[lines.shape[1] : -1], w[-1]
+        prior = LINES_TAU * variance @ a**2 + 0.5 * b @ b + 0.1 * c**2
+        return 0.5 * prior - log_expit(t * (lines @ a + columns @ b + c)).sum()
+
+    found = minimize(down, np.zeros(climb.coefficients.size), tol=1e-10, options={"maxiter": 5000})
+    assert_allclose(climb.coefficients, found.x, atol=2e-4)
+
+
+def test_leaving_rows_out_in_closed_form_is_near_leaving_them_out():
+    x, t = together_rows(60, 2)
+    (batch,) = cut_coded(x, t, joint=True)
+    climb, observed = climbed([batch], 1.0)
+    _, told = answered(climb.left_out(observed), batch, None)
+    design = np.column_stack([np.asarray(batch.rows.dense)[:, :-1], batch.together, np.ones(60)])
+    precision = observed.precision(1.0, design.shape[1], True)
+    exact = []
+    for n in range(60):
+        seen, w = np.arange(60) != n, climb.coefficients.copy()
+        for _ in range(30):
+            p = expit(-t[seen] * (design[seen] @ w))
+            h = (design[seen].T * (p * (1 - p))) @ design[seen] + np.diag(precision)
+            w = w + np.linalg.solve(h, design[seen].T @ (t[seen] * p) - precision * w)
+        exact.append(log_expit(t[n] * (design[n] @ w)))
+    assert abs(np.mean(told) - np.mean(exact)) < 0.01
+    assert np.corrcoef(told, exact)[0, 1] > 0.995
+
+
+def test_partitions_do_not_matter():
+    x, t = together_rows(200, 3)
+    one, many = (climbed(cut_coded(x, t, parts, joint=True), 0.5)[0] for parts in (1, 5))
+    assert_allclose(one.coefficients, many.coefficients, atol=1e-9)
+    assert_allclose(unpack(one.second), unpack(many.second), atol=1e-9)
+
+
+def test_weight_is_that_of_rows_held_out():
+    """The sums of all weights, by fits that share no line with the model's."""
+    x, t = together_rows(600, 4)
+    parts = cut_coded(x, t, 3, joint=True)
+    model = AdditiveExperts(2, n_restarts=2, evaluations=20, tau=10.0)
+    done = fit(model, parts, seed=0, max_iter=5000)
+    assert done.q.additive.weight > 0.3
+    assert done.q.additive.process_gain > 0.0
+    posterior = model.posterior(done.q)
+    new, truth = together_rows(3000, 5)
+    (rows,) = cut_coded(x, t, new=new, joint=True)
+
+    def loss(one):
+        p = one.predict(rows).probability
+        return -np.mean(np.log(np.where(truth > 0, p, 1.0 - p)))
+
+    assert loss(posterior) < loss(model.without_process(done.q)) - 0.01
+    p = posterior.predict(rows).probability
+    assert_allclose(posterior.log_odds(rows), np.log(p / (1.0 - p)), rtol=1e-9, atol=1e-9)
+    w = posterior.weight
+    assert w in WEIGHTS
+    own = model.without_process(done.q).predict(rows).probability
+    process = expit(rows.project(posterior.process.coefficients, True))
+    assert_allclose(p, (1.0 - w) * own + w * process, rtol=1e-12)
+    again = from_bytes(to_bytes(posterior), type(posterior))
+    assert_array_equal(again.predict(rows).probability, p)
+
+
+def test_it_costs_little_where_lines_tell_all():
+    """Held-out log loss on linear truths, over three tables."""
+    lost = []
+    for seed in range(3):
+        rng = np.random.default_rng([6, seed])
+        x = rng.standard_normal((2500, 3))
+        y = (rng.random(2500) < expit(2.0 * x[:, 0] - x[:, 1])).astype(int)
+        kept = MixtureOfExperts(2, restarts=1, random_state=0).fit(x[:500], y[:500])
+        p = kept.predict_proba(x[500:])[:, 1]
+        without = kept.set_params(gaussian_process=False).fit(x[:500], y[:500])
+        q = without.predict_proba(x[500:])[:, 1]
+        right = y[500:] == 1
+        ratio = np.where(right, q, 1.0 - q) / np.where(right, p, 1.0 - p)
+        lost.append(np.mean(np.log(ratio)))
+    assert np.mean(lost) < 0.005
+
+
+def test_the_additive_part_alone_has_none():
+    x, t = together_rows(200, 9)
+    alone = fit(AdditiveExperts(1), cut_coded(x, t, joint=True), seed=0, max_iter=5000)
+    assert alone.q.processes == ()
+    assert alone.q.additive.process == ()
+
+
+def test_a_table_twice_has_the_weight_of_the_table():
+    x, t = together_rows(300, 7)
+    y = (t > 0).astype(int)
+    once = MixtureOfExperts(3, restarts=2, random_state=0).fit(x, y)
+    twice = MixtureOfExperts(3, restarts=2, random_state=0).fit(np.vstack([x, x]), np.tile(y, 2))
+    assert once.q_.additive.weight == twice.q_.additive.weight
+    assert_allclose(once.predict_proba(x), twice.predict_proba(x), atol=2e-3)
+
+
+def test_several_classes_have_processes_of_their_own():
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((400, 3))
+    y = (x[:, 0] * x[:, 1] > 0).astype(int) + 2 * (x[:, 2] > 0.5)
+    found = MixtureOfExperts(2, restarts=1, random_state=0).fit(x, y)
+    assert any(one.process is not None for one in found.posterior_.parts)
+    assert found.score(x, y) > 0.8

@@ -1,0 +1,114 @@
+"""Columns seen together: a Gaussian process on their ranks, by few landmarks.
+
+Two rows are as alike as k(x, z) = mean over m of exp(-sum_d |u_d - v_d| / (m l)), u and v their
+ranks in every column and l the median distance of landmarks, m in `SCALES`: up to how its cuts are
+drawn the kernel of random partitions, which is what forests of trees see (Balog et al. 2016).
+With landmarks Z and K = U S U' on them the process is f(x) = F(x)'w, F = k(x, Z) U S^-1/2, w ~ N(0,
+v I) (Nystroem); the directions that hold less than one hundredth of the trace are left out, and F
+is centred and of mean square 1 on the sample, so that v is the variance that it gives f.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray, State
+
+LANDMARKS = 200
+SCALES = (0.3, 1.0, 3.0)
+GRID = 64
+"""Quantiles of a column that its ranks are read off."""
+HELD = 0.99
+FEWEST = 20
+"""Different rows from which on there is anything to see together."""
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Together(State):
+    """What turns rows into the columns of a Gaussian process.
+
+    Attributes
+    ----------
+    quantiles
+        Of every column on the scale of the fit, in order; [GRID, D].
+    landmarks
+        Ranks of the landmarks; [R, D].
+    length
+        l.
+    turn
+        U S^-1/2, and the scale; [R, P].
+    centre
+        Taken off; [P].
+    """
+
+    quantiles: FloatArray
+    landmarks: FloatArray
+    length: float
+    turn: FloatArray
+    centre: FloatArray
+
+    @classmethod
+    def of(cls, lines: FloatArray, copies: FloatArray) -> Together | None:
+        """Learn it from a sample of different rows, [M, D], in an order that means nothing.
+
+        ``copies`` [M] is how many rows are like each. None where rows are few, or all alike.
+        """
+        if len(lines) < FEWEST:
+            return None
+        order = np.argsort(lines, axis=0, kind="stable")
+        below = np.cumsum(copies[order], axis=0) / copies.sum()
+        at = np.array([np.searchsorted(b, (np.arange(GRID) + 0.5) / GRID) for b in below.T])
+        rows = np.take_along_axis(order, np.minimum(at, len(lines) - 1).T, axis=0)
+        quantiles = np.take_along_axis(lines, rows, axis=0)
+        ranks = _ranks(lines, quantiles)
+        landmarks = np.unique(ranks[:LANDMARKS], axis=0)
+        apart = _distances(landmarks, landmarks)[np.triu_indices(len(landmarks), 1)]
+        length = float(np.median(apart)) if apart.size else 0.0
+        if length <= 0.0:
+            return None
+        size, axes = np.linalg.eigh(_kernel(landmarks, landmarks, length))
+        most = np.cumsum(size[::-1]) <= HELD * size.sum()
+        kept = max(1, int(most.sum()))
+        turn = axes[:, ::-1][:, :kept] / np.sqrt(size[::-1][:kept])
+        turn *= np.sign(turn[np.abs(turn).argmax(0), np.arange(kept)])
+        found = _kernel(ranks, landmarks, length) @ turn
+        share = copies / copies.sum()
+        centre = share @ found
+        scale = np.sqrt(share @ ((found - centre) ** 2).sum(1))
+        if scale <= 0.0:
+            return None
+        return cls(quantiles, landmarks, length, turn / scale, centre / scale)
+
+    def columns(self, lines: FloatArray) -> FloatArray:
+        """Return F of rows [N, D] on the scale of the fit; [N, P]."""
+        found = np.empty((len(lines), self.centre.size))
+        for start in range(0, len(lines), _CHUNK):
+            ranks = _ranks(lines[start : start + _CHUNK], self.quantiles)
+            near = _kernel(ranks, self.landmarks, self.length)
+            found[start : start + _CHUNK] = near @ self.turn - self.centre
+        return found
+
+
+def _ranks(lines: FloatArray, quantiles: FloatArray) -> FloatArray:
+    """Return the share of quantiles below each cell, equal ones by half; [N, D]."""
+    found = np.empty(lines.shape)
+    for d, at in enumerate(quantiles.T):
+        below = np.searchsorted(at, lines[:, d], "left") + np.searchsorted(at, lines[:, d], "right")
+        found[:, d] = below / (2.0 * len(at))
+    return found
+
+
+def _distances(ranks: FloatArray, landmarks: FloatArray) -> FloatArray:
+    from scipy.spatial.distance import cdist
+
+    result: FloatArray = cdist(ranks, landmarks, "cityblock")
+    return result
+
+
+def _kernel(ranks: FloatArray, landmarks: FloatArray, length: float) -> FloatArray:
+    apart = _distances(ranks, landmarks) / length
+    result: FloatArray = np.mean([np.exp(-apart / scale) for scale in SCALES], axis=0)
+    return result
