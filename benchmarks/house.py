@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOTS = ("flows", "vbmodels")
-SWEEPS = 15
+SWEEPS = 400
 FAMILIES = {
     "keywords": ["--set", "keyword_rate=0.3", "--set", "keyphrases=4"], "bags": [], "variants": [],
     "features": [], "experts": [],
@@ -115,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, more in FAMILIES.items():
             source = f"{folder}/{name}"
-            run(["simulate", name, source, "--rows", "60"])
+            run(["simulate", name, source, "--rows", "40"])
             passed = run(
                 [name, source, f"{folder}/{name}-out", *more, "--no-record", "--json",
                  "--workers", "0", "--max-iter", str(SWEEPS)]
