@@ -193,6 +193,19 @@ class Streamable(Memoisable, Protocol):
 
 
 @runtime_checkable
+class Unimodal(Streamable, Protocol):
+    """A model whose bound has one maximum, so that it may begin with some of the rows.
+
+    Attributes
+    ----------
+    unimodal
+        True.
+    """
+
+    unimodal: bool
+
+
+@runtime_checkable
 class Driven(Protocol):
     """A model with a loop of its own: one with phases, or with draws."""
 
