@@ -187,8 +187,8 @@ class Streamable(Memoisable, Protocol):
     def unit_bounds(self, q: Any, batch: Any, local: Any) -> FloatArray:
         """Return each unit's part of the bound, [units]: below log p(unit | other units), about.
 
-        They add up to the ``bound`` of `Model.suff_stats`. A unit's does not hang on the others
-        of its partition.
+        They add up to what the statistics bring to `Model.elbo`, their ``bound`` where they have
+        one. A unit's does not hang on the others of its partition.
         """
 
 
