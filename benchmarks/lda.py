@@ -1,7 +1,7 @@
 """Topics of documents beside scikit-learn, gensim and Spark: CPU to the same held-out perplexity.
 
     python -m benchmarks.lda [--corpora texts simulated] [--topics 20] [--documents 10000]
-    python -m benchmarks.lda --corpora docstrings simulated --documents 100000 --online --passes 1 2 4
+    python -m benchmarks.lda --corpora docstrings simulated --documents 100000 --online
 
 The example package `vbflows_lda`, `LatentDirichletAllocation`, batch and online, gensim's
 `LdaModel` and Spark MLlib's online `LDA`, with the same priors, on the texts of the shared data, on
@@ -63,8 +63,9 @@ def docstrings(least: int = 15) -> list[str]:
     """Return the docstrings of this interpreter's packages with so many words, each once."""
     found: dict[str, None] = {}
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for place in ("stdlib", "purelib"):
-        for file in sorted(Path(sysconfig.get_path(place)).rglob("*.py")):
+    places = [sysconfig.get_path("stdlib"), *(p for p in sys.path if p.endswith("site-packages"))]
+    for place in dict.fromkeys(places):
+        for file in sorted(Path(place).rglob("*.py")):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what other people's code warns of
                 try:
@@ -206,13 +207,14 @@ def head_to_head(counts: sparse.csr_matrix, given: argparse.Namespace) -> str:
                 beside.anew(gensim_online(train, topics, seed, chunk), passes, value)
                 for seed in range(seeds)
             ]
-    if not beside.absent("pyspark"):
-        with tempfile.TemporaryDirectory() as folder, spark.session(folder) as session:
-            fits = spark_online(session, folder, train, topics)
-            fits(0, 1)  # what the virtual machine compiles at first
-            curves["Spark MLlib, online"] = [
-                beside.anew(partial(fits, seed), passes, value, spark.cpu) for seed in range(seeds)
-            ]
+    if not given.spark or beside.absent("pyspark"):
+        return beside.compared(curves, within=0.005, unit="nats a held-out word")
+    with tempfile.TemporaryDirectory() as folder, spark.session(folder) as session:
+        fits = spark_online(session, folder, train, topics)
+        fits(0, 1)  # what the virtual machine compiles at first
+        curves["Spark MLlib, online"] = [
+            beside.anew(partial(fits, seed), passes, value, spark.cpu) for seed in range(seeds)
+        ]
     return beside.compared(curves, within=0.005, unit="nats a held-out word")
 
 
@@ -240,6 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sweeps", type=int, default=24, help="of ours")
     parser.add_argument("--passes", type=int, nargs="+", default=PASSES, help="of the others")
     parser.add_argument("--online", action="store_true", help="leave out what steps by batches")
+    parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "keywords")
     given = parser.parse_args(arguments)
     for name in beside.absent("gensim", "pyspark"):

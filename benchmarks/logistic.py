@@ -115,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             model = LogisticRegression()
             strength = 1.0 / float(fit(model, batches, tol=1e-6).q.a.mean)
             for name, loop in (
+                ("vbflows_logistic, memoised", Memoised()),
                 ("vbflows_logistic, squarem", None),
                 ("vbflows_logistic, cavi", cavi),
             ):
