@@ -186,7 +186,10 @@ def compared(subject: Subject, seeds: int) -> str:
 
 def held_out(data: Path, seeds: int) -> str:
     """Return the table of topics of real texts, a tenth of which is held out."""
-    counts, found = counted(texts(data), 5), {name: [] for name in ("cavi", "squarem", "memoised, 8 rounds")}
+    counts, found = (
+        counted(texts(data), 5),
+        {name: [] for name in ("cavi", "squarem", "memoised, 8 rounds")},
+    )
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         order = rng.permutation(counts.shape[0])

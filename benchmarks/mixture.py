@@ -112,10 +112,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 return float(told(q, held)[1].mean())
 
             for name, loop in (("vbflows_mixture, squarem", None), ("vbflows_mixture, cavi", cavi)):
-                curve = beside.ours(model, batches, value, seed=seed, sweeps=given.sweeps, loop=loop)
+                curve = beside.ours(
+                    model, batches, value, seed=seed, sweeps=given.sweeps, loop=loop
+                )
                 curves.setdefault(name, []).append(curve)
             fits = rival(train, model, seed)
-            curve = beside.anew(fits, given.iterations, lambda fitted, held=held: fitted.score(held))
+            curve = beside.anew(
+                fits, given.iterations, lambda fitted, held=held: fitted.score(held)
+            )
             curves.setdefault("scikit-learn", []).append(curve)
             if beside.absent("pyspark"):
                 continue
