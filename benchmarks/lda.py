@@ -6,9 +6,9 @@
 The example package `vbflows_lda`, `LatentDirichletAllocation`, batch and online, gensim's
 `LdaModel` and Spark MLlib's online `LDA`, with the same priors, on the texts of the shared data, on
 the docstrings of the Python packages that are installed (some 10^5 in a developer's environment)
-and on simulated documents. A tenth of the documents is held out; of each, half of the words fold it in
-and the other half is predicted (document completion), by the same function for all. Values are log
-densities a word: perplexity is exp(-value). What is not installed is left out with a word.
+and on simulated documents. A tenth of the documents is held out; of each, half of the words fold it
+in and the other half is predicted (document completion), by the same function for all. Values are
+log densities a word: perplexity is exp(-value). What is not installed is left out with a word.
 """
 
 from __future__ import annotations

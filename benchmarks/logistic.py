@@ -34,6 +34,7 @@ from vbflows_logistic.simulate import simulate  # noqa: E402
 from benchmarks import beside, spark  # noqa: E402
 from vbmodels.core.cavi import cavi  # noqa: E402
 from vbmodels.core.fit import fit  # noqa: E402
+from vbmodels.core.memoised import Memoised  # noqa: E402
 
 ROUNDS = (1, 2, 3, 4, 6, 8, 12, 20)
 SOLVERS = ("lbfgs", "newton-cholesky", "sag")

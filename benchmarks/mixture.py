@@ -127,8 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 by_spark = spark_rival(session, folder, train, given.components)
                 by_spark(seed, 2)  # what the virtual machine compiles at first
                 curve = beside.anew(
-                    partial(by_spark, seed), given.iterations, lambda fitted, held=held: fitted(held),
-                    spark.cpu,
+                    partial(by_spark, seed), given.iterations,
+                    lambda fitted, held=held: fitted(held), spark.cpu,
                 )  # fmt: skip
                 curves.setdefault("Spark MLlib, EM", []).append(curve)
     print(

@@ -113,9 +113,11 @@ class Memoised:
         """
         refuse(model)
         rounds = min(self.rounds, reduce.partitions)
-        kept, q, coupled = [], aligned(q), []
+        kept: list[Any] = []
+        moves, coupled = isinstance(model, Unimodal), []
+        q = aligned(q)
         for group in range(rounds):
-            if kept and isinstance(model, Unimodal):
+            if kept and moves:
                 q = aligned(model.global_step(q, self._total(kept)))
             kept.append(_visited(reduce, q, 0, None, group, rounds))
             coupled.append(model.coupling(q, kept[-1]))

@@ -121,7 +121,7 @@ class BoundedExperts:
         """Return what every row brings to the bound: its constant + pull'F + slope'G - ... ."""
         terms = row_terms(batch, local)
         (g, r), (f, square) = _along(q.gates, q.experts, batch)
-        bound = terms.constant + np.einsum("kn,kn->n", terms.pull, f)
+        bound: FloatArray = terms.constant + np.einsum("kn,kn->n", terms.pull, f)
         bound += np.einsum("kn,kn->n", terms.slope, g)
         bound -= np.einsum("kn,kn->n", terms.weight, square)
         if self.n_experts > 1:
