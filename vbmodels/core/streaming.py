@@ -90,6 +90,7 @@ def updated(
         If the factor is not in (0, 1].
     """
     refuse_stream(model)
+    _refuse_factor(forgetting_factor)
     reduce = InProcess(model, batches)
     if before is None:
         done = drive(model, reduce, seed=seed, tol=tol, max_iter=max_iter, loop=Memoised(rounds))
@@ -101,6 +102,10 @@ def updated(
 
 def after(before: Remembered, forgetting_factor: float, rounds: int = ROUNDS) -> Memoised:
     """Return the loop that goes on from ``before.q`` with new rows; see `updated`."""
-    if not 0.0 < forgetting_factor <= 1.0:
-        raise ValueError(f"expected a forgetting factor in (0, 1], got {forgetting_factor}")
+    _refuse_factor(forgetting_factor)
     return Memoised(rounds, before.held.scaled(forgetting_factor))
+
+
+def _refuse_factor(factor: float) -> None:
+    if not 0.0 < factor <= 1.0:
+        raise ValueError(f"expected a forgetting factor in (0, 1], got {factor}")
