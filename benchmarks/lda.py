@@ -1,19 +1,24 @@
 """Topics of documents beside scikit-learn, gensim and Spark: CPU to the same held-out perplexity.
 
-    python -m benchmarks.lda [--topics 20] [--documents 10000] [--seeds 2]
+    python -m benchmarks.lda [--corpora texts simulated] [--topics 20] [--documents 10000]
+    python -m benchmarks.lda --corpora docstrings simulated --documents 100000 --online
 
 The example package `vbflows_lda`, `LatentDirichletAllocation`, batch and online, gensim's
-`LdaModel` and Spark MLlib's online `LDA`, with the same priors, on the texts of the shared data and
-on simulated documents. A tenth of the documents is held out; of each, half of the words fold it in
-and the other half is predicted (document completion), by the same function for all. Values are log
-densities a word: perplexity is exp(-value). What is not installed is left out with a word.
+`LdaModel` and Spark MLlib's online `LDA`, with the same priors, on the texts of the shared data, on
+the docstrings of the Python packages that are installed (some 10^5 in a developer's environment)
+and on simulated documents. A tenth of the documents is held out; of each, half of the words fold it
+in and the other half is predicted (document completion), by the same function for all. Values are
+log densities a word: perplexity is exp(-value). What is not installed is left out with a word.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import sys
+import sysconfig
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -40,21 +45,46 @@ from vbmodels.core.memoised import Memoised  # noqa: E402
 from vbmodels.core.state import FloatArray  # noqa: E402
 
 ALPHA, ETA = 0.1, 0.05
-ROUNDS = (4, 8, 16, 24)
+PASSES = (4, 8, 16, 24)
 TEXTS = ("hulth", "110pt", "kdd", "semeval2017")
 """Files with English texts."""
 
 
-def texts(folder: Path) -> sparse.csr_matrix:
-    """Return counts [D, V] of the words of real documents."""
-    from vbflows_lda.settings import TopicSettings
-
-    found = [
-        Counter(WORD.findall(text.lower()))
+def texts(folder: Path) -> list[str]:
+    """Return the real documents of the shared data."""
+    return [
+        text
         for name in TEXTS
         for text in pq.read_table(folder / f"{name}.parquet", columns=["text"])["text"].to_pylist()
     ]
-    settings = TopicSettings(least_documents=5, largest_share=0.2)
+
+
+def docstrings(least: int = 15) -> list[str]:
+    """Return the docstrings of this interpreter's packages with so many words, each once."""
+    found: dict[str, None] = {}
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    places = [sysconfig.get_path("stdlib"), *(p for p in sys.path if p.endswith("site-packages"))]
+    for place in dict.fromkeys(places):
+        for file in sorted(Path(place).rglob("*.py")):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what other people's code warns of
+                try:
+                    tree = ast.parse(file.read_bytes())
+                except (SyntaxError, ValueError):
+                    continue
+            for node in ast.walk(tree):
+                text = ast.get_docstring(node) if isinstance(node, kinds) else None
+                if text and len(text.split()) >= least:
+                    found[text] = None
+    return list(found)
+
+
+def counted(documents: Sequence[str], least_documents: int) -> sparse.csr_matrix:
+    """Return counts [D, V] of the words of documents, as the package chooses them."""
+    from vbflows_lda.settings import TopicSettings
+
+    found = [Counter(WORD.findall(text.lower())) for text in documents]
+    settings = TopicSettings(least_documents=least_documents, largest_share=0.2)
     words = chosen([Counter(word for one in found for word in one)], len(found), settings)
     place = {word: i for i, word in enumerate(words)}
     rows, columns, counts = [], [], []
@@ -145,9 +175,9 @@ def spark_online(session: Any, folder: str, counts: sparse.csr_matrix, topics: i
     return fits
 
 
-def head_to_head(counts: sparse.csr_matrix, topics: int, seeds: int) -> str:
+def head_to_head(counts: sparse.csr_matrix, given: argparse.Namespace) -> str:
     """Return the table for one corpus."""
-    rng = np.random.default_rng(0)
+    rng, topics, seeds, passes = np.random.default_rng(0), given.topics, given.seeds, given.passes
     order = rng.permutation(counts.shape[0])
     cut = counts.shape[0] // 10
     value = completion(counts[order[:cut]], rng)
@@ -158,59 +188,71 @@ def head_to_head(counts: sparse.csr_matrix, topics: int, seeds: int) -> str:
 
     def of_ours(seed: int, loop: object = None) -> beside.Curve:
         return beside.ours(
-            model, batches, lambda q: value(q.lam), seed=seed, sweeps=max(ROUNDS), loop=loop
+            model, batches, lambda q: value(q.lam), seed=seed, sweeps=given.sweeps, loop=loop
         )
 
     def of_rival(seed: int, method: str) -> beside.Curve:
         fits = rival(train, topics, seed, method)
-        return beside.anew(fits, ROUNDS, lambda fitted: value(fitted.components_))
+        return beside.anew(fits, passes, lambda fitted: value(fitted.components_))
 
-    curves = {
-        "vbflows_lda, squarem": [of_ours(seed) for seed in range(seeds)],
-        "vbflows_lda, cavi": [of_ours(seed, cavi) for seed in range(seeds)],
-        "vbflows_lda, memoised": [of_ours(seed, Memoised()) for seed in range(seeds)],
-        "scikit-learn, batch": [of_rival(seed, "batch") for seed in range(seeds)],
-        "scikit-learn, online": [of_rival(seed, "online") for seed in range(seeds)],
-    }
+    curves = {"vbflows_lda, memoised": [of_ours(seed, Memoised()) for seed in range(seeds)]}
+    if not given.online:
+        curves["vbflows_lda, squarem"] = [of_ours(seed) for seed in range(seeds)]
+        curves["vbflows_lda, cavi"] = [of_ours(seed, cavi) for seed in range(seeds)]
+        curves["scikit-learn, batch"] = [of_rival(seed, "batch") for seed in range(seeds)]
+    curves["scikit-learn, online"] = [of_rival(seed, "online") for seed in range(seeds)]
     if not beside.absent("gensim"):
-        for chunk in (256, 2000):
+        for chunk in (256,) if given.online else (256, 2000):
             curves[f"gensim, {chunk} at a time"] = [
-                beside.anew(gensim_online(train, topics, seed, chunk), ROUNDS, value)
+                beside.anew(gensim_online(train, topics, seed, chunk), passes, value)
                 for seed in range(seeds)
             ]
-    if not beside.absent("pyspark"):
-        with tempfile.TemporaryDirectory() as folder, spark.session(folder) as session:
-            fits = spark_online(session, folder, train, topics)
-            fits(0, 1)  # what the virtual machine compiles at first
-            curves["Spark MLlib, online"] = [
-                beside.anew(partial(fits, seed), ROUNDS, value, spark.cpu) for seed in range(seeds)
-            ]
+    if not given.spark or beside.absent("pyspark"):
+        return beside.compared(curves, within=0.005, unit="nats a held-out word")
+    with tempfile.TemporaryDirectory() as folder, spark.session(folder) as session:
+        fits = spark_online(session, folder, train, topics)
+        fits(0, 1)  # what the virtual machine compiles at first
+        curves["Spark MLlib, online"] = [
+            beside.anew(partial(fits, seed), passes, value, spark.cpu) for seed in range(seeds)
+        ]
     return beside.compared(curves, within=0.005, unit="nats a held-out word")
+
+
+def corpus(name: str, given: argparse.Namespace) -> sparse.csr_matrix:
+    """Return the counts of a corpus."""
+    if name == "texts":
+        return counted(texts(given.data), 5)
+    if name == "docstrings":
+        return counted(docstrings(), 20)
+    rng = np.random.default_rng(1)
+    drawn, _, _ = simulate(rng, given.documents, 2000, given.topics, 80, alpha=0.1, eta=0.02)
+    return sparse.csr_matrix(drawn)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--corpora", nargs="+", choices=("texts", "docstrings", "simulated"),
+        default=("texts", "simulated"),
+    )  # fmt: skip
     parser.add_argument("--topics", type=int, default=20)
-    parser.add_argument("--documents", type=int, default=10_000, help="simulated; 0: none")
+    parser.add_argument("--documents", type=int, default=10_000, help="simulated")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--sweeps", type=int, default=24, help="of ours")
+    parser.add_argument("--passes", type=int, nargs="+", default=PASSES, help="of the others")
+    parser.add_argument("--online", action="store_true", help="leave out what steps by batches")
+    parser.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "keywords")
     given = parser.parse_args(arguments)
     for name in beside.absent("gensim", "pyspark"):
         print(f"{name} is not installed and is left out")
     with threadpool_limits(1):
-        if given.data.is_dir():
-            counts = texts(given.data)
-            print(f"\n{counts.shape[0]:,} texts, {counts.shape[1]:,} words, {given.topics} topics")
-            print(head_to_head(counts, given.topics, given.seeds), flush=True)
-        if given.documents:
-            rng = np.random.default_rng(1)
-            drawn, _, _ = simulate(
-                rng, given.documents, 2000, given.topics, 80, alpha=0.1, eta=0.02
-            )
-            print(f"\n{given.documents:,} simulated documents, 2,000 words, {given.topics} topics")
-            counts = sparse.csr_matrix(drawn)
-            print(head_to_head(counts, given.topics, given.seeds), flush=True)
+        for name in given.corpora:
+            counts = corpus(name, given)
+            documents, words = counts.shape
+            print(f"\n{name}: {documents:,} documents, {words:,} words, {given.topics} topics")
+            print(head_to_head(counts, given), flush=True)
 
 
 if __name__ == "__main__":

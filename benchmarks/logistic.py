@@ -34,6 +34,7 @@ from vbflows_logistic.simulate import simulate  # noqa: E402
 from benchmarks import beside, spark  # noqa: E402
 from vbmodels.core.cavi import cavi  # noqa: E402
 from vbmodels.core.fit import fit  # noqa: E402
+from vbmodels.core.memoised import Memoised  # noqa: E402
 
 ROUNDS = (1, 2, 3, 4, 6, 8, 12, 20)
 SOLVERS = ("lbfgs", "newton-cholesky", "sag")
@@ -115,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             model = LogisticRegression()
             strength = 1.0 / float(fit(model, batches, tol=1e-6).q.a.mean)
             for name, loop in (
+                ("vbflows_logistic, memoised", Memoised()),
                 ("vbflows_logistic, squarem", None),
                 ("vbflows_logistic, cavi", cavi),
             ):

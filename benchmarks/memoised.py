@@ -30,7 +30,7 @@ from vbflows_logistic.model import Rows as LabelledRows  # noqa: E402
 from vbflows_mixture.model import Mixture, Rows  # noqa: E402
 from vbflows_mixture.simulate import simulate as simulate_mixture  # noqa: E402
 
-from benchmarks.lda import Topics, completion, partition, texts  # noqa: E402
+from benchmarks.lda import Topics, completion, counted, partition, texts  # noqa: E402
 from benchmarks.lda import simulate as simulate_documents  # noqa: E402
 from vbmodels.core.cavi import begin, cavi  # noqa: E402
 from vbmodels.core.in_process import InProcess  # noqa: E402
@@ -82,7 +82,7 @@ def _documents(counts: sparse.csr_matrix, seed: int) -> list[Any]:
 
 def real_documents(data: Path) -> Subject:
     """Topics of the shared texts."""
-    counts = texts(data)
+    counts = counted(texts(data), 5)
     title = f"LDA, {counts.shape[0]:,} texts of {counts.shape[1]:,} words, 20 topics"
     return Subject(title, Topics(20, 0.1, 0.05), lambda seed: _documents(counts, seed), 60)
 
@@ -186,7 +186,10 @@ def compared(subject: Subject, seeds: int) -> str:
 
 def held_out(data: Path, seeds: int) -> str:
     """Return the table of topics of real texts, a tenth of which is held out."""
-    counts, found = texts(data), {name: [] for name in ("cavi", "squarem", "memoised, 8 rounds")}
+    counts, found = (
+        counted(texts(data), 5),
+        {name: [] for name in ("cavi", "squarem", "memoised, 8 rounds")},
+    )
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         order = rng.permutation(counts.shape[0])

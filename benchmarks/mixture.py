@@ -92,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--components", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--iterations", type=int, nargs="+", default=ROUNDS, help="of the others")
+    parser.add_argument("--sweeps", type=int, default=max(ROUNDS), help="of ours")
     given = parser.parse_args(arguments)
     curves: dict[str, list[beside.Curve]] = {}
     model = Mixture(given.components)
@@ -110,10 +112,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 return float(told(q, held)[1].mean())
 
             for name, loop in (("vbflows_mixture, squarem", None), ("vbflows_mixture, cavi", cavi)):
-                curve = beside.ours(model, batches, value, seed=seed, sweeps=max(ROUNDS), loop=loop)
+                curve = beside.ours(
+                    model, batches, value, seed=seed, sweeps=given.sweeps, loop=loop
+                )
                 curves.setdefault(name, []).append(curve)
             fits = rival(train, model, seed)
-            curve = beside.anew(fits, ROUNDS, lambda fitted, held=held: fitted.score(held))
+            curve = beside.anew(
+                fits, given.iterations, lambda fitted, held=held: fitted.score(held)
+            )
             curves.setdefault("scikit-learn", []).append(curve)
             if beside.absent("pyspark"):
                 continue
@@ -121,8 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 by_spark = spark_rival(session, folder, train, given.components)
                 by_spark(seed, 2)  # what the virtual machine compiles at first
                 curve = beside.anew(
-                    partial(by_spark, seed), ROUNDS, lambda fitted, held=held: fitted(held),
-                    spark.cpu,
+                    partial(by_spark, seed), given.iterations,
+                    lambda fitted, held=held: fitted(held), spark.cpu,
                 )  # fmt: skip
                 curves.setdefault("Spark MLlib, EM", []).append(curve)
     print(

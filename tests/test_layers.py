@@ -39,6 +39,7 @@ LEVELS = {
     "run": 7,
     "catalogue": 6,
     **dict.fromkeys(FAMILIES, 5),
+    "one_table": 5,  # for families of others
     "family": 4,
     "engine": 3,
     "report": 3,

@@ -84,6 +84,7 @@ def run_fit(
     *,
     on_step: Callable[[Progress], None] | None = None,
     resume: bool = False,
+    remembered: Remembered | None = None,
 ) -> FitResult:
     """Fit a job's model, from the start or from its last checkpoint.
 
@@ -101,6 +102,8 @@ def run_fit(
         Called after every accepted sweep.
     resume
         Whether to go on from the last checkpoint.
+    remembered
+        What stands at ``job.remembered``, where it was read before.
 
     Raises
     ------
@@ -113,7 +116,9 @@ def run_fit(
         raise ValueError("the executor was made for another job than the one to fit")
     with claim(job.store, job.run_id) as held:
         checkpoints = Checkpoints(job)
-        fit, loop = _Fit(job, executor, checkpoints), loop_for(job)
+        if remembered is None and job.remembered is not None:
+            remembered = read_state(job.remembered, Remembered)
+        fit, loop = _Fit(job, executor, checkpoints, remembered), loop_for(job, remembered)
         cursor = fit.resumed() if resume else None
         if cursor is None:
             checkpoints.discard()
@@ -132,8 +137,11 @@ def run_fit(
 class _Fit:
     """What accumulates during a fit."""
 
-    def __init__(self, job: Job, executor: Executor, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, job: Job, executor: Executor, checkpoints: Checkpoints, before: Remembered | None
+    ) -> None:
         self.job = job
+        self.before = before
         self.executor = executor
         self.checkpoints = checkpoints
         self.iteration: list[int] = []
@@ -157,8 +165,8 @@ class _Fit:
 
     def _first(self, observed: Any, rng: np.random.Generator) -> Any:
         """Return the first parameters: those that a stream has come to, or `_near_earlier`."""
-        if self.job.remembered is not None:
-            return read_state(self.job.remembered, Remembered).q
+        if self.before is not None:
+            return self.before.q
         return self._near_earlier(observed, rng)
 
     def _near_earlier(self, observed: Any, rng: np.random.Generator) -> Any:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flows.data.states import read_state
 from flows.engine.block import Job
 from vbmodels.core.cavi import cavi
 from vbmodels.core.fit import loop_of
 from vbmodels.core.memoised import Memoised, NotMemoisable, refuse
 from vbmodels.core.protocol import Accelerable, Driven, Loop
 from vbmodels.core.squarem import squarem
-from vbmodels.core.streaming import Remembered
+from vbmodels.core.streaming import Remembered, after
 
 LOOPS: dict[str, Callable[[Job], Loop]] = {
     "cavi": lambda job: cavi,
@@ -21,11 +20,10 @@ LOOPS: dict[str, Callable[[Job], Loop]] = {
 }
 
 
-def loop_for(job: Job) -> Loop:
-    """Return the loop of a job: the one that it names, or its model's."""
-    if job.remembered is not None:
-        held = read_state(job.remembered, Remembered).held
-        return Memoised(job.rounds, held.scaled(job.forgetting_factor))
+def loop_for(job: Job, remembered: Remembered | None = None) -> Loop:
+    """Return the loop of a job: the one that it names, that of its stream, or its model's."""
+    if remembered is not None:
+        return after(remembered, job.forgetting_factor, job.rounds)
     if job.loop is None:
         return loop_of(job.model)
     if job.loop not in LOOPS:

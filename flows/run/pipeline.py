@@ -198,7 +198,11 @@ def _posterior(run: Run, job: Job, executor: Executor) -> tuple[State, FitResult
         return Nothing(), None
     if run.fitted is not None:
         return read_state(storage.join(run.fitted.root, "posterior", "q.npz"), State), None
-    fit = partial(run_fit, job, executor, on_step=_teller(run), resume=run.resumes)
+    before = None if run.stream is None else run.stream.before
+    fit = partial(
+        run_fit, job, executor, on_step=_teller(run), resume=run.resumes,
+        remembered=None if before is None else before.left,
+    )  # fmt: skip
     fitted = run.stage("fit", fit)
     return fitted.q, fitted
 

@@ -100,6 +100,8 @@ class Before:
     record: RunRecord
     paths: RunPaths
     learnt: Learnt
+    left: Remembered
+    reference: State
 
 
 @dataclass
@@ -173,6 +175,10 @@ def look_up(family: Family, target: str, since: str | None, settings: RunSetting
     try:
         if model is None:
             raise NotMemoisable("these settings fit no model")
+        if not settings.streams:
+            raise NotMemoisable(
+                f"{family.name}, whose report judges a run's model beside others of the same rows"
+            )
         refuse_stream(model)
     except NotMemoisable as reason:
         expected = "a model that can learn from new rows alone"
@@ -186,11 +192,11 @@ def look_up(family: Family, target: str, since: str | None, settings: RunSetting
         found = shown(since) if since != LATEST else str(error)
         fault = Fault("since", "latest, or the id of a run that finished", found)
         raise InputError([fault]) from error
-    return Stream(factor, Before(record, paths, _learnt(family, paths, record, settings)))
+    return Stream(factor, _before(family, paths, record, settings))
 
 
-def _learnt(family: Family, paths: RunPaths, record: RunRecord, settings: RunSettings) -> Learnt:
-    """Return what a run left, if this one can go on from it."""
+def _before(family: Family, paths: RunPaths, record: RunRecord, settings: RunSettings) -> Before:
+    """Return a run with what it left, if this one can go on from it."""
     name, anew = f"run {record.run_id}", "or begin a new stream in another target"
 
     def refuse(expected: str, found: str, remedy: str) -> InputError:
@@ -210,8 +216,8 @@ def _learnt(family: Family, paths: RunPaths, record: RunRecord, settings: RunSet
         raise refuse(f"the settings of {name}, to go on from it", found, "give the same")
     try:
         learnt = json_files.read(_url(paths, _LEARNT), Learnt)
-        for state in (_REMEMBERED, _REFERENCE):
-            read_state(_url(paths, state), State)
+        left = read_state(_url(paths, _REMEMBERED), Remembered)
+        reference = read_state(_url(paths, _REFERENCE), State)
     except storage.TransientStorageError:
         raise
     except storage.MissingError as error:
@@ -219,7 +225,7 @@ def _learnt(family: Family, paths: RunPaths, record: RunRecord, settings: RunSet
         raise refuse(expected, f"{name}, which kept nothing", "name one") from error
     except StorageError as error:
         raise refuse(f"what {name} kept, whole", str(error), "restore it from a copy") from error
-    return learnt
+    return Before(record, paths, learnt, left, reference)
 
 
 def refuse_a_fork(paths: RunPaths, began: str) -> None:
@@ -288,17 +294,17 @@ def judge(stream: Stream, run_id: str, executor: Any) -> None:
     """
     if stream.before is None:
         return
-    learnt, paths = stream.before.learnt, stream.before.paths
+    before, learnt = stream.before, stream.before.learnt
 
     def night(q: State) -> KeptNight:
         one = Night.of(executor.map(_told, q))
         return KeptNight(run_id=run_id, units=one.units, mean=one.mean, variance=one.variance)
 
-    tonight = night(read_state(_url(paths, _REFERENCE), State))
+    tonight = night(before.reference)
     stream.judged = [*learnt.nights, tonight]
     stream.found = drift([one.night for one in learnt.nights], tonight.night)
     if learnt.renew:
-        stream.anew = night(read_state(_url(paths, _REMEMBERED), Remembered).q)
+        stream.anew = night(before.left.q)
 
 
 def _told(model: Any, q: Any, batch: Any, local: Any, index: int) -> FloatArray:
@@ -314,15 +320,11 @@ def keep(
     """Write what the next run goes on from."""
     left = Remembered(cursor.q, Held.of(model, cursor))
     storage.write_bytes(_url(paths, _REMEMBERED), to_bytes(left))
-    learnt, before = _after(stream, files, rows), stream.paths
-    if before is None:
-        storage.write_bytes(_url(paths, _REFERENCE), to_bytes(cursor.q))
-    elif stream.anew is None:
-        storage.copy(_url(before, _REFERENCE), _url(paths, _REFERENCE))
-    else:
-        reference = read_state(_url(before, _REMEMBERED), Remembered).q
-        storage.write_bytes(_url(paths, _REFERENCE), to_bytes(reference))
-    json_files.write(_url(paths, _LEARNT), learnt)
+    reference, before = cursor.q, stream.before
+    if before is not None:
+        reference = before.reference if stream.anew is None else before.left.q
+    storage.write_bytes(_url(paths, _REFERENCE), to_bytes(reference))
+    json_files.write(_url(paths, _LEARNT), _after(stream, files, rows))
 
 
 def _after(stream: Stream, files: Sequence[InputFile], rows: int) -> Learnt:

@@ -53,6 +53,8 @@ class RunSettings(BaseModel):
         Its page of the documentation.
     first
         The settings that matter first.
+    streams
+        Whether its runs may learn from new files alone, where the model can.
     groups
         What else there is, for help, by what it is about: data, output, or expert; what no group
         names is about the model.
@@ -65,6 +67,7 @@ class RunSettings(BaseModel):
     example: ClassVar[tuple[str, ...]] = ()
     page: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
+    streams: ClassVar[bool] = True
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
         "expert": ("seed", "max_iter", "tol", "checkpoint_every", "loop", "rounds",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -87,7 +88,7 @@ def global_from_vector(q: Mixture, vector: FloatArray) -> Mixture:
             parts.append(vector[at : at + part.size].reshape(part.shape))
             at += part.size
         factors.append(_gathered(factor, parts))
-    return Mixture(*factors, q.gram)
+    return Mixture(*factors)
 
 
 def local_vector(x: Local) -> FloatArray:
@@ -103,7 +104,7 @@ def local_from_vector(x: Local, vector: FloatArray) -> Local:
     phi = softmax(np.vstack([np.zeros((1, n)), logits.reshape(k - 1, n)]), axis=0)
     gate = gate.reshape(k, n)
     e = np.exp(e.reshape(k, n))
-    return Local(phi, e, gate, None) if x.c is None else Local(phi, e, np.exp(gate), c)
+    return replace(x, phi=phi, e=e, gate=gate) if x.c is None else Local(phi, e, np.exp(gate), c)
 
 
 # The definition of the bound.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.in_process import tree_sum
-from vbmodels.core.protocol import Cursor, Driven, Judging, Memoisable, Step, Visiting
+from vbmodels.core.protocol import Cursor, Driven, Judging, Memoisable, Step, Unimodal, Visiting
 from vbmodels.core.state import FloatArray, State, Stats, aligned, nbytes
 
 ROUNDS = 8
@@ -74,7 +74,8 @@ class Memoised:
     Partition i belongs to round i mod R. A visit of round r runs the local steps of its
     partitions at the present parameters, puts their statistics S_r in the place of those of the
     visit before, and moves the parameters to the optimum given sum_r S_r. A sweep is one visit of
-    every round; the first one holds the parameters, as the first sweep of `cavi` does.
+    every round; the first one holds the parameters, as the first sweep of `cavi` does, unless the
+    model is `Unimodal`: with several optima, those that suit the first rounds would be kept.
 
     The sum is made anew from the kept statistics over a fixed tree, where the paper subtracts the
     old and adds the new: rounding does not add up, and the bits depend on partitions and rounds
@@ -112,12 +113,16 @@ class Memoised:
         """
         refuse(model)
         rounds = min(self.rounds, reduce.partitions)
-        kept, q = [], aligned(q)
+        kept: list[Any] = []
+        moves, coupled = isinstance(model, Unimodal), []
+        q = aligned(q)
         for group in range(rounds):
+            if kept and moves:
+                q = aligned(model.global_step(q, self._total(kept)))
             kept.append(_visited(reduce, q, 0, None, group, rounds))
+            coupled.append(model.coupling(q, kept[-1]))
             _refuse_large(nbytes(kept[0]), rounds)
-        coupled = np.array([model.coupling(q, stats) for stats in kept])
-        return self._at(model, q, 0, tuple(kept), coupled)
+        return self._at(model, q, 0, tuple(kept), np.array(coupled))
 
     def __call__(self, model: Any, reduce: Visiting, cursor: Cursor) -> Iterator[Step]:
         """Go on from a cursor of `start` or of a step, without end; a step is a sweep."""

@@ -187,9 +187,22 @@ class Streamable(Memoisable, Protocol):
     def unit_bounds(self, q: Any, batch: Any, local: Any) -> FloatArray:
         """Return each unit's part of the bound, [units]: below log p(unit | other units), about.
 
-        They add up to the ``bound`` of `Model.suff_stats`. A unit's does not hang on the others
-        of its partition.
+        They add up to what the statistics bring to `Model.elbo`, their ``bound`` where they have
+        one. A unit's does not hang on the others of its partition.
         """
+
+
+@runtime_checkable
+class Unimodal(Streamable, Protocol):
+    """A model whose bound has one maximum, so that it may begin with some of the rows.
+
+    Attributes
+    ----------
+    unimodal
+        True.
+    """
+
+    unimodal: bool
 
 
 @runtime_checkable

@@ -28,6 +28,11 @@ class Remembered(State):
     q: State
     held: Held
 
+    @classmethod
+    def of(cls, model: Any, done: Fit) -> Remembered:
+        """Return what a fit of a `Streamable` model leaves, whatever its loop."""
+        return cls(done.q, Held.of(model, done.cursor))
+
 
 def refuse_stream(model: Any) -> None:
     """Raise `NotMemoisable` where a model cannot learn from new rows alone."""
@@ -85,12 +90,22 @@ def updated(
         If the factor is not in (0, 1].
     """
     refuse_stream(model)
-    if not 0.0 < forgetting_factor <= 1.0:
-        raise ValueError(f"expected a forgetting factor in (0, 1], got {forgetting_factor}")
+    _refuse_factor(forgetting_factor)
     reduce = InProcess(model, batches)
     if before is None:
         done = drive(model, reduce, seed=seed, tol=tol, max_iter=max_iter, loop=Memoised(rounds))
     else:
-        loop = Memoised(rounds, before.held.scaled(forgetting_factor))
+        loop = after(before, forgetting_factor, rounds)
         done = go_on(model, reduce, before.q, tol=tol, max_iter=max_iter, loop=loop)
-    return done, Remembered(done.q, Held.of(model, done.cursor))
+    return done, Remembered.of(model, done)
+
+
+def after(before: Remembered, forgetting_factor: float, rounds: int = ROUNDS) -> Memoised:
+    """Return the loop that goes on from ``before.q`` with new rows; see `updated`."""
+    _refuse_factor(forgetting_factor)
+    return Memoised(rounds, before.held.scaled(forgetting_factor))
+
+
+def _refuse_factor(factor: float) -> None:
+    if not 0.0 < factor <= 1.0:
+        raise ValueError(f"expected a forgetting factor in (0, 1], got {factor}")

@@ -38,8 +38,8 @@ def make_several(options: ExpertOptions, baseline_beside: bool = True) -> OneVer
     model = make(options, baseline_beside)
     if not isinstance(model, AdditiveExperts | MarginalExperts):
         raise ValueError(
-            f"labels of more than two classes go with inference additive or marginal, not "
-            f"{options.inference}"
+            f"Only binary classification is supported by inference {options.inference}: labels of "
+            "more than two classes go with inference additive or marginal"
         )
     return OneVersusRest(model)
 

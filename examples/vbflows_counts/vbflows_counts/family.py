@@ -8,53 +8,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, storage
-from flows.data.checks import Checker, shared_names
+from flows.data import storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
-from flows.data.slabs import slabs
-from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
-from flows.faults import Fault
+from flows.family import Each, Findings, Ingested, Prepared
+from flows.one_table import ReadsOneTable
 from vbflows_counts.model import Counts, GroupedCounts
 from vbflows_counts.schema import COUNTS_IN, RATES
 from vbflows_counts.settings import CountSettings
 from vbmodels.core.state import to_bytes
 
 
-class CountsFamily:
+class CountsFamily(ReadsOneTable):
     """The counts family; see `flows.family.Family`."""
 
     name = "counts"
     suffixes = (".parquet",)
     settings = CountSettings
-
-    def check(self, file: InputFile, settings: CountSettings) -> Checked:
-        """List what a file has that the table does not allow."""
-        checker = Checker(COUNTS_IN, file.url)
-        for _ in checker.slabs(slabs(file.url)):
-            pass
-        return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
-
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List groups that two files share."""
-        return shared_names(COUNTS_IN, [f.url for f in files], [c.keys for c in checked])
-
-    def plan(
-        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: CountSettings
-    ) -> list[Part]:
-        """Cut the groups by number."""
-        rows = [one.rows for one in checked]
-        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+    table = COUNTS_IN
 
     def ingest(self, part: Part, settings: CountSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows, and its counts as arrays."""
-        table = partition.read(part, COUNTS_IN)
+        table, checked = self.read(part, settings)
         y = np.column_stack([table[name].to_numpy() for name in ("first", "second")])
         storage.write_table(_url(paths, part.index, "parquet"), table)
         storage.write_bytes(_url(paths, part.index, "npz"), to_bytes(Counts(y.astype(float))))
-        return Ingested(rows_read=part.rows, rows_kept=len(table))
+        return Ingested(part.rows, len(table), checked=checked)
 
     def prepare(
         self, parts: Sequence[Part], settings: CountSettings, paths: RunPaths,

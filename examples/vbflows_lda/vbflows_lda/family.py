@@ -8,15 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, storage
-from flows.data.checks import Checker, shared_names
+from flows.data import storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
-from flows.data.slabs import slabs
-from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
-from flows.faults import Fault
+from flows.family import Each, Findings, Ingested, Prepared
+from flows.one_table import ReadsOneTable
 from vbflows_lda import vocabulary as words_of
 from vbflows_lda.model import Documents, Global, Local, Topics
 from vbflows_lda.report import TopicSummary, report
@@ -25,37 +22,19 @@ from vbflows_lda.settings import TopicSettings
 from vbmodels.core.state import FloatArray
 
 
-class TopicsFamily:
+class TopicsFamily(ReadsOneTable):
     """The topics family; see `flows.family.Family`."""
 
     name = "lda"
-    suffixes = storage.SUFFIXES
     settings = TopicSettings
-
-    def check(self, file: InputFile, settings: TopicSettings) -> Checked:
-        """List what a file has that the table does not allow."""
-        checker = Checker(DOCUMENTS_IN.of(settings), file.url)
-        for _ in checker.slabs(slabs(file.url)):
-            pass
-        return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
-
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List documents that two files share."""
-        return shared_names(DOCUMENTS_IN, [f.url for f in files], [c.keys for c in checked])
-
-    def plan(
-        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: TopicSettings
-    ) -> list[Part]:
-        """Cut the documents by number."""
-        rows = [one.rows for one in checked]
-        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+    table = DOCUMENTS_IN
 
     def ingest(self, part: Part, settings: TopicSettings, paths: RunPaths) -> Ingested:
         """Count the words of a partition's documents."""
-        table = partition.read(part, DOCUMENTS_IN.of(settings))
+        table, checked = self.read(part, settings)
         counted = words_of.counted(table["doc_id"], table["text"])
         storage.write_table(_url(paths, part.index, "parquet"), counted)
-        return Ingested(rows_read=part.rows, rows_kept=len(table))
+        return Ingested(part.rows, len(table), checked=checked)
 
     def prepare(
         self, parts: Sequence[Part], settings: TopicSettings, paths: RunPaths,

@@ -31,23 +31,18 @@ def _digamma(x: float) -> float:
 def _climb(
     gamma: FloatArray, share: FloatArray, new: FloatArray, weights: FloatArray, word: IntArray,
     count: FloatArray, alpha: float, inner: int, tol: float,
-) -> float:  # fmt: skip
-    """Update one document's gamma [K] in place; return its part of the bound, but for constants."""
-    topics, value = len(gamma), 0.0
-    for step in range(inner + 1):
-        total = gamma.sum()
-        shift = _digamma(total)
-        value = -math.lgamma(total)
+) -> None:  # fmt: skip
+    """Update one document's gamma [K] in place."""
+    topics = len(gamma)
+    for _ in range(inner):
+        shift = _digamma(gamma.sum())
         for k in range(topics):
-            mean_log = _digamma(gamma[k]) - shift
-            value += math.lgamma(gamma[k]) - (gamma[k] - alpha) * mean_log
-            share[k] = math.exp(mean_log)
+            share[k] = math.exp(_digamma(gamma[k]) - shift)
             new[k] = 0.0
         for i in range(len(word)):
             row, norm = weights[word[i]], 1e-300
             for k in range(topics):
                 norm += share[k] * row[k]
-            value += count[i] * math.log(norm)
             scale = count[i] / norm
             for k in range(topics):
                 new[k] += scale * row[k]
@@ -55,9 +50,28 @@ def _climb(
         for k in range(topics):
             new[k] = alpha + share[k] * new[k]
             change += abs(new[k] - gamma[k])
-        if step == inner or change < tol * topics:
+        if change < tol * topics:
             break
         gamma[:] = new
+
+
+@njit(cache=True, fastmath=SUMS, forceinline=True)
+def _value(
+    gamma: FloatArray, share: FloatArray, weights: FloatArray, word: IntArray, count: FloatArray,
+    alpha: float,
+) -> float:  # fmt: skip
+    """Return one document's part of the bound, but for constants."""
+    total = gamma.sum()
+    shift, value = _digamma(total), -math.lgamma(total)
+    for k in range(len(gamma)):
+        mean_log = _digamma(gamma[k]) - shift
+        value += math.lgamma(gamma[k]) - (gamma[k] - alpha) * mean_log
+        share[k] = math.exp(mean_log)
+    for i in range(len(word)):
+        row, norm = weights[word[i]], 1e-300
+        for k in range(len(gamma)):
+            norm += share[k] * row[k]
+        value += count[i] * math.log(norm)
     return value
 
 
@@ -74,10 +88,15 @@ def settle(
     share, new = np.empty(cold.shape[1]), np.empty(cold.shape[1])
     for d in range(len(cold)):
         words, counts = word[offsets[d] : offsets[d + 1]], count[offsets[d] : offsets[d + 1]]
-        value = _climb(out[d], share, new, weights, words, counts, alpha, inner, tol)
+        _climb(out[d], share, new, weights, words, counts, alpha, inner, tol)
         if len(gamma) > 0:
             warm = gamma[d].copy()
-            if _climb(warm, share, new, weights, words, counts, alpha, inner, tol) >= value:
+            _climb(warm, share, new, weights, words, counts, alpha, inner, tol)
+            if np.abs(warm - out[d]).sum() < tol * len(warm):
+                out[d] = warm  # one end, and the later one where both are cut short
+            elif _value(warm, share, weights, words, counts, alpha) >= _value(
+                out[d], share, weights, words, counts, alpha
+            ):
                 out[d] = warm
     return out
 

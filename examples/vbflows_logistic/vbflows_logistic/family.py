@@ -7,16 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, storage
 from flows.data import scale as scale_of
-from flows.data.checks import Checker, shared_names
+from flows.data import storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
-from flows.data.slabs import slabs
-from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
-from flows.faults import Fault
+from flows.family import Each, Findings, Ingested, Prepared
+from flows.one_table import ReadsOneTable
 from vbflows_logistic.model import Global, Local, LogisticRegression, Rows
 from vbflows_logistic.predict import probability
 from vbflows_logistic.report import LabelSummary, report
@@ -25,39 +22,23 @@ from vbflows_logistic.settings import LogisticSettings
 from vbmodels.core.state import to_bytes
 
 
-class LogisticFamily:
+class LogisticFamily(ReadsOneTable):
     """The family of the regression; see `flows.family.Family`."""
 
     name = "logistic"
-    suffixes = storage.SUFFIXES
     settings = LogisticSettings
-
-    def check(self, file: InputFile, settings: LogisticSettings) -> Checked:
-        """List what a file has that the table does not allow."""
-        checker = Checker(ROWS_IN.of(settings), file.url)
-        for _ in checker.slabs(slabs(file.url)):
-            pass
-        return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
-
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List rows that two files share."""
-        return shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
-
-    def plan(
-        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: LogisticSettings
-    ) -> list[Part]:
-        """Cut the rows by number."""
-        rows = [one.rows for one in checked]
-        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+    table = ROWS_IN
 
     def ingest(self, part: Part, settings: LogisticSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's names, and its numbers and labels as arrays."""
-        table = partition.read(part, ROWS_IN.of(settings))
+        table, checked = self.read(part, settings)
         x = scale_of.features_of(table, part.slices[0].url)
         label = table["label"].fill_null(-1).to_numpy().astype(np.int64)
         storage.write_table(_url(paths, part.index, "parquet"), table.select(["id", "label"]))
         storage.write_bytes(_url(paths, part.index, "read.npz"), to_bytes(Rows(x, label)))
-        return Ingested(part.rows, len(table), notes={"labels": float((label >= 0).sum())})
+        return Ingested(
+            part.rows, len(table), notes={"labels": float((label >= 0).sum())}, checked=checked
+        )
 
     def prepare(
         self, parts: Sequence[Part], settings: LogisticSettings, paths: RunPaths,

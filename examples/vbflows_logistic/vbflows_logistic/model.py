@@ -15,13 +15,22 @@ show.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from vbmodels.core import linalg
 from vbmodels.core.expfam import Gamma, Gaussian, PolyaGamma
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
+
+FEW = 16
+"""One row of so many makes a partition's own start."""
+STEPS = 6
+"""Sweeps over these: each leaves about .4 of the distance."""
+SLAB = 1000
+"""Rows that products are made of at a time: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +43,10 @@ class Rows(State):
 
 @dataclass(frozen=True)
 class Observed(Stats):
-    """What the start needs: how many columns there are, told by zeros [D]."""
+    """What the start needs: precision [D, D], and precision times mean [D], of fits to few rows."""
 
-    columns: FloatArray
+    precision: FloatArray
+    linear: FloatArray
 
 
 @dataclass(frozen=True)
@@ -70,16 +80,31 @@ class LogisticRegression:
     shape: float = 1.0
     rate: float = 1.0
     intercept_variance: float = 100.0
+    unimodal: ClassVar[bool] = True  # sweeps in rounds may move from the first round on
 
     def observe(self, batch: Rows) -> Observed:
-        """Tell the number of columns."""
-        return Observed(np.zeros(batch.x.shape[1]))
+        """Fit every 16th row of the partition, and give what it told the weight of all of them.
+
+        Partitions' fits then add up like products of Gaussian densities, as in consensus Monte
+        Carlo (Scott et al. 2016).
+        """
+        known = np.flatnonzero(batch.label >= 0)
+        few = Rows(batch.x[known[::FEW]], batch.label[known[::FEW]])
+        # Jaakkola and Jordan's bound at c = 0 has the precision x x' / 4 a row.
+        precision, linear = 0.25 * few.x.T @ few.x, few.x.T @ (few.label - 0.5)
+        q = self.init(Observed(precision, linear), np.random.default_rng(0))
+        for _ in range(STEPS):
+            stats = self.suff_stats(q, few, self.local_step(q, few, None))
+            q, precision = self.global_step(q, stats), stats.precision
+        precision = precision * (len(known) / max(1, len(few.x)))
+        return Observed(precision, precision @ q.w.mean)
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Global:
-        """Start at the prior; the posterior of w given a has one mode, so nothing is random."""
-        size = len(observed.columns)
+        """Start where few rows are; the posterior has one mode, so nothing is random."""
+        size = len(observed.linear)
         a = Gamma(np.float64(self.shape + 0.5 * (size - 1)), np.float64(self.rate + 0.5 * size))
-        return Global(Gaussian(np.zeros(size), np.diag(np.sqrt(self._prior(a, size)))), a)
+        precision = observed.precision + np.diag(self._prior(a, size))
+        return Global(Gaussian.from_linear(observed.linear, precision), a)
 
     def local_step(self, q: Global, batch: Rows, local: Local | None) -> Local:
         """Return c_n = sqrt(E psi_n^2)."""
@@ -88,8 +113,13 @@ class LogisticRegression:
     def suff_stats(self, q: Global, batch: Rows, local: Local) -> Sums:
         """Add the moments of labelled rows, and E[log p(y, omega | w)] + H[q(omega)]."""
         x, kappa, omega = _labelled(batch, local)
-        bound = self.unit_bounds(q, batch, local)
-        return Sums((x.T * omega.mean) @ x, x.T @ kappa, float(bound.sum()))
+        root, precision = np.sqrt(omega.mean), np.zeros((x.shape[1], x.shape[1]))
+        for rows in _slabs(len(x)):
+            half = x[rows] * root[rows, None]
+            precision += half.T @ half
+        own = -float(omega.kl_to_prior().sum()) - len(x) * np.log(2.0)
+        stats = Sums(precision, x.T @ kappa, own)
+        return replace(stats, bound=own + self.coupling(q, stats))
 
     def unit_bounds(self, q: Global, batch: Rows, local: Local) -> FloatArray:
         """Return, of each labelled row, its part of the bound.
@@ -144,10 +174,11 @@ class LogisticRegression:
     @staticmethod
     def squares(q: Global, x: FloatArray) -> FloatArray:
         """E psi_n^2 = (x_n' mean)^2 + |L^-1 x_n|^2, with precision = L L'; [N]."""
-        half = linalg.solve_lower(
-            q.w.factor, np.eye(len(q.w.factor))
-        )  # one product, no solve a row
-        square: FloatArray = (x @ q.w.mean) ** 2 + ((x @ half.T) ** 2).sum(axis=1)
+        half = linalg.solve_lower(q.w.factor, np.eye(len(q.w.factor)))  # no solve a row
+        both, square = np.column_stack([half.T, q.w.mean]), np.empty(len(x))
+        for rows in _slabs(len(x)):
+            product = x[rows] @ both
+            square[rows] = np.einsum("nd,nd->n", product, product)
         return square
 
     def _prior(self, a: Gamma, size: int) -> FloatArray:
@@ -157,6 +188,12 @@ class LogisticRegression:
 
 def _labelled(batch: Rows, local: Local) -> tuple[FloatArray, FloatArray, PolyaGamma]:
     """Return x, kappa and the factor of omega, of the rows that have a label."""
-    known = batch.label >= 0
-    omega = PolyaGamma(np.ones(int(known.sum())), local.c[known])
+    known: Any = batch.label >= 0
+    if known.all():
+        known = slice(None)  # a view: the copy takes as long as a product
+    omega = PolyaGamma(np.float64(1.0), local.c[known])
     return batch.x[known], batch.label[known] - 0.5, omega
+
+
+def _slabs(rows: int) -> Iterator[slice]:
+    return (slice(first, first + SLAB) for first in range(0, rows, SLAB))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from flows.settings import RunSettings
@@ -23,4 +25,9 @@ class LogisticSettings(RunSettings):
     rate: float = Field(1.0, gt=0.0, description="Rate of the Gamma of the slopes' precision.")
     intercept_variance: float = Field(
         100.0, gt=0.0, description="Variance of the intercept before any row is seen."
+    )
+    loop: Literal["cavi", "squarem", "memoised"] | None = Field(
+        "memoised",
+        description="How the fit climbs: cavi, plain sweeps; squarem, sweeps with leaps; memoised, "
+        "sweeps in rounds with a step after each, which takes half as many.",
     )

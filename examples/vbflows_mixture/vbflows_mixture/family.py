@@ -7,16 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from flows.data import partition, storage
 from flows.data import scale as scale_of
-from flows.data.checks import Checker, shared_names
+from flows.data import storage
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
-from flows.data.slabs import slabs
-from flows.data.storage import InputFile
-from flows.family import Checked, Each, Findings, Ingested, Prepared
-from flows.faults import Fault
+from flows.family import Each, Findings, Ingested, Prepared
+from flows.one_table import ReadsOneTable
 from vbflows_mixture.model import Global, Mixture, Rows
 from vbflows_mixture.predict import told
 from vbflows_mixture.report import GroupSummary, report
@@ -25,38 +22,20 @@ from vbflows_mixture.settings import MixtureSettings
 from vbmodels.core.state import FloatArray, to_bytes
 
 
-class MixtureFamily:
+class MixtureFamily(ReadsOneTable):
     """The family of the mixture; see `flows.family.Family`."""
 
     name = "mixture"
-    suffixes = storage.SUFFIXES
     settings = MixtureSettings
-
-    def check(self, file: InputFile, settings: MixtureSettings) -> Checked:
-        """List what a file has that the table does not allow."""
-        checker = Checker(ROWS_IN.of(settings), file.url)
-        for _ in checker.slabs(slabs(file.url)):
-            pass
-        return Checked(checker.rows, tuple(checker.found.faults()), checker.names)
-
-    def check_together(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
-        """List rows that two files share."""
-        return shared_names(ROWS_IN, [f.url for f in files], [c.keys for c in checked])
-
-    def plan(
-        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: MixtureSettings
-    ) -> list[Part]:
-        """Cut the rows by number."""
-        rows = [one.rows for one in checked]
-        return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
+    table = ROWS_IN
 
     def ingest(self, part: Part, settings: MixtureSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's names, and its numbers as arrays."""
-        table = partition.read(part, ROWS_IN.of(settings))
+        table, checked = self.read(part, settings)
         x = scale_of.features_of(table, part.slices[0].url)
         storage.write_table(_url(paths, part.index, "parquet"), table.select(["id"]))
         storage.write_bytes(_url(paths, part.index, "read.npz"), to_bytes(Rows(x)))
-        return Ingested(part.rows, len(table))
+        return Ingested(part.rows, len(table), checked=checked)
 
     def prepare(
         self, parts: Sequence[Part], settings: MixtureSettings, paths: RunPaths,

@@ -296,9 +296,10 @@ def test_a_run_that_kept_nothing_and_one_that_is_damaged_are_refused(nights):
         run(nights, "other")
 
 
-def test_a_model_that_cannot_learn_so_is_refused_before_any_compute(tmp_path):
+@pytest.mark.parametrize("inference", ["additive", "cavi"])
+def test_what_cannot_learn_so_is_refused_before_any_compute(tmp_path, inference):
     url = EXPERTS.simulate(str(tmp_path / "in"), 50, 1)[0]
-    settings = EXPERTS.settings(forgetting_factor=1.0)
+    settings = EXPERTS.settings(forgetting_factor=1.0, inference=inference)
     with pytest.raises(InputError, match="a model that can learn from new rows alone"):
         run_pipeline(
             EXPERTS, Events(), url, str(tmp_path / "out"), settings, ComputeSettings(), None,

@@ -5,7 +5,8 @@ q = prod_k q(beta_k) q(eta_k) prod_n q(z_n). The row step is that of `row_step`;
     bound = constant + sum_k [b_k'E beta_k - tr(S_k E beta_k beta_k')]
           + sum_k [a_k'E eta_k - tr(T_k E eta_k eta_k')] - KL(q || prior),
 
-T = X'X/4 for Boehning's gates. Priors: "gaussian" (here: V = (diag tau + 2 S)^-1, m = V b) and
+T = X'X/4 for Boehning's gates: every row's sums are all that the global parameters need of it.
+Priors: "gaussian" (here: V = (diag tau + 2 S)^-1, m = V b) and
 "mabn2", the mutual angular prior of type II (`mabn`). With ``omega`` the experts' Gaussians are
 regularised towards wide angles (`normals`), and the bound has that term too. The loop is
 SQUAREM's, guarded by the bound, in the coordinates of `coordinates`.
@@ -20,38 +21,36 @@ chosen by held-out log-likelihood (`marginal`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from vbmodels.core.linalg import unpack
-from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.batch import Observed, Rows
 from vbmodels.experts.posterior import Component, Posterior
 from vbmodels.experts.published.coordinates import flat, moved
 from vbmodels.experts.published.mabn import Angular, AngularPrior
 from vbmodels.experts.published.normals import NormalPrior, Normals
-from vbmodels.experts.published.row_step import GateBound, Local, RowSums, local_state, row_sums
+from vbmodels.experts.published.row_step import (
+    GateBound,
+    Local,
+    RowSums,
+    local_state,
+    row_sums,
+    row_terms,
+)
 
 Prior = Literal["gaussian", "mabn2"]
 
 
 @dataclass(frozen=True)
-class Seen(Stats):
-    """Counts of the rows, and X'X packed."""
-
-    observed: Observed
-    gram: FloatArray
-
-
-@dataclass(frozen=True)
 class Mixture(State):
-    """The global parameters: gates and experts, and X'X packed."""
+    """The global parameters: gates and experts."""
 
     gates: Normals | Angular
     experts: Normals | Angular
-    gram: FloatArray
 
 
 @dataclass(frozen=True)
@@ -95,24 +94,40 @@ class BoundedExperts:
         """The prior of experts."""
         return self.angular if self.prior == "mabn2" else NormalPrior(self.tau, self.omega)
 
-    def observe(self, batch: Rows) -> Seen:
-        """Return counts and X'X of the labelled rows."""
-        return Seen(Observed.of(batch), batch.gram(batch.used[None])[0])
+    def observe(self, batch: Rows) -> Observed:
+        """Count the labelled rows."""
+        return Observed.of(batch)
 
-    def init(self, observed: Seen, rng: np.random.Generator) -> Mixture:
+    def init(self, observed: Observed, rng: np.random.Generator) -> Mixture:
         """Begin at random."""
-        observed.observed.refuse_one_class()
-        columns = observed.observed.squares.size
+        observed.refuse_one_class()
+        columns = observed.squares.size
         gates = self.law.start(self.n_experts, columns, rng)
-        return Mixture(gates, self.expert_law.start(self.n_experts, columns, rng), observed.gram)
+        return Mixture(gates, self.expert_law.start(self.n_experts, columns, rng))
 
     def local_step(self, q: Mixture, batch: Rows, local: Local | None) -> Local:
         """Return the best local parameters at ``q``."""
         if self.gate_bound == "bohning" or self.n_experts == 1:
             gate = (batch.project(q.gates.mean), None)
-            return local_state(batch.t, q.experts.along(batch), gate, local)
+            found = local_state(batch.t, q.experts.along(batch), gate, local)
+            if self.n_experts == 1:
+                return found
+            flat = 0.25 * batch.gram(batch.used[None]) if local is None else local.flat
+            return replace(found, flat=flat)
         gate_moments, expert_moments = _along(q.gates, q.experts, batch)
         return local_state(batch.t, expert_moments, gate_moments, local)
+
+    def unit_bounds(self, q: Mixture, batch: Rows, local: Local) -> FloatArray:
+        """Return what every row brings to the bound: its constant + pull'F + slope'G - ... ."""
+        terms = row_terms(batch, local)
+        (g, r), (f, square) = _along(q.gates, q.experts, batch)
+        bound: FloatArray = terms.constant + np.einsum("kn,kn->n", terms.pull, f)
+        bound += np.einsum("kn,kn->n", terms.slope, g)
+        bound -= np.einsum("kn,kn->n", terms.weight, square)
+        if self.n_experts > 1:
+            curve = 0.25 * batch.used if terms.curve is None else terms.curve
+            bound -= (curve * r).sum(0)
+        return bound
 
     def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
         """Return the sums at the local parameters."""
@@ -120,16 +135,16 @@ class BoundedExperts:
 
     def global_step(self, q: Mixture, stats: RowSums) -> Mixture:
         """Return the gates and experts that maximise the bound (mabn2: that raise it in turn)."""
-        gates = self.law.update(q.gates, stats.gate_linear, self._curvature(q, stats))
+        gates = self.law.update(q.gates, stats.gate_linear, _curvature(stats))
         experts = self.expert_law.update(q.experts, stats.linear, unpack(stats.quadratic))
-        return Mixture(gates, experts, q.gram)
+        return Mixture(gates, experts)
 
     def elbo(self, q: Mixture, stats: RowSums) -> float:
         """Return the bound; see the module's text."""
         value = stats.constant + np.sum(stats.linear * q.experts.mean)
         value += np.sum(stats.gate_linear * q.gates.mean)
         value -= np.sum(unpack(stats.quadratic) * q.experts.second)
-        value -= np.sum(self._curvature(q, stats) * q.gates.second)
+        value -= np.sum(_curvature(stats) * q.gates.second)
         value -= self.law.divergence(q.gates) + self.expert_law.divergence(q.experts)
         return float(value)
 
@@ -145,7 +160,7 @@ class BoundedExperts:
         """Return ``q`` moved to these coordinates."""
         half = len(vector) // 2
         gates, experts = moved(q.gates, vector[:half]), moved(q.experts, vector[half:])
-        return Mixture(gates, experts, q.gram)
+        return Mixture(gates, experts)
 
     def posterior(self, q: Mixture) -> Posterior:
         """Return one component with its covariances."""
@@ -155,11 +170,12 @@ class BoundedExperts:
         sd = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
         return Posterior((Component(mean, sd, covariance),))
 
-    def _curvature(self, q: Mixture, stats: RowSums) -> FloatArray:
-        """T of every gate; [K or 1, p, p]."""
-        if stats.gate_quadratic is not None:
-            return unpack(stats.gate_quadratic)
-        return (0.25 if self.n_experts > 1 else 0.0) * unpack(q.gram)[None]
+
+def _curvature(stats: RowSums) -> FloatArray:
+    """T of every gate; [K or 1, p, p]: none of one expert, whose gates are left out."""
+    if stats.gate_quadratic is None:
+        return np.zeros_like(unpack(stats.quadratic))
+    return unpack(stats.gate_quadratic)
 
 
 def _along(

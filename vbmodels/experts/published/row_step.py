@@ -49,12 +49,16 @@ class Local(State):
         m of Boehning's bound, or d of Bouchard's; [K, N].
     c
         Centre of Bouchard's bound; [N]. None for Boehning's.
+    flat
+        X'X packed over 4, the gates' T of Boehning's bound, which no step changes; [1,
+        p (p + 1) / 2]. None for Bouchard's, and of one expert, which has no gates.
     """
 
     phi: FloatArray
     e: FloatArray
     gate: FloatArray
     c: FloatArray | None
+    flat: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class RowSums(Stats):
     linear, quadratic
         b = sum phi t/2 x [K, p] and S = sum phi lambda(e) x x' [K, p (p + 1) / 2].
     gate_linear, gate_quadratic
-        a [K, p] and T; T is None where it never changes (Boehning's).
+        a [K, p] and T, [K, p (p + 1) / 2] (Boehning's: [1, ...], one for all; None for one expert).
     share
         sum phi; [K].
     constant
@@ -165,12 +169,25 @@ def _slope(g: FloatArray, spread: FloatArray, c: FloatArray) -> tuple[FloatArray
     return slope, 2.0 * (weight.sum(0) + np.einsum("kn,kn->n", bend, along))
 
 
-def row_sums(batch: Rows, local: Local) -> RowSums:
-    """Return the sums of a partition at its local parameters."""
+@dataclass(frozen=True)
+class RowTerms:
+    """What each row brings: factors of F, G, -Q and -R [K, N], and the rest [N].
+
+    ``curve`` is None where no sum of it is made: for Boehning's gates it is 1/4.
+    """
+
+    pull: FloatArray
+    slope: FloatArray
+    weight: FloatArray
+    curve: FloatArray | None
+    constant: FloatArray
+
+
+def row_terms(batch: Rows, local: Local) -> RowTerms:
+    """Return the terms of every row at its local parameters, times its weight."""
     w, t, phi = batch.used, batch.t, local.phi
-    pull, weight, slope = (np.empty_like(phi) for _ in range(3))
-    curve = np.empty_like(phi)
-    constant = 0.0
+    pull, weight, slope, curve = (np.empty_like(phi) for _ in range(4))
+    constant = np.empty(phi.shape[1])
     for rows in _slices(batch.size):
         p, e, own = phi[:, rows], local.e[:, rows], w[rows]
         lam = jaakkola_lambda(e)
@@ -185,17 +202,23 @@ def row_sums(batch: Rows, local: Local) -> RowSums:
         pull[:, rows] = 0.5 * own * t[rows] * p
         weight[:, rows] = own * p * lam
         slope[:, rows] = own * gate
-        constant += float(own @ (rest + beside))
-    k = len(phi)
-    linear = batch.collect(np.concatenate([pull, slope]))
-    quadratic = batch.gram(weight if local.c is None else np.concatenate([weight, curve]))
+        constant[rows] = own * (rest + beside)
+    return RowTerms(pull, slope, weight, None if local.c is None else curve, constant)
+
+
+def row_sums(batch: Rows, local: Local) -> RowSums:
+    """Return the sums of a partition at its local parameters."""
+    terms, k = row_terms(batch, local), len(local.phi)
+    linear = batch.collect(np.concatenate([terms.pull, terms.slope]))
+    curve = [] if terms.curve is None else [terms.curve]
+    quadratic = batch.gram(np.concatenate([terms.weight, *curve]))
     return RowSums(
         linear=linear[:k],
         quadratic=quadratic[:k],
         gate_linear=linear[k:],
-        gate_quadratic=None if local.c is None else quadratic[k:],
-        share=phi @ w,
-        constant=constant,
+        gate_quadratic=local.flat if terms.curve is None else quadratic[k:],
+        share=local.phi @ batch.used,
+        constant=float(terms.constant.sum()),
     )
 
 
