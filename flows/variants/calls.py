@@ -21,6 +21,7 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
     q_values,
 )
+from vbmodels.variants.posterior import log_bayes_factors
 from vbmodels.variants.published.difference_gibbs import LEVELS as QUANTILES
 from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.published.pair import Pair, samples
@@ -96,14 +97,8 @@ class Decision(State):
 
 
 def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
-    """Return the log Bayes factor of every unit, `CHUNK` locations at a time."""
-    at = model.anchored(q)
-    scores = []
-    for start in range(0, len(batch), CHUNK):
-        of = units(batch.take(slice(start, start + CHUNK)))
-        log_m0, log_m1, _ = model.reweigh(at, model.table(at, of))
-        scores.append(log_m1 - log_m0)
-    return Evidence(np.concatenate(scores) if scores else np.zeros(0))
+    """Return the log Bayes factor of every unit."""
+    return Evidence(log_bayes_factors(model, q, units(batch)))
 
 
 def differences(
