@@ -20,7 +20,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.variants.calls import BINS, LOW, Decision, Evidence, Scored, decide, summarise
+from flows.variants.calls import BINS, LOW, Decision, Evidence, Scored, decide, in_bins, summarise
 from flows.variants.indel_clusters import clusters
 from flows.variants.indel_counts import read_indels
 from flows.variants.indel_report import IndelFit, PartIndels
@@ -178,7 +178,7 @@ def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
     few, weight = alike(of.take(~seen))
     low = np.clip(log_bayes_factors(model, q, few), LOW, 0.0)
     unseen = np.histogram(low, BINS, (LOW, 0.0), weights=weight)[0].astype(np.int64)
-    return Scored(summary.high, summary.low + unseen)
+    return Scored.of(summary.high, in_bins([summary]) + unseen)
 
 
 def _conclude(

@@ -63,7 +63,7 @@ def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
         The units.
     """
     at = model.anchored(q)
-    gain = _gains(at, of) | (model.sense == "either")
+    gain = gains(at, of) | (model.sense == "either")
     score = np.empty(len(of))
     for member, n_nodes in ((gain, quadrature.N_NODES), (~gain, COARSE)):
         which = np.flatnonzero(member)
@@ -73,7 +73,7 @@ def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
     return score
 
 
-def _gains(q: Any, of: Units) -> BoolArray:
+def gains(q: Any, of: Units) -> BoolArray:
     """Return whether the case shows more of an allele than the shifted control, [U]."""
     case, control = (
         of.alt_reads[:, own].sum(axis=1) / np.maximum(of.depth[:, own].sum(axis=1), 1)
