@@ -93,9 +93,7 @@ def test_variants_take_threads_and_leave_the_same_bits(tmp_path, monkeypatch, ca
     assert (record.workers, record.threads) == (0, 1)
     monkeypatch.setattr(workers, "SHORT", 0.0)
     monkeypatch.setattr(workers, "at_most", lambda parts, cores=None: 3)
-    some = pipelines.run(
-        "variants", source, str(tmp_path / "some"), ComputeSettings(workers=AUTO)
-    )
+    some = pipelines.run("variants", source, str(tmp_path / "some"), ComputeSettings(workers=AUTO))
     _, record = open_run(some["target"])
     assert (record.workers, record.threads) == (0, 3)
     assert "3 threads of this process; --workers 0 keeps to one" in caplog.text
