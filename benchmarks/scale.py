@@ -8,8 +8,8 @@ Kernels are compiled by a small run before.
 The floors: reading the input once with Parquet's reader, and one sweep of the fit.
 
 Workers: a model with next to no arithmetic that sleeps for a while a partition, on 1 to 32 workers
-of one process each with as many partitions (weak scaling): what a sweep takes beyond its sleep, and
-the CPU of the driver, scheduler and workers together.
+with as many partitions each (weak scaling): what a sweep takes beyond its sleep, and the CPU of the
+driver, of the scheduler, and of the two processes that have all workers.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow.parquet as pq
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
-from flows.engine.dask import over
+from flows.engine.calls import Cluster
+from flows.engine.dask.seam import OverDask
 from flows.run.events import Event, Listener, Stage, Sweep
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
+from tests.faults.processes import Deployment, Process
 
 ROWS = {"keywords": 500, "bags": 200, "variants": 2000, "features": 500, "experts": 2000}
 WARM = {"keywords": 40, "bags": 40, "variants": 100, "features": 80, "experts": 200}
 GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "control"}}
 STAGES = ("check", "ingest", "partition", "fit", "score", "publish")
-WORKERS = (1, 2, 8, 32)
+WORKERS = (1, 2, 8, 32, 128)
 SLEEP = 0.2  # seconds a sweep and worker
 
 
@@ -127,28 +129,54 @@ class Sleeping(Light):
         return super().local_step(q, batch, local)
 
 
-def weak(workers: int, sweeps: int, partitions: int = 4) -> dict[str, float]:
-    """Return the milliseconds of a sweep beyond its sleep, and the CPU that it takes."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None,
-            memory_limit=0,
-        ) as local,
-        Client(local) as client,
-    ):  # fmt: skip
-        model = Sleeping(seconds=SLEEP / partitions)
-        job = stored(Path(folder), 0, "weak", partitions * workers, model)
-        executor = over(client, "the benchmark's cluster").executor(job)
-        series = Series(executor, {"all": [psutil.Process().pid]})
-        series.run(3, record=False)
-        series.run(sweeps)
-        executor.close()
+HOST = """
+import asyncio, sys
+from distributed import Worker
+
+async def main():
+    names = range(int(sys.argv[2]))
+    made = [Worker(sys.argv[1], nthreads=1, memory_limit=0, dashboard=False) for _ in names]
+    await asyncio.gather(*made)
+    print("all are there", flush=True)
+    await asyncio.gather(*(one.finished() for one in made))
+
+asyncio.run(main())
+"""
+
+
+def weak(workers: int, sweeps: int, partitions: int = 4) -> dict[str, Any]:
+    """Return the milliseconds of a sweep beyond its sleep, and the CPU of each kind of process.
+
+    Driver and scheduler are processes of their own, workers are threads of two others.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        deployment = Deployment(folder / "cluster").start(0)
+        shares = [workers - workers // 2, workers // 2]
+        hosts = [Process("-c", HOST, deployment.address, str(n)) for n in shares if n]
+        try:
+            for host in hosts:
+                host.await_line("all are there", 300.0)
+            with Client(deployment.address, set_as_default=False, timeout=60) as client:
+                cluster = Cluster(OverDask(client, "the benchmark's cluster"))
+                model = Sleeping(seconds=SLEEP / partitions)
+                job = stored(folder, 0, "weak", partitions * workers, model)
+                executor = cluster.executor(job)
+                kinds = {
+                    "driver": [psutil.Process().pid], "scheduler": [deployment.scheduler.pid],
+                    "workers": [host.pid for host in hosts],
+                }  # fmt: skip
+                series = Series(executor, kinds)
+                series.run(3, record=False)
+                series.run(sweeps)
+                executor.close()
+        finally:
+            for host in hosts:
+                host.end()
+            deployment.end()
     wall = 1e3 * (np.array(series.wall) - SLEEP)
-    return {
-        "over_ms": round(float(np.median(wall)), 1),
-        "cpu_ms": round(1e3 * series.used["all"] / sweeps, 1),
-    }
+    cpu_ms = {kind: round(1e3 * used / sweeps, 1) for kind, used in series.used.items()}
+    return {"over_ms": round(float(np.median(wall)), 1), "cpu_ms": cpu_ms}
 
 
 def tables(found: dict[str, Any], scaling: dict[int, dict[str, float]]) -> str:
@@ -184,13 +212,15 @@ def tables(found: dict[str, Any], scaling: dict[int, dict[str, float]]) -> str:
     if scaling:
         lines += [
             "",
-            "| workers | a sweep beyond its sleep, ms | CPU of a sweep, ms | of that a worker |",
-            "|---|---|---|---|",
+            "| workers | a sweep beyond its sleep, ms | CPU of a sweep, ms: driver | scheduler "
+            "| workers | driver and scheduler, of that a worker |",
+            "|---|---|---|---|---|---|",
         ]
-        lines += [
-            f"| {n} | {one['over_ms']} | {one['cpu_ms']} | {one['cpu_ms'] / n:.1f} |"
-            for n, one in scaling.items()
-        ]
+        for n, one in scaling.items():
+            used = one["cpu_ms"]
+            both = (used["driver"] + used["scheduler"]) / n
+            cells = " | ".join(str(ms) for ms in used.values())
+            lines.append(f"| {n} | {one['over_ms']} | {cells} | {both:.1f} |")
     return "\n".join(lines)
 
 

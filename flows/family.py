@@ -247,10 +247,15 @@ class CutsTogether(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """About how many CPU seconds a row takes: in the fit, and in the rest of a run."""
+    """About how many CPU seconds a row takes: in the fit, and in the rest of a run.
+
+    ``in_kernels`` says that nearly all of it is in compiled code that releases Python's lock, so
+    that threads of one process do as well as workers, and start at once.
+    """
 
     fit: float
     rest: float
+    in_kernels: bool = False
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ import numpy as np
 
 from flows.bags.summary import EXAMPLES, MOST_TELLING, BagSummary, Example
 from flows.report import plots
-from flows.report.auroc import auroc_interval
+from flows.report.auroc import auroc, auroc_interval, auroc_of_counts
 from flows.report.page import Findings, Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -246,14 +246,12 @@ def _accuracy(
     if not (np.any(label == 0) and np.any(label == 1)):
         return []
     clipped = np.clip(probability, 1e-15, 1.0 - 1e-15)
-    from sklearn.metrics import roc_auc_score
-
-    auroc = float(roc_auc_score(label, probability))
+    area = auroc(label, probability)
     losses = -np.log(np.where(label == 1, clipped, 1.0 - clipped))
     error = float(losses.std(ddof=1) / np.sqrt(label.size))
     results.update(
-        auroc=auroc,
-        auroc_interval=auroc_interval(auroc, int(np.sum(label == 1)), int(np.sum(label == 0))),
+        auroc=area,
+        auroc_interval=auroc_interval(area, int(np.sum(label == 1)), int(np.sum(label == 0))),
         log_loss=float(losses.mean()),
         log_loss_se=error,
     )
@@ -271,7 +269,7 @@ def _accuracy(
     }
     low, high = results["auroc_interval"]
     row = (
-        f"{auroc:.3f}", f"{low:.3f} to {high:.3f}", f"{results['log_loss']:.3f} ± {error:.3f}",
+        f"{area:.3f}", f"{low:.3f} to {high:.3f}", f"{results['log_loss']:.3f} ± {error:.3f}",
         label.size,
     )  # fmt: skip
     return [
@@ -289,8 +287,7 @@ def _instance_truth(summaries: Sequence[BagSummary], results: dict[str, Any]) ->
     negative, positive = np.sum([s.truth for s in summaries], axis=0)
     if not (negative.sum() and positive.sum()):
         return []
-    below = np.cumsum(negative) - 0.5 * negative
-    results["instance_auroc"] = float(positive @ below / (positive.sum() * negative.sum()))
+    results["instance_auroc"] = auroc_of_counts(negative, positive)
     row = (results["instance_auroc"], int(positive.sum()), int(negative.sum()))
     return [
         Section(

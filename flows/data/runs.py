@@ -123,6 +123,7 @@ class RunRecord(json_files.Form):
     dropped: list[Dropped]
     partitions: int
     workers: int = 0  # that it started; 0 where it computed in one process, or on a cluster
+    threads: int = 1  # of that process
     iterations: int
     converged: bool
     elbo: float | None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from flows.engine.executor import Executor, InProcess, OnProgress
 from flows.engine.fit import Job
+from flows.engine.threads import in_threads
 from flows.settings import AUTO, ComputeSettings
 
 R = TypeVar("R")
@@ -46,9 +48,12 @@ class Compute(Protocol):
 
 
 class Here:
-    """This process."""
+    """This process, with so many threads."""
 
     at_once = None
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
 
     def call(self, function: Callable[..., R], *args: Any) -> R:
         """Call it."""
@@ -67,28 +72,24 @@ class Here:
         items: Sequence[tuple[Any, ...]],
         on_progress: OnProgress | None = None,
     ) -> list[R]:
-        """Call it on one after the other."""
-        results = []
-        for item in items:
-            results.append(function(*item))
-            if on_progress is not None:
-                on_progress(len(results), len(items))
-        return results
+        """Call it on one after the other, or on several at once; results in order."""
+        return in_threads([partial(function, *item) for item in items], self.threads, on_progress)
 
     def executor(self, job: Job) -> Executor:
         """Return the in-process executor."""
-        return InProcess(job)
+        return InProcess(job, threads=self.threads)
 
 
 @contextmanager
-def computing(settings: ComputeSettings) -> Iterator[Compute]:
+def computing(settings: ComputeSettings, threads: int = 1) -> Iterator[Compute]:
     """Provide what the settings ask for, and release it at the end.
 
-    Workers that nobody has chosen a number of (``auto``) are none.
+    Workers that nobody has chosen a number of (``auto``) are none. This process, where it computes,
+    has so many threads.
     """
     workers = None if settings.workers == AUTO else settings.workers
     if workers is None and settings.scheduler is None:
-        yield Here()
+        yield Here(threads)
         return
     from flows.engine import dask as cluster
 

@@ -12,6 +12,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flows.data.storage import delete, join
@@ -19,6 +20,8 @@ from flows.engine import block
 from flows.engine.block import Job, Observed, Order, Swept, joined, one_thread
 from flows.engine.cache import Cache
 from flows.engine.globals_log import GlobalsLog
+from flows.engine.placement import balanced
+from flows.engine.threads import in_threads
 from vbmodels.core.protocol import Rebuilding
 
 log = logging.getLogger(__name__)
@@ -194,18 +197,21 @@ class InProcess(Executor):
     memory
         Most bytes of data and local states held in memory; by default half of the
         machine's. What does not fit is read, or kept on the local disk.
+    threads
+        How many blocks are done at once; sums are the same.
     """
 
-    def __init__(self, job: Job, memory: int | None = None) -> None:
+    def __init__(self, job: Job, memory: int | None = None, threads: int = 1) -> None:
         super().__init__(job)
         self.cache = Cache(memory)
+        self.threads = threads
 
     def prepare(self) -> None:
         """Store nothing: all is in this process."""
 
     def blocks_of(self, count: int) -> list[tuple[int, int]]:
-        """Return one block of all."""
-        return [(0, count)]
+        """Return one block of all, or a few for each thread."""
+        return [(0, count)] if self.threads == 1 else balanced(count, self.threads)
 
     def pieces(self) -> list[tuple[int, int]]:
         """Return every partition by itself."""
@@ -214,14 +220,13 @@ class InProcess(Executor):
     def run(
         self, order: Order, blocks: Sequence[tuple[int, int]], on_progress: OnProgress | None = None
     ) -> Any:
-        """Carry out an order here, one block after the other."""
-        results = []
-        for start, stop in blocks:
-            with one_thread():
-                of_block = replace(order, start=start, stop=stop)
-                results.append(order.action(of_block, self.job, self.cache))
-            if on_progress is not None:
-                on_progress(len(results), len(blocks))
+        """Carry out an order here, one block after the other or some at once."""
+        calls = [
+            partial(order.action, replace(order, start=start, stop=stop), self.job, self.cache)
+            for start, stop in blocks
+        ]
+        with one_thread():
+            results = in_threads(calls, self.threads, on_progress)
         for line in self.cache.take_notes():
             log.info(line)
         return joined(results)

@@ -17,6 +17,24 @@ UNKNOWN = 600.0
 SUSPECT = 60.0  # seconds that a late worker is not preferred
 
 
+def balanced(partitions: int, slots: int) -> list[tuple[int, int]]:
+    """Return one to four aligned blocks a slot, the fewest that are best balanced.
+
+    >>> balanced(16, 1), balanced(16, 2), balanced(12, 3)
+    ([(0, 16)], [(0, 8), (8, 16)], [(0, 4), (4, 8), (8, 12)])
+    """
+    size, best = 1, (partitions + 1, 0, 1)
+    while True:
+        count = -(-partitions // size)
+        if count <= BLOCKS_PER_WORKER * slots:
+            best = min(best, (-(-count // slots) * size, count, size))
+        if size >= partitions:
+            break
+        size *= 2
+    size = best[2]
+    return [(start, min(start + size, partitions)) for start in range(0, partitions, size)]
+
+
 class Placement:
     """What is known of the workers of one run.
 
@@ -55,17 +73,7 @@ class Placement:
 
     def blocks(self, partitions: int) -> list[tuple[int, int]]:
         """Return one to four blocks a worker, the fewest that are best balanced."""
-        slots = max(1, sum(self.slots().values()))
-        size, best = 1, (partitions + 1, 0, 1)
-        while True:
-            count = -(-partitions // size)
-            if count <= BLOCKS_PER_WORKER * slots:
-                best = min(best, (-(-count // slots) * size, count, size))
-            if size >= partitions:
-                break
-            size *= 2
-        size = best[2]
-        return [(start, min(start + size, partitions)) for start in range(0, partitions, size)]
+        return balanced(partitions, max(1, sum(self.slots().values())))
 
     def pieces(self, partitions: int) -> list[tuple[int, int]]:
         """Return many small blocks a worker, for work done once, which takes longer than a sweep.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from flows.report.auroc import auroc
 from flows.report.page import Grid, Section
 from vbmodels.core.state import FloatArray, IntArray
 
@@ -91,12 +92,10 @@ def compared_classes(
     name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int
 ) -> Baseline:
     """Compare probabilities [n, K] with the model's; the AUROC is the mean of the classes'."""
-    from sklearn.metrics import roc_auc_score
-
     at = np.arange(truth.size)
     losses = [-np.log(np.maximum(q[at, truth], 1e-15)) for q in (p, own)]
     areas = [
-        roc_auc_score(truth == k, p[:, k])
+        auroc(truth == k, p[:, k])
         for k in range(p.shape[1])
         if 0 < np.count_nonzero(truth == k) < truth.size
     ]
@@ -105,10 +104,8 @@ def compared_classes(
 
 def compared(name: str, p: FloatArray, own: FloatArray, truth: IntArray, seed: int) -> Baseline:
     """Compare a baseline's probabilities with the model's on rows with both labels."""
-    from sklearn.metrics import roc_auc_score
-
     losses = [_loss(q, truth) for q in (p, own)]
-    return _beside(name, float(roc_auc_score(truth, p)), losses[0], losses[1], seed)
+    return _beside(name, auroc(truth, p), losses[0], losses[1], seed)
 
 
 def _beside(name: str, auroc: float, loss: FloatArray, own: FloatArray, seed: int) -> Baseline:

@@ -85,6 +85,7 @@ def publish(
         dropped=total_dropped([*(d for i in ingested for d in i.dropped), *prepared.dropped]),
         partitions=len(prepared.partitions),
         workers=run.workers,
+        threads=run.threads,
         iterations=0 if fitted is None else fitted.iterations,
         converged=fitted is None or fitted.converged,
         elbo=None if fitted is None else float(fitted.trace.elbo[-1]),

@@ -150,14 +150,14 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         events.tell(Begun(paths.run_id))
         with every_fault_told(run):
             parts = incremental.cut(run)
-        compute = settled(run, compute, incremental.unknown(run, parts))
+        compute, run.threads = settled(run, compute, incremental.unknown(run, parts))
         run.workers = 0 if compute.workers in (None, AUTO) else int(compute.workers)
         events.tell(Computing(run.workers))
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.
         with (
             _told_if_published(run),
-            computing(compute) as run.compute,
+            computing(compute, run.threads) as run.compute,
             _stopped_with_a_word(run),
             _claimed(run),
             one_thread(),

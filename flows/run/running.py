@@ -46,6 +46,7 @@ class Run:
     checked: list[Checked] = field(default_factory=list)
     delta: str | None = None  # where its results are Delta tables, too
     workers: int = 0  # local ones; 0 for this process, or a cluster that was there
+    threads: int = 1  # of this process, where it computes
     since: Any = None  # flows.run.since.Since
     stream: Any = None  # flows.run.stream.Stream
     held: Claim | None = None

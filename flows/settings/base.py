@@ -151,8 +151,8 @@ class ComputeSettings(BaseModel):
 
     workers: Annotated[int, Field(ge=1)] | Literal["auto"] | None = Field(
         None,
-        description="Local worker processes; auto: as many as make the run shortest, which may be "
-        "none; empty: everything in one process.",
+        description="Local worker processes; auto: as many as make the run shortest, or "
+        "threads of this process; empty: everything in one process.",
     )
     scheduler: str | None = Field(
         None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import betaincinv
@@ -21,6 +21,7 @@ from vbmodels.variants.calls import (
     prior_from_bayes_factors,
     q_values,
 )
+from vbmodels.variants.posterior import log_bayes_factors
 from vbmodels.variants.published.difference_gibbs import LEVELS as QUANTILES
 from vbmodels.variants.published.difference_gibbs import Sampler, exceedance, log_odds, sample_rates
 from vbmodels.variants.published.pair import Pair, samples
@@ -61,10 +62,26 @@ class Evidence(State):
 
 @dataclass(frozen=True)
 class Scored:
-    """What the decision over all partitions needs of one: high scores, a histogram of the rest."""
+    """What the decision over all partitions needs of one: high scores, a histogram of the rest.
+
+    The histogram is without the empty bins below the lowest score: the driver holds all of them.
+    """
 
     high: FloatArray
     low: IntArray
+
+    @classmethod
+    def of(cls, high: FloatArray, low: IntArray) -> Self:
+        """Return scores above 0 and the numbers of the others in all `BINS` bins."""
+        return cls(high, np.trim_zeros(low, "f").astype(np.int32))
+
+
+def in_bins(summaries: Sequence[Scored]) -> IntArray:
+    """Return the numbers of scores up to 0 of all partitions in all `BINS` bins."""
+    low = np.zeros(BINS, np.int64)
+    for one in summaries:
+        low[BINS - len(one.low) :] += one.low
+    return low
 
 
 @dataclass(frozen=True)
@@ -96,14 +113,8 @@ class Decision(State):
 
 
 def bayes_factors(model: TwoGroups, q: Any, batch: Counts) -> Evidence:
-    """Return the log Bayes factor of every unit, `CHUNK` locations at a time."""
-    at = model.anchored(q)
-    scores = []
-    for start in range(0, len(batch), CHUNK):
-        of = units(batch.take(slice(start, start + CHUNK)))
-        log_m0, log_m1, _ = model.reweigh(at, model.table(at, of))
-        scores.append(log_m1 - log_m0)
-    return Evidence(np.concatenate(scores) if scores else np.zeros(0))
+    """Return the log Bayes factor of every unit."""
+    return Evidence(log_bayes_factors(model, q, units(batch)))
 
 
 def differences(
@@ -186,7 +197,7 @@ def summarise(evidence: Evidence) -> Scored:
             "number; please report this with the counts of the partition"
         )
     low = np.clip(score[score <= 0.0], LOW, 0.0)
-    return Scored(score[score > 0.0], np.histogram(low, BINS, (LOW, 0.0))[0])
+    return Scored.of(score[score > 0.0], np.histogram(low, BINS, (LOW, 0.0))[0])
 
 
 def decide(
@@ -206,7 +217,7 @@ def decide(
         Whether P(H1) is estimated again from all units.
     """
     edges = np.linspace(LOW, 0.0, BINS + 1)[:-1]
-    low = sum((s.low for s in summaries), np.zeros(BINS, np.int64))
+    low = in_bins(summaries)
     high = np.sort(np.concatenate([s.high for s in summaries]))
     used = low > 0
     # A bin counts by its lower edge: what is called from there on is then all of it.

@@ -163,8 +163,8 @@ def conclude_case(
         null_of(model, q), why_not,
     )  # fmt: skip
     if isinstance(model, TwoGroups):
-        regions = detection.joined_regions([r for part in found for r in part.callable])
-        storage.write_bytes(of_case("callable.bed"), detection.bed(regions))
+        regions = detection.joined_beds([part.callable for part in found])
+        storage.write_bytes(of_case("callable.bed"), regions)
     if not case.folder:
         for name, text in multiqc.files(found, q, settings).items():
             storage.write_bytes(paths.file(name), text)
@@ -187,7 +187,7 @@ def _write_loci(
     limit = detection.limits(model, q, counts, decision, settings)
     rows = detection.table(limit, counts, loci, settings.case)
     storage.write_table(paths.table("detection", index), rows)
-    regions = detection.callable_regions(limit, loci, settings.callable_share)
+    regions = detection.bed(detection.callable_regions(limit, loci, settings.callable_share))
     return replace(found, limits=detection.histogram(limit), callable=regions)
 
 

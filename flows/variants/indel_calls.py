@@ -20,7 +20,7 @@ from flows.data.run_tables import Parameter
 from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.family import Each
-from flows.variants.calls import BINS, CHUNK, LOW, Decision, Evidence, Scored, decide, summarise
+from flows.variants.calls import BINS, LOW, Decision, Evidence, Scored, decide, in_bins, summarise
 from flows.variants.indel_clusters import clusters
 from flows.variants.indel_counts import read_indels
 from flows.variants.indel_report import IndelFit, PartIndels
@@ -30,11 +30,12 @@ from flows.variants.loci import rates_of
 from flows.variants.schema import INDELS
 from flows.variants.settings import VariantSettings
 from vbmodels.core.fit import drive
-from vbmodels.core.state import FloatArray, State, to_bytes
+from vbmodels.core.state import State, to_bytes
 from vbmodels.variants.batch import Counts, Units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import local_fdr
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units, names_of_kinds
+from vbmodels.variants.posterior import log_bayes_factors
 from vbmodels.variants.repeated import alike, sums_of
 from vbmodels.variants.two_groups import TwoGroups
 
@@ -171,23 +172,13 @@ def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
     counts, found = _read(index, paths)
     of = _units(counts, found)
     seen = of.alt != UNSEEN
-    evidence = Evidence(_log_bayes_factors(model, q, of.take(seen)))
+    evidence = Evidence(log_bayes_factors(model, q, of.take(seen)))
     storage.write_bytes(work_url(paths, "indel_evidence", index, "npz"), to_bytes(evidence))
     summary = summarise(evidence)
     few, weight = alike(of.take(~seen))
-    low = np.clip(_log_bayes_factors(model, q, few), LOW, 0.0)
+    low = np.clip(log_bayes_factors(model, q, few), LOW, 0.0)
     unseen = np.histogram(low, BINS, (LOW, 0.0), weights=weight)[0].astype(np.int64)
-    return Scored(summary.high, summary.low + unseen)
-
-
-def _log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
-    at = model.anchored(q)
-    scores = [np.zeros(0)]
-    for start in range(0, len(of), 3 * CHUNK):
-        some = of.take(slice(start, start + 3 * CHUNK))
-        log_m0, log_m1, _ = model.reweigh(at, model.table(at, some))
-        scores.append(log_m1 - log_m0)
-    return np.concatenate(scores)
+    return Scored.of(summary.high, in_bins([summary]) + unseen)
 
 
 def _conclude(
@@ -206,7 +197,7 @@ def _conclude(
     groups = clusters(of, called, counts, loci)
     shown = np.flatnonzero(called | (of.alt_reads.sum(axis=1) >= LEAST_READS))
     of, score, called = of.take(shown), score[shown], called[shown]
-    case, control = rates_of(model, q, decision, of)
+    case, control = rates_of(model, q, decision, of, called)
     prob, q_value = 1.0 - local_fdr(score, decision.pi), decision.q_of(score)
     filters = taken_by(of, called, counts, loci, found, settings)
     rows = table_of(of, loci, counts, found, case, control, prob, q_value, called, filters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.calls import local_fdr
-from vbmodels.variants.posterior import rates
+from vbmodels.variants.posterior import LEVELS, OF_TABLES, rates
 from vbmodels.variants.spectrum import control_spectrum, spectrum_p_value
 from vbmodels.variants.two_groups import TwoGroups
 
@@ -52,12 +53,13 @@ def conclude_part(
         of, score = of.take(chosen), score[chosen]
         prob = 1.0 - local_fdr(score, decision.pi)
         log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
-        case, control = rates_of(model, q, decision, of)
+        called = score >= decision.least
+        case, control = rates_of(model, q, decision, of, called)
     else:
         of, score = _by_location(batch, settings), evidence.score
         prob, log_odds = 1.0 / (1.0 + np.exp(-score)), score
+        called = score >= decision.least
         case, control = evidence.rates()
-    called = score >= decision.least
     at = np.flatnonzero(called)
     judged = judge_reads(of, at, batch, loci, settings.filter_level, settings.strand == "both")
     filters = _filters(of, batch, called, judged, settings)
@@ -85,18 +87,21 @@ def _shown(of: Units, score: FloatArray, decision: Decision) -> IntArray:
 
 
 def rates_of(
-    model: TwoGroups, q: Any, decision: Decision, of: Units
+    model: TwoGroups, q: Any, decision: Decision, of: Units, called: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean, sd and quantiles of every unit's rate in case and control, [U, 6] each."""
-    at = model.anchored(type(q)(**{**vars(q), "pi": decision.pi}))
-    rows = []
-    for start in range(0, len(of), CHUNK):
-        some = of.take(slice(start, start + CHUNK))
-        pair = rates(model, at, model.table(at, some))
-        rows.append([np.column_stack([r.mean, r.sd, r.quantiles]) for r in pair])
-    if not rows:
-        return np.zeros((0, 6)), np.zeros((0, 6))
-    return np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
+    """Return mean, sd and quantiles of every unit's rate in case and control, [U, 6] each.
+
+    The outer two quantiles are for the VCF: NaN of what is not called.
+    """
+    at = model.anchored(replace(q, pi=decision.pi))
+    found = np.full((2, len(of), 2 + len(LEVELS)), np.nan)
+    for own, shown in ((called, slice(None)), (~called, OF_TABLES)):
+        which, columns = np.flatnonzero(own), np.r_[:2, np.arange(2, found.shape[2])[shown]]
+        for some in np.split(which, range(CHUNK, len(which), CHUNK)):
+            pair = rates(model, at, model.rate_table(at, of.take(some)), LEVELS[shown])
+            for into, r in zip(found, pair, strict=True):
+                into[np.ix_(some, columns)] = np.column_stack([r.mean, r.sd, r.quantiles])
+    return found[0], found[1]
 
 
 def stated_rates(

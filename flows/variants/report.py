@@ -57,7 +57,7 @@ class PartCalls:
     strands: bool = True  # whether it is known on which strand a read lies
     reads: bool = True  # whether it is known what reads are like
     limits: IntArray | None = None  # histogram of the limits of detection
-    callable: tuple[detection.Interval, ...] = ()  # where the share that was asked for is called
+    callable: bytes = b""  # BED of where the share that was asked for is called
     indels: indel_report.PartIndels | None = None
     indel_fit: indel_report.IndelFit | None = None  # the same of every partition
     no_indels: str | None = None  # why they were not called
@@ -324,7 +324,7 @@ def _q_values(parts: Sequence[PartCalls]) -> Section:
 
 
 def _callable(parts: Sequence[PartCalls]) -> int:
-    return sum(stop - start for part in parts for _, start, stop in part.callable)
+    return sum(detection.positions(part.callable) for part in parts)
 
 
 def _detection(counts: IntArray, parts: Sequence[PartCalls], settings: VariantSettings) -> Section:

@@ -212,9 +212,9 @@ def test_reads_that_change_during_the_run_are_refused(
     other = (simbam / names(4000)[2]).read_bytes()
     begun = run.computing
 
-    def change(compute):
+    def change(*given):
         storage.write_bytes(changing, other)
-        return begun(compute)
+        return begun(*given)
 
     monkeypatch.setattr(run, "computing", change)
     with pytest.raises(RunError, match=f"{names()[2]} has changed since this run first read it"):

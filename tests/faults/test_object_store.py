@@ -260,9 +260,9 @@ def test_an_input_that_changes_during_the_run_is_refused(
 
     begun = run.computing
 
-    def change(compute):
+    def change(*given):
         storage.write_bytes(url, other)
-        return begun(compute)
+        return begun(*given)
 
     monkeypatch.setattr(run, "computing", change)
     target = str(tmp_path / "out")

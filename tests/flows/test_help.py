@@ -26,7 +26,10 @@ def run(capsys, *words):
 
 
 # What only a report, a sampler or an object store needs: seconds and memory of every worker.
-SELDOM = ("arviz", "sklearn", "matplotlib", "pandas", "scipy.stats", "botocore", "prefect")
+SELDOM = (
+    "arviz", "sklearn", "matplotlib", "pandas", "scipy.stats", "scipy.cluster", "botocore",
+    "prefect", "distributed",
+)  # fmt: skip
 
 
 def loads_none(code, modules):
@@ -51,7 +54,7 @@ def test_help_loads_nothing_that_computes(words):
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_family_loads_nothing_that_most_of_its_work_does_without(name):
-    loads_none(f"import sys, flows.{name}.family, flows.engine.worker", SELDOM)
+    loads_none(f"import sys, flows.{name}.family, flows.engine.worker, flows.run.launch", SELDOM)
 
 
 def test_commands_come_in_the_order_of_use(capsys):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from vbmodels.bags.gp_data import Observed
 from vbmodels.core.state import FloatArray
@@ -142,6 +141,8 @@ def inducing_points(samples: list[FloatArray], count: int, rng: np.random.Genera
     Samples hold distinct rows; clipping may make some equal, and those count once. A sample
     with too few leaves the rest to the other.
     """
+    from scipy.cluster.vq import kmeans2  # half a second that only this form takes
+
     samples = sorted((np.unique(s, axis=0) for s in samples), key=len)
     chosen: list[FloatArray] = []
     for i, sample in enumerate(samples):

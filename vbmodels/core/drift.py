@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr
 
 from vbmodels.core.state import FloatArray
 
@@ -103,7 +103,7 @@ def drift(nights: Sequence[Night], tonight: Night) -> Drift | None:
     variance = float(sum(part for part, _ in parts))
     freedom = variance**2 / float(sum(part**2 / df for part, df in parts))
     difference, sd = tonight.mean - expected, float(np.sqrt(variance))
-    return Drift(expected, difference, sd, 2.0 * float(stats.t.sf(abs(difference) / sd, freedom)))
+    return Drift(expected, difference, sd, 2.0 * float(stdtr(freedom, -abs(difference) / sd)))
 
 
 def _between(mean: FloatArray, own: FloatArray) -> float:

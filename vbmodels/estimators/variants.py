@@ -24,7 +24,7 @@ from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, prior_from_bayes_factors, q_values
 from vbmodels.variants.options import CallOptions
-from vbmodels.variants.posterior import rates
+from vbmodels.variants.posterior import log_bayes_factors, rates
 from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 _CHUNK = 1000
@@ -226,13 +226,8 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
         return given, of, score, lfdr, q, called
 
     def _scores(self, counts: Counts) -> tuple[Units, FloatArray]:
-        at = self.model_.anchored(self.q_)
-        scores = []
-        for start in range(0, len(counts), _CHUNK):
-            of = units(counts.take(slice(start, start + _CHUNK)))
-            log_m0, log_m1, _ = self.model_.reweigh(at, self.model_.table(at, of))
-            scores.append(log_m1 - log_m0)
-        return units(counts), np.concatenate(scores)
+        of = units(counts)
+        return of, log_bayes_factors(self.model_, self.q_, of)
 
     def _rates(self, of: Units) -> dict[str, FloatArray]:
         at = self.model_.anchored(replace(self.q_, pi=self.pi_))
@@ -241,7 +236,7 @@ class VariantTester(CallOptions, NamedColumns, LoopEstimator):
             some = of.take(slice(start, start + _CHUNK))
             for name, rate in zip(
                 ("case", "control"),
-                rates(self.model_, at, self.model_.table(at, some)),
+                rates(self.model_, at, self.model_.rate_table(at, some)),
                 strict=True,
             ):
                 for what, value in (

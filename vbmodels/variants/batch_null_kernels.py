@@ -258,11 +258,16 @@ def widen(x, log_case, wide, log_far, far_slope):
                 mass[k] = case[k] * (edges[k + 1] - edges[k])
             count = blocks_of(edges, mass, ends, height)
             for k in range(size):
-                far_masses(ends[: count + 1], here[k], wide, work)
-                whole = dot(height[:count], work[3, :count])
+                # Blocks so far away that they add less than e^-23 of what the node's own adds.
+                own = height[first_beyond(ends[:count], here[k])]
+                reach = wide * math.sqrt(2.0 * (23.0 - math.log(max(own, _FLOOR))))
+                low = first_beyond(ends[:count], here[k] - reach)
+                high = first_beyond(ends[:count], here[k] + reach) + 1
+                far_masses(ends[low : high + 1], here[k], wide, work)
+                whole = dot(height[low:high], work[3, : high - low])
                 down = 0.0
-                for i in range(count):
-                    down += height[i] * (work[1, i] - work[1, i + 1])
+                for i in range(low, high):
+                    down += height[i] * (work[1, i - low] - work[1, i - low + 1])
                 log_far[u, q, k] = top + math.log(max(whole, _FLOOR))
                 far_slope[u, q, k] = down / wide / max(whole, _FLOOR)
 

@@ -61,7 +61,7 @@ def posteriors(table, under, levels, result):
 
     Parameters are those of `batch_null_reference.reweigh_reference`.
     """
-    x, log_weight, log_case, log_control, kind = table.of
+    x, log_weight, log_case, log_control, kind = table
     of = under.of
     alternatives = of.alternatives
     n_units, n_m, size = x.shape

@@ -8,11 +8,11 @@ import numpy as np
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.batch import Units
+from vbmodels.variants.posterior import log_bayes_factors
 from vbmodels.variants.two_groups import TwoGroups
 
 _STEPS = 40  # of a bisection of a share
 _FIRST = 4  # reads that are tried at first
-_CHUNK = 600  # units whose tables are held at once
 
 
 def least_reads(
@@ -46,7 +46,6 @@ def least_reads(
     of_case, of_control = replicates
     case = np.arange(of_case + of_control) < of_case
     depth = np.where(case, case_depth[:, None], control_depth[:, None]).astype(np.int64)
-    at = model.anchored(q)
     most = case_depth * of_case
 
     def called(reads: IntArray, which: IntArray) -> Any:
@@ -58,12 +57,7 @@ def least_reads(
         units = Units(
             alt, depth[which], kind[which], which, np.zeros(len(which), np.int64), case, member
         )
-        score = np.empty(len(which))
-        for start in range(0, len(which), _CHUNK):
-            some = slice(start, start + _CHUNK)
-            log_m0, log_m1, _ = model.reweigh(at, model.table(at, units.take(some)))
-            score[some] = log_m1 - log_m0
-        return score >= least
+        return log_bayes_factors(model, q, units) >= least
 
     low = np.zeros(len(kind), np.int64)  # is not called
     high = np.minimum(_FIRST, most)

@@ -29,6 +29,7 @@ from scipy.special import betaln
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.variants import panel_kernels as kernels
 from vbmodels.variants import panel_reference as reference
+from vbmodels.variants import quadrature
 from vbmodels.variants.batch import N_TYPES, Counts, Units
 from vbmodels.variants.batch_null import (
     LONGEST,
@@ -187,10 +188,14 @@ class PanelNull(BatchNull):
         found: Any = super().anchored(q)
         return PanelGlobal(**{**vars(found), "looks": 0})
 
-    def table(self, q: Any, of: Units) -> PanelTable:
+    def rate_table(self, q: Any, of: Units) -> PanelTable:
+        """Return the likelihoods of units that `posterior.rates` reads: the members' too."""
+        return self.table(q, of)
+
+    def table(self, q: Any, of: Units, n_nodes: int = quadrature.N_NODES) -> PanelTable:
         """Return the likelihoods of units, and those of every member."""
         count = len(q.member_shift)
-        plain = super().table(q, _central(of, count))
+        plain = super().table(q, _central(of, count), n_nodes)
         n_m = len(self.log_m)
         member_x, log_member = (np.empty((len(of), count, n_m, N_NODES)) for _ in range(2))
         carried, erring = (np.zeros((len(of), count, n_m)) for _ in range(2))

@@ -1,4 +1,6 @@
-"""What a user is told about mu: the two-groups posterior, lfdr times H0 plus the rest H1.
+"""What a user is told of a unit: its evidence, and the two-groups posterior of its rates.
+
+The posterior of mu is lfdr times H0 plus the rest H1.
 
 The posterior under one sample alone covers true variants far too rarely (.42 to .88 for a
 95 % interval): which sites are looked at is decided by the data. The mixture does not.
@@ -12,16 +14,20 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, expit
 
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.variants import batch_null_rates_kernels as batch_kernels
 from vbmodels.variants import quadrature
 from vbmodels.variants import rates_kernels as kernels
-from vbmodels.variants.batch_null import BatchNull
+from vbmodels.variants.batch import Units
+from vbmodels.variants.batch_null import BatchGlobal, BatchNull
 from vbmodels.variants.hyperparameters import log_normal_weights
 from vbmodels.variants.table import Table, survival_tables
 from vbmodels.variants.two_groups import Global, TwoGroups
 
-LEVELS = (0.025, 0.05, 0.95, 0.975)
+LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
+OF_TABLES = slice(1, 3)  # those of `LEVELS` that are told of every location
+COARSE = 24  # nodes of x where an allele is no gain
+_CHUNK = 600  # units whose tables are held at once: some MiB, near the processor
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Rate:
     mean, sd
         [U].
     quantiles
-        [U, 4] at 2.5, 5, 95 and 97.5 %.
+        [U, L] at 2.5, 5, 95 and 97.5 %, or at the levels that were asked for.
     """
 
     mean: FloatArray
@@ -41,7 +47,45 @@ class Rate:
     quantiles: FloatArray
 
 
-def rates(model: TwoGroups, q: Any, table: Any) -> tuple[Rate, Rate]:
+def log_bayes_factors(model: TwoGroups, q: Any, of: Units) -> FloatArray:
+    """Return the log Bayes factor of every unit, [U], some units' tables at a time.
+
+    An allele that is no more frequent in the case than the control's, with the shift of its type,
+    is never called: its Bayes factor only adds to the estimate of P(H1) and to q-values. `COARSE`
+    nodes are enough for it: from 50 to 30,000 reads the log errs by at most .09, .02 in the mean,
+    and without multiplicative noise by .06 and .006 (40 nodes: .03, .007 and .02, .002).
+
+    Parameters
+    ----------
+    model, q
+        The fitted model.
+    of
+        The units.
+    """
+    at = model.anchored(q)
+    gain = gains(at, of) | (model.sense == "either")
+    score = np.empty(len(of))
+    for member, n_nodes in ((gain, quadrature.N_NODES), (~gain, COARSE)):
+        which = np.flatnonzero(member)
+        for some in np.split(which, range(_CHUNK, len(which), _CHUNK)):
+            log_m0, log_m1, _ = model.reweigh(at, model.table(at, of.take(some), n_nodes))
+            score[some] = log_m1 - log_m0
+    return score
+
+
+def gains(q: Any, of: Units) -> BoolArray:
+    """Return whether the case shows more of an allele than the shifted control, [U]."""
+    case, control = (
+        of.alt_reads[:, own].sum(axis=1) / np.maximum(of.depth[:, own].sum(axis=1), 1)
+        for own in (of.case, ~of.case)
+    )
+    shift = q.shift[of.kind] if isinstance(q, BatchGlobal) else 0.0
+    return np.asarray(case > control * np.exp(shift))
+
+
+def rates(
+    model: TwoGroups, q: Any, table: Any, levels: tuple[float, ...] = LEVELS
+) -> tuple[Rate, Rate]:
     """Return the posteriors of mu_case and mu_control for every unit of a table.
 
     Parameters
@@ -49,18 +93,19 @@ def rates(model: TwoGroups, q: Any, table: Any) -> tuple[Rate, Rate]:
     model, q
         The fitted model.
     table
-        Likelihoods of the units, made with ``model.anchored(q)``.
+        Likelihoods of the units: ``model.rate_table(model.anchored(q), units)``.
+    levels
+        [L] of the quantiles.
     """
+    found = np.empty((len(table), 2, 2 + len(levels)))
     if isinstance(model, BatchNull):
-        found = np.empty((len(table), 2, 2 + len(LEVELS)))
         under, at = model.shifted(q, np.empty(0)), model.resolved(q, table)
-        batch_kernels.posteriors(at.widened, under, np.array(LEVELS), found)
+        batch_kernels.posteriors(at.grids, under, np.array(levels), found)
         return _rates(found)
     if not model.compiled:
         masses = _densities(model, q, table)
-        return _summary(table, masses[0]), _summary(table, masses[1])
-    found = np.empty((len(table), 2, 2 + len(LEVELS)))
-    kernels.posteriors(table.grids, model.hypotheses(q), np.array(LEVELS), found)
+        return _summary(table, masses[0], levels), _summary(table, masses[1], levels)
+    kernels.posteriors(table.grids, model.hypotheses(q), np.array(levels), found)
     return _rates(found)
 
 
@@ -117,14 +162,14 @@ def _mix(parts: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     return mixed
 
 
-def _summary(table: Table, mass: FloatArray) -> Rate:
+def _summary(table: Table, mass: FloatArray, levels: tuple[float, ...]) -> Rate:
     mu = expit(table.x)
     mean = (mass * mu).sum(axis=(1, 2))
     sd = np.sqrt((mass * (mu - mean[:, None, None]) ** 2).sum(axis=(1, 2)))
     cumulative = quadrature.sinc_cumulative(mass.shape[-1])
     cdf = np.maximum.accumulate(quadrature.integral_below(mass, cumulative), axis=2)
     density = mass / np.exp(table.log_weight)
-    return Rate(mean, sd, expit(mixture_quantiles(table.x, cdf, density, np.array(LEVELS))))
+    return Rate(mean, sd, expit(mixture_quantiles(table.x, cdf, density, np.array(levels))))
 
 
 def mixture_quantiles(

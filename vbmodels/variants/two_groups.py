@@ -19,7 +19,7 @@ raises the penalised log marginal likelihood. The reads' evidence for H1 is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
@@ -199,15 +199,19 @@ class TwoGroups:
         """Return the partition's table; it depends on the anchor only, so it is made once."""
         return local if local is not None else self.table(q, _of_fit(batch))
 
-    def table(self, q: Global, of: Units) -> Table:
+    def table(self, q: Global, of: Units, n_nodes: int = quadrature.N_NODES) -> Table:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
-        return tabulate(of, q.anchor, self.compiled, self.noise)
+        return tabulate(of, q.anchor, self.compiled, self.noise, n_nodes)
+
+    def rate_table(self, q: Any, of: Units) -> Table:
+        """Return the likelihoods of units that `posterior.rates` reads."""
+        return TwoGroups.table(self, q, of)
 
     def suff_stats(self, q: Global, batch: Counts | Units, local: Table) -> Sums:
         """Return the sums of the E-step."""
         return self.reweigh(q, local)[2]
 
-    def hypotheses(self, q: Global) -> Hypotheses:
+    def hypotheses(self, q: Global, n_nodes: int = quadrature.N_NODES) -> Hypotheses:
         """Return what a pass over a table needs of ``q``."""
         a, b = np.array(self.alternatives).T
         components = np.column_stack([a, b, betaln(a, b), np.log(q.rho)])
@@ -222,7 +226,7 @@ class TwoGroups:
             alternatives=components,
             survival=survival_tables(components),
             restricted=self.restricted,
-            cumulative=quadrature.sinc_cumulative(quadrature.N_NODES),
+            cumulative=quadrature.sinc_cumulative(n_nodes),
         )
 
     def reweigh(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
@@ -231,7 +235,7 @@ class TwoGroups:
         n_alt = len(self.alternatives)
         sums = np.zeros(5 + n_alt + 3 * N_TYPES)
         form = kernels.reweigh if self.compiled else reweigh_reference
-        form(table.grids, self.hypotheses(q), log_m0, log_m1, sums)
+        form(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
         stats = Sums(
             bound=float(sums[0] + table.log_binomial.sum()),
             units=float(sums[1]),

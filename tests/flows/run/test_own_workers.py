@@ -83,3 +83,18 @@ def test_a_run_that_is_left_to_itself(tmp_path, monkeypatch, caplog):
         assert record.workers > 1
         assert f"{record.workers} local workers are started; --workers 0 keeps" in caplog.text
     assert pipelines.published(long) == pipelines.published(short)
+
+
+def test_variants_take_threads_and_leave_the_same_bits(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    source = pipelines.simulate("variants", str(tmp_path / "in"))
+    one = pipelines.run("variants", source, str(tmp_path / "one"), ComputeSettings())
+    _, record = open_run(one["target"])
+    assert (record.workers, record.threads) == (0, 1)
+    monkeypatch.setattr(workers, "SHORT", 0.0)
+    monkeypatch.setattr(workers, "at_most", lambda parts, cores=None: 3)
+    some = pipelines.run("variants", source, str(tmp_path / "some"), ComputeSettings(workers=AUTO))
+    _, record = open_run(some["target"])
+    assert (record.workers, record.threads) == (0, 3)
+    assert "3 threads of this process; --workers 0 keeps to one" in caplog.text
+    assert pipelines.published(some) == pipelines.published(one)

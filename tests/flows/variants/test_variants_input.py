@@ -58,9 +58,9 @@ def test_a_bed_or_fasta_that_changes_during_the_run_is_refused(
     edit_bed(tmp_path / "x.bed", "chr1\t5\t11\n")
     begun = run_module.computing
 
-    def change(compute):
+    def change(*given):
         edit_bed(tmp_path / named, (tmp_path / named).read_text())
-        return begun(compute)
+        return begun(*given)
 
     monkeypatch.setattr(run_module, "computing", change)
     asked = options(fasta=tmp_path / "ref.fa", bed=tmp_path / "x.bed")

@@ -1,0 +1,43 @@
+"""Calls in threads: results in order, and the first failure ends what has not begun."""
+
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from flows.engine.threads import in_threads
+
+
+def test_results_come_in_the_order_of_the_calls():
+    def one(i):
+        time.sleep(0.02 * (i % 2 == 0))
+        return i, threading.get_ident()
+
+    told = []
+    found = in_threads([partial(one, i) for i in range(9)], 3, lambda *done: told.append(done))
+    assert [i for i, _ in found] == list(range(9))
+    assert threading.get_ident() not in {thread for _, thread in found}
+    assert told == [(i + 1, 9) for i in range(9)]
+    assert {thread for _, thread in in_threads([partial(one, 1)], 3)} == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("by_progress", [False, True])
+def test_what_fails_is_raised_and_no_other_begins(by_progress):
+    begun = []
+
+    def one(i):
+        begun.append(i)
+        if i == 1 and not by_progress:
+            raise ArithmeticError("expected a number")
+        time.sleep(0.05)
+
+    def tell(done, total):
+        if by_progress:
+            raise ArithmeticError("expected a number")
+
+    with pytest.raises(ArithmeticError, match="expected a number"):
+        in_threads([partial(one, i) for i in range(40)], 2, tell)
+    assert len(begun) < 10
+    assert np.all(np.diff(sorted(begun)) == 1)
