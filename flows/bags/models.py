@@ -91,7 +91,7 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     if isinstance(model, GPModel):
         return _gp_coefficients(model, q)
     posterior = model.posterior(q)
-    layout = posterior.scaling.layout
+    layout = posterior.layout
     mean, sd = posterior.moments()
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
     if layout.own:
@@ -157,6 +157,8 @@ def _options(settings: BagSettings) -> KernelOptions:
         standardise=settings.standardise,
         sample_seed=settings.seed,
         linear_prior=settings.linear_prior,
+        leak=settings.leak,
+        label_noise=settings.label_noise,
         baseline_variance=BASELINE_VARIANCE if settings.baseline_feature else 0.0,
     )
 

@@ -72,7 +72,17 @@ class GPOptions(BagOptions):
     )
     posterior: Literal["auto", "laplace", "gaussian"] = option(
         "auto",
-        "gp_probit with direct. laplace: the mode and its curvature; gaussian: the nearest "
-        "Gaussian, averaged over draws; auto: gaussian for the linear kernel of text, else "
-        "laplace.",
+        "auto, gp_probit with direct. laplace: the mode and its curvature; gaussian, which auto "
+        "takes: the nearest Gaussian, averaged over draws.",
+    )
+    leak: bool = option(
+        True,
+        "auto, gp_probit unless as_printed: whether every bag has one more instance, by which it "
+        "may be positive though none of its own is. A bag without instances has its chance.",
+    )
+    label_noise: float = option(
+        0.0,
+        "auto, embedding, gp_probit unless as_printed: chance that a bag's label is told wrong.",
+        ge=0.0,
+        lt=0.5,
     )

@@ -69,18 +69,21 @@ class Priors:
         """Return every block's precision where it is not learned, and where learning starts."""
         if self.length is None:
             return np.full(len(layout.slope_blocks), 1.0 / self.slope_variance)
-        return np.array([(b.stop - b.start) / self.length for b in layout.slope_blocks])
+        return layout.block_widths / self.length
 
     def tau(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return E[tau] of every block of slopes given q(t), [blocks].
 
-        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2).
+        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2). Of turned features
+        dim w is that of all in the rate, and of those kept in the shape: what is left out stays at
+        its prior and says nothing of tau.
         """
         if not self.learn:
             return self.fixed(layout)
         square = (mean - self.slope_mean) ** 2 + variance
         dims, sums = self._blocks(layout, square)
-        result: FloatArray = (self.shape + dims / 2.0) / (self.rate / dims + sums / 2.0)
+        rates = self.rate / layout.block_widths
+        result: FloatArray = (self.shape + dims / 2.0) / (rates + sums / 2.0)
         return result
 
     def expected_log(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> float:
@@ -97,7 +100,7 @@ class Priors:
         if not self.learn:
             return float(terms.sum())
         dims, sums = self._blocks(layout, square)
-        rates, shapes = self.rate / dims, self.shape + dims / 2.0
+        rates, shapes = self.rate / layout.block_widths, self.shape + dims / 2.0
         blocks = -0.5 * dims * np.log(2.0 * np.pi) + self.shape * np.log(rates)
         blocks += gammaln(shapes) - gammaln(self.shape) - shapes * np.log(rates + sums / 2.0)
         return float(terms[layout.intercepts].sum() + blocks.sum())
