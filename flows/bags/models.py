@@ -54,7 +54,8 @@ def make(settings: BagSettings) -> Any:
         rate=settings.slope_length,
     )
     if form == "collapsed":
-        collapsed = CollapsedVMMIC(priors, standardise)
+        kept = settings.kept_variance
+        collapsed = CollapsedVMMIC(priors, standardise, kept_variance=kept)
         if settings.prior_scale in ("fixed", "learned"):
             return collapsed
         folds = settings.folds if settings.prior_scale == "cross_validation" else 0

@@ -263,7 +263,7 @@ class CollapsedVMMIC:
         return Step(at.number, q, elbo, at, settled)
 
     def _least(self, q: GaussianSearch) -> float:
-        return self.tolerance * q.scaling.layout.dim
+        return self.tolerance * q.scaling.layout.plain.dim
 
     def _precision(self, layout: Layout, tau: FloatArray) -> FloatArray:
         return self.priors.precision(layout, tau)
@@ -328,7 +328,7 @@ class CollapsedVMMIC:
         tau = c.tau
         if self.priors.learn:
             variance = Gaussian(mean, information + np.diag(prior)).variance
-            tau = self.priors.tau(layout, mean, variance)
+            tau = self.priors.tau(layout, mean, variance, c.tau)
         return replace(
             c,
             mean=mean,

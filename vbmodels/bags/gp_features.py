@@ -153,7 +153,11 @@ class FeatureMap(State):
     @property
     def key(self) -> bytes:
         """Digest of all that columns depend on, for caches."""
-        digest = hashlib.blake2b(repr((self.clip, self.divisor, self.linear, self.kinds, self.leak, self.offset)).encode())
+        digest = hashlib.blake2b(
+            repr(
+                (self.clip, self.divisor, self.linear, self.kinds, self.leak, self.offset)
+            ).encode()
+        )
         for array in (self.mean, self.scale, self.turn, self.baseline, self.points,
                       self.lengths, self.factors):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)

@@ -176,7 +176,7 @@ class Gaussian(State):
     def updated(
         self, mean: FloatArray, factor: FloatArray, sums: GaussianSums, tolerance: float
     ) -> Gaussian:
-        """Take the trial where the objective rose; end where it moved by less than ``tolerance``."""
+        """Take the trial where the objective rose; end where it moved by under ``tolerance``."""
         value = objective(mean, factor, sums)
         known = np.isfinite(sums.curvature).all(axis=1)  # else the next factor would be no number
         taken = ~self.done & known & (value >= self.value)

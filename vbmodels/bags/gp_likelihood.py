@@ -187,7 +187,9 @@ class BagTerms:
         hazard = inverse_mills(-t)
         if noise:
             value, weight = _noisy(log_negative, labels, full, noise)
-            return cls(value, np.repeat(weight, sizes, axis=0) * hazard, hazard, log_negative, noise)
+            return cls(
+                value, np.repeat(weight, sizes, axis=0) * hazard, hazard, log_negative, noise
+            )
         positive = (labels == 1) & full[:, None]
         far = positive & (-log_negative < SMALL)
         safe = np.where(positive & ~far, -log_negative, 1.0)

@@ -52,6 +52,11 @@ class Layout:
         return self.n_theta + sum(1 + d for d in self.features)
 
     @property
+    def plain(self) -> Layout:
+        """The coordinates before features were turned."""
+        return Layout(self.own, self.widths or self.features)
+
+    @property
     def own_slopes(self) -> slice:
         """Where w stands."""
         return slice(1, 1 + self.own)
@@ -82,8 +87,8 @@ class Layout:
     @property
     def block_widths(self) -> FloatArray:
         """Features behind each of `slope_blocks`, by which their priors go, [blocks]."""
-        plain = Layout(self.own, self.widths or self.features)
-        return np.array([float(block.stop - block.start) for block in plain.slope_blocks])
+        blocks = self.plain.slope_blocks
+        return np.array([float(block.stop - block.start) for block in blocks])
 
     @property
     def intercepts(self) -> IntArray:
@@ -123,7 +128,8 @@ class Scaling(State):
     @property
     def back(self) -> FloatArray:
         """E with t = E t' for t' in the turned coordinates, [dim before, dim]."""
-        turned, plain = self.layout, replace(self, turns=()).layout
+        turned = self.layout
+        plain = turned.plain
         back = np.zeros((plain.dim, turned.dim))
         back[plain.intercepts, turned.intercepts] = 1.0
         back[plain.own_slopes, turned.own_slopes] = np.eye(plain.own)

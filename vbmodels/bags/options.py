@@ -44,6 +44,14 @@ class VMMICOptions(BagOptions):
         "evidence, cross_validation: squared lengths to choose from; a block of D slopes has the "
         "prior variance length / D.",
     )
+    kept_variance: float = option(
+        0.97,
+        "collapsed: where a modality has as many features as there are bags, or more, they are "
+        "turned to the leading directions that hold this share of their variance, at most as many "
+        "as bags; 1 keeps all up to that.",
+        gt=0.0,
+        le=1.0,
+    )
     folds: int = option(5, "cross_validation: folds of the labelled bags.", ge=2, le=100)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -75,7 +75,7 @@ class Posterior(State):
     @property
     def layout(self) -> Layout:
         """The coordinates of `moments` and `coefficients`, of features as they are."""
-        return replace(self.scaling, turns=()).layout
+        return self.scaling.layout.plain
 
     def draws(self, count: int = 64) -> FloatArray:
         """Return about ``count`` quasi-random draws of t, as many of each component."""
@@ -96,7 +96,6 @@ class Posterior(State):
         squares = variances + means**2
         mean = means.mean(axis=0)
         return mean, np.sqrt(np.maximum(squares.mean(axis=0) - mean**2, 0.0))
-
 
     def coefficients(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Return random draws of t in the coordinates of `layout`, [count, dim]."""

@@ -49,6 +49,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         learned: squared length of a block of slopes that is expected beforehand.
     slope_lengths, folds
         The grid, and the folds of cross_validation.
+    kept_variance
+        collapsed: share of the variance whose directions are kept of a modality with as many
+        features as bags, or more.
     standardise
         Whether features are brought to mean 0 and standard deviation 1.
     columns
@@ -99,7 +102,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         )
         if not collapsed:
             return MeanFieldVMMIC(priors, self.standardise)
-        model = CollapsedVMMIC(priors, self.standardise)
+        model = CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
         if self.prior_scale in ("fixed", "learned"):
             return model
         folds = self.folds if self.prior_scale == "cross_validation" else 0

@@ -82,18 +82,21 @@ def test_the_prior_of_turned_slopes_is_that_of_the_slopes():
 
 
 def test_learned_precisions_are_those_of_all_slopes():
-    """q(tau) by its own fixed point, with the directions left out at their prior given tau."""
+    """Those left out have the variance of their prior, or none at a mode."""
     scaling, priors = turned(wide()), Priors()
-    layout, plain = scaling.layout, replace(scaling, turns=()).layout
+    layout, plain = scaling.layout, scaling.layout.plain
     rng = np.random.default_rng(2)
     mean, variance = rng.standard_normal(layout.dim), rng.uniform(0.1, 1.0, layout.dim)
-    tau = priors.tau(layout, mean, variance)
+    before = rng.uniform(0.5, 2.0, len(layout.slope_blocks))
+    tau = priors.tau(layout, mean, variance, before)
     back = scaling.back
     square = back**2 @ np.ones(layout.dim)
     spread = np.einsum("ij,j,ij->i", back, variance, back)
     for j, block in enumerate(plain.slope_blocks):
-        spread[block] += (1.0 - square[block]) / tau[j]
+        spread[block] += (1.0 - square[block]) / before[j]
     assert_allclose(priors.tau(plain, back @ mean, spread), tau, rtol=1e-10)
+    at_mode = priors.tau(layout, mean, np.zeros(layout.dim))
+    assert_allclose(priors.tau(plain, back @ mean, np.zeros(plain.dim)), at_mode, rtol=1e-10)
 
 
 def test_a_fit_of_turned_features_predicts_as_the_whole(monkeypatch):
@@ -102,7 +105,7 @@ def test_a_fit_of_turned_features_predicts_as_the_whole(monkeypatch):
     q = fit(model, split(data, 3), seed=0, max_iter=3000).q
     assert q.scaling.layout.features == (RANK, 2)
     post = model.posterior(q)
-    assert post.moments()[0].shape == (replace(q.scaling, turns=()).layout.dim,)
+    assert post.moments()[0].shape == (q.scaling.layout.plain.dim,)
     monkeypatch.setattr(Observed, "turned", lambda self, scaling, share: scaling)
     whole = model.posterior(fit(model, [data], seed=0, max_iter=3000).q)
     few, all_ = (predict(p.draws(), p.scaling, data) for p in (post, whole))

@@ -161,7 +161,9 @@ class GibbsGP:
             true = draw_labels(terms, labels, rng) if features.label_noise else labels
             y = draw_latent(t, block.offsets, true, rng)
             known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
-            away = np.where(known[:, None], (y - block.mean[:, None] / s[:, None]) / s[:, None], 0.0)
+            away = np.where(
+                known[:, None], (y - block.mean[:, None] / s[:, None]) / s[:, None], 0.0
+            )
             total += (away.T @ columns) * weights
             log_likelihood += terms.value.sum(axis=0)
             if not q.factor.size:
