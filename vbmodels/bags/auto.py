@@ -197,7 +197,7 @@ class AutoModel:
         return self._needed(q.witness, batch.n_instances, batch.n_bags) + own
 
     def heavy(self, q: Auto) -> tuple[Auto, float] | None:
-        """Return the folds as they look for the nearest Gaussian, which takes most of a sweep's time."""
+        """Return the folds as they look for the nearest Gaussian, the slowest of sweeps."""
         if q.witness is None or self.witness.posterior_form == "laplace":
             return None
         folds = _at_kernel(q.witness, 0, FOLDS)
