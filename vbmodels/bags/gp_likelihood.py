@@ -171,7 +171,8 @@ class BagTerms:
         """
         root: FloatArray = np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
         share = 1.0 - self.noise if label == 1 else self.noise
-        return root * np.sqrt(share / (1.0 - 2.0 * self.noise))
+        factor: FloatArray = root * np.sqrt(share / (1.0 - 2.0 * self.noise))
+        return factor
 
     @classmethod
     def at(

@@ -276,4 +276,5 @@ def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictio
         conditional += entropy(p) / len(draws)
     bag, bag_bald = bag_predictions(features, 0, block, draws)
     bald = np.maximum(entropy(probability) - conditional, 0.0)
-    return Predictions(*map(block.own, (score, probability, bald)), bag, bag_bald)
+    score, probability, bald = map(block.own, (score, probability, bald))
+    return Predictions(score, probability, bald, bag, bag_bald)
