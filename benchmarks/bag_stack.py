@@ -5,7 +5,8 @@
 FOLDER holds one Parquet file a set with bag_id, label and features (and instance_label, where it
 is known). Folds are scikit-learn's StratifiedKFold(5, shuffle=True, random_state=0) over bags in
 order of their names; two for sets called newsgroups_*. Probabilities of all folds are put together
-for log loss; AUC is the mean over folds.
+for log loss; AUC is the mean over folds. LightGBM and attention networks (torch) are rivals where
+they are installed; what is left out is said.
 """
 
 from __future__ import annotations
@@ -34,10 +35,15 @@ from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.bags.embedding import EmbeddingModel
 from vbmodels.core.fit import fit
 
+MISSING = []
 try:
     from lightgbm import LGBMClassifier
 except ImportError:
-    LGBMClassifier = None
+    MISSING.append("LightGBM is left out: pip install lightgbm")
+try:
+    from benchmarks.abmil import attention
+except ImportError:
+    MISSING.append("attention (ABMIL) is left out: pip install torch")
 
 Told = dict[str, np.ndarray]
 OURS = ("auto", "embedding", "gp_probit")
@@ -123,8 +129,10 @@ RIVALS: dict[str, Callable[[Bags, Bags, int], np.ndarray]] = {
     "smooth means": smooth,
     "trees on instances": instances,
 }
-if LGBMClassifier is not None:
+if "LGBMClassifier" in globals():
     RIVALS["LightGBM"] = lightgbm
+if "attention" in globals():
+    RIVALS["attention"] = attention
 
 
 def judged(path: Path, seed: int, with_rivals: bool) -> dict[str, tuple[float, ...]]:
@@ -194,6 +202,8 @@ def main() -> None:
     asked.add_argument("--rivals", action="store_true")
     given = asked.parse_args()
     warnings.simplefilter("ignore")
+    if given.rivals and MISSING:
+        print("\n".join(MISSING), flush=True)
     paths = sorted(given.folder.glob("*.parquet"))
     paths = [p for p in paths if given.sets is None or p.stem in given.sets]
     for seed in range(given.seeds):

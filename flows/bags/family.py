@@ -60,9 +60,10 @@ class CheckedBags(Checked):
 
 
 GAUSSIAN_PROCESSES = ("gp_probit", "gp_logistic")
-"""Models that take labels of several classes and one modality, and give an empty bag 0."""
+"""Models that take labels of several classes and one modality."""
 EMPTY = "bag without instances: none in it can be positive, so its probability is 0"
 EMPTY_BY = {
+    "gp_probit": "bag without instances, scored by the leak",
     "vmmic": "bag without instances, scored by the intercept",
     "auto": "bag without instances, scored by its size and the base rate",
     "embedding": "bag without instances, scored by its size",
@@ -161,7 +162,7 @@ class BagsFamily:
             rows_kept=found.instance_rows.num_rows,
             dropped=(
                 Dropped(
-                    reason=EMPTY_BY.get(settings.model, EMPTY),
+                    reason=EMPTY if settings.leakless else EMPTY_BY[settings.model],
                     count=n_empty,
                     examples=list(found.empty[:100]),
                 ),
@@ -260,11 +261,11 @@ class BagsFamily:
         """Say what was found."""
         numbers, warnings = bag_models.trust(q)
         empty = int(sum(one.notes.get("empty_positive", 0) for one in ingested))
-        if empty and settings.model in GAUSSIAN_PROCESSES:
+        if empty and settings.leakless:
             warnings += (
                 f"{empty:,} bags with the label 1 have no instance: model {settings.model} asks "
                 "for a positive instance, so it gives them probability 0 and learns nothing from "
-                "them; leave them out, or take model=vmmic, which scores them by its intercept.",
+                "them; leave them out, or take another model (model=auto, say).",
             )
         classes = [one.of_class for one in summaries[0]]
         blocks = [

@@ -20,9 +20,9 @@ from vbmodels.bags.gp_data import MultiLabelBags
 from vbmodels.core.state import FloatArray, to_bytes
 
 MEASURED = 10_000
-"""Rows of a partition that quartiles are taken of."""
+"""Rows of a partition that a spread is taken of."""
 FAR_OUT = 1e4
-"""Distances of quartiles beyond which a value swamps its feature."""
+"""Spreads beyond which a value swamps its feature."""
 
 
 def work_url(paths: RunPaths, name: str, index: int, suffix: str = "parquet") -> str:
@@ -124,7 +124,7 @@ def build(
     index: int, settings: BagSettings, paths: RunPaths, form: dict[str, Any]
 ) -> tuple[str, list[list[float]], list[list[float]], list[list[int]], list[list[list[float]]]]:
     """Store a partition in the common form; return its URL, every feature's range, where there
-    are classes how many bags have and have not each one, and every feature's quartiles.
+    are classes how many bags have and have not each one, and every feature's median and spread.
     """
     url = work_url(paths, "read", index, "npz")
     data = read_state(url, Bags)
@@ -147,16 +147,24 @@ def build(
     counts = [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T]
     low = [m.features.min(axis=0, initial=np.inf).tolist() for m in wide.modalities]
     high = [m.features.max(axis=0, initial=-np.inf).tolist() for m in wide.modalities]
-    return target, low, high, counts, [_quartiles(m.features) for m in wide.modalities]
+    return target, low, high, counts, [_spread(m.features) for m in wide.modalities]
 
 
-def _quartiles(rows: np.ndarray) -> list[list[float]]:
-    """Return the three quartiles of each column of some rows, [3, D]; none without rows."""
+def _spread(rows: np.ndarray) -> list[list[float]]:
+    """Return the median and the spread of each column of some rows, [2, D]; none without rows.
+
+    The spread is the distance of the quartiles; where those are alike, the median distance of the
+    values that differ from them.
+    """
     if not rows.size:
         return []
     some = rows[:: max(1, len(rows) // MEASURED)]
-    found: list[list[float]] = np.quantile(some, [0.25, 0.5, 0.75], axis=0).tolist()
-    return found
+    low, middle, high = np.quantile(some, [0.25, 0.5, 0.75], axis=0)
+    width = high - low
+    for d in np.flatnonzero(width == 0.0):
+        away = np.abs(some[:, d] - middle[d])
+        width[d] = np.median(away[away > 0.0]) if away.any() else 0.0
+    return [middle.tolist(), width.tolist()]
 
 
 def warnings_of(
@@ -199,19 +207,19 @@ def warnings_of(
     return warnings
 
 
-def _swamped(name: str, low: FloatArray, high: FloatArray, quartiles: list[Any]) -> list[str]:
+def _swamped(name: str, low: FloatArray, high: FloatArray, spreads: list[Any]) -> list[str]:
     """Warn of features in which a value lies so far out that z-scores see nothing else."""
-    if not quartiles:
+    if not spreads:
         return []
-    told = np.array(quartiles)
-    width, middle = (told[:, 2] - told[:, 0]).max(axis=0), np.median(told[:, 1], axis=0)
+    told = np.array(spreads)
+    middle, width = np.median(told[:, 0], axis=0), told[:, 1].max(axis=0)
     away = np.maximum(high - middle, middle - low)
     far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
     where = f" of modality {name}" if name else ""
     return [
-        f"Feature {d + 1}{where} has a value {away[d]:.3g} from its median where half of all lie "
-        f"within {width[d]:.3g}: scaled by its spread the others are all alike; look for a code "
-        "for missing values, clip it or take its logarithm."
+        f"Feature {d + 1}{where} has a value {away[d]:.3g} from its median where the others spread "
+        f"over {width[d]:.3g}: scaled by its standard deviation they are all alike; look for a "
+        "code for missing values, clip it or take its logarithm."
         for d in far[:5].tolist()
     ]
 

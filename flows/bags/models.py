@@ -54,7 +54,8 @@ def make(settings: BagSettings) -> Any:
         rate=settings.slope_length,
     )
     if form == "collapsed":
-        collapsed = CollapsedVMMIC(priors, standardise)
+        kept = settings.kept_variance
+        collapsed = CollapsedVMMIC(priors, standardise, kept_variance=kept)
         if settings.prior_scale in ("fixed", "learned"):
             return collapsed
         folds = settings.folds if settings.prior_scale == "cross_validation" else 0
@@ -91,7 +92,7 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     if isinstance(model, GPModel):
         return _gp_coefficients(model, q)
     posterior = model.posterior(q)
-    layout = posterior.scaling.layout
+    layout = posterior.layout
     mean, sd = posterior.moments()
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
     if layout.own:
@@ -157,6 +158,8 @@ def _options(settings: BagSettings) -> KernelOptions:
         standardise=settings.standardise,
         sample_seed=settings.seed,
         linear_prior=settings.linear_prior,
+        leak=settings.leak,
+        label_noise=settings.label_noise,
         baseline_variance=BASELINE_VARIANCE if settings.baseline_feature else 0.0,
     )
 

@@ -18,6 +18,7 @@ _BAG_FORMS = {
 }
 ONE_WAY = ("auto", "embedding")
 """Models with one inference, which is not asked for by name."""
+WITHOUT_NOISE = ("vmmic", "gp_logistic")
 GIB = 2**30
 
 
@@ -117,6 +118,12 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         """The form of inference, the model's own where none is given."""
         return self.inference or _BAG_FORMS[self.model][0]
 
+    @property
+    def leakless(self) -> bool:
+        """Whether the model is a Gaussian process by which an empty bag cannot be positive."""
+        by_leak = self.model == "gp_probit" and self.form != "as_printed" and self.leak
+        return self.model.startswith("gp_") and not by_leak
+
     @field_validator("positive", mode="before")
     @classmethod
     def _as_files_write_it(cls, value: object) -> object:
@@ -144,6 +151,11 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
             KernelOptions(kernel=self.kernel)
         if self.baseline_feature and self.form != "direct":
             raise ValueError(f"baseline_feature goes with inference direct, not {self.form}")
+        if self.label_noise and (self.model in WITHOUT_NOISE or self.form == "as_printed"):
+            raise ValueError(
+                "label_noise goes with model auto, embedding or gp_probit (unless as_printed), not "
+                f"{self.form} of {self.model}"
+            )
         return self
 
     @model_validator(mode="after")

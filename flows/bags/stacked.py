@@ -26,7 +26,7 @@ LEAST = 0.1
 
 def make(settings: BagSettings, witness: DirectGP) -> Stacked:
     """Return the model that the settings ask for."""
-    embedding = EmbeddingModel(sample_seed=settings.seed)
+    embedding = EmbeddingModel(eps=settings.label_noise, sample_seed=settings.seed)
     if settings.model == "embedding":
         return embedding
     return AutoModel(embedding, witness, int(settings.witness_memory * GIB))

@@ -154,7 +154,7 @@ def gp_ranks(rng: np.random.Generator) -> Readings:
         x, bag = rows(rng, n, n, 3)
         data = bags([Instances.from_rows(bag, x, n)], np.arange(n) % 2)
         features = sampler.init(sampler.observe(data), np.random.default_rng(0)).features
-        y, w = labels_of(features, data, bag, rng)
+        y, w = labels_of(features, data, rng)
         if 0 < y.sum() < n:
             break
     known = replace(data, label=y.astype(np.int8))
@@ -165,7 +165,7 @@ def gp_ranks(rng: np.random.Generator) -> Readings:
 
 
 def labels_of(
-    features: FeatureMap, data: Bags, bag: np.ndarray, rng: np.random.Generator
+    features: FeatureMap, data: Bags, rng: np.random.Generator
 ) -> tuple[BoolArray, FloatArray]:
     """Draw w and the bags' labels; f keeps what the inducing points leave free."""
     from vbmodels.bags.gp_likelihood import Block
@@ -173,10 +173,10 @@ def labels_of(
     block = Block.of(data, slice(0, data.n_bags), features)
     columns = block.columns[0] * features.weights[0, 0]
     w = rng.standard_normal(columns.shape[1])
-    f = features.offset + columns @ w
+    f = block.mean + columns @ w
     noise = np.sqrt(1.0 + block.noise(features, 0))
     h = f + noise * rng.standard_normal(f.size) > 0
-    return np.bincount(bag, h, minlength=data.n_bags) > 0, w
+    return np.add.reduceat(h, block.offsets[:-1]) > 0, w
 
 
 VMMIC = (

@@ -43,7 +43,10 @@ OPTIONS = KernelOptions(
     linear_variance=2.0,
     n_inducing=12,
 )
-PRINTED = replace(OPTIONS, kernel="rbf", amplitudes=(1.0,), constant_variance=0.0, offset=0.0)
+NOISY = replace(OPTIONS, label_noise=0.05)
+PRINTED = replace(
+    OPTIONS, kernel="rbf", amplitudes=(1.0,), constant_variance=0.0, offset=0.0, leak=False
+)
 
 
 def batches(seed: int, parts: int) -> list[Bags]:
@@ -61,13 +64,21 @@ def tiny(seed: int) -> list[Bags]:
 
 @dataclass(frozen=True)
 class Plain:
-    """The instances of all partitions with phi and r, made without the model's code."""
+    """The instances of all partitions with phi and r, made without the model's code.
+
+    Leaks stand behind the instances; ``offset`` is of each row.
+    """
 
     phi: FloatArray
     r: FloatArray
-    offset: float
+    offset: FloatArray
     bag: np.ndarray
     label: np.ndarray
+    noise: float
+
+    def told(self, p: FloatArray) -> FloatArray:
+        """P(label) where that of the truth behind it is p."""
+        return self.noise + (1 - 2 * self.noise) * p
 
 
 def plain(q: Any, data: Sequence[Bags], options: KernelOptions) -> Plain:
@@ -81,16 +92,22 @@ def plain(q: Any, data: Sequence[Bags], options: KernelOptions) -> Plain:
     kzz = v * (kernel(cdist(points, points)) + 1e-6 * np.eye(len(points)))
     kxz = v * kernel(cdist(z, points))
     half = np.linalg.solve(np.linalg.cholesky(kzz), kxz.T).T
-    parts = [half, np.full((len(z), 1), np.sqrt(options.constant_variance))]
+    constant = np.full((len(z), 1), np.sqrt(options.constant_variance))
+    parts = [half, np.zeros((len(z), 1)), constant] if options.leak else [half, constant]
     if "linear" in options.names:
         parts.insert(0, np.sqrt(options.linear_variance) * z)
     sizes = np.concatenate([b.modalities[0].sizes for b in data])
+    phi = np.hstack(parts)
+    n_leaks = sizes.size if options.leak else 0
+    leak = np.zeros((n_leaks, phi.shape[1]))
+    leak[:, -2] = 0.5
     return Plain(
-        phi=np.hstack(parts),
-        r=v - np.einsum("np,np->n", half, half),
-        offset=options.offset,
-        bag=np.repeat(np.arange(sizes.size), sizes),
+        phi=np.vstack([phi, leak]),
+        r=np.append(v - np.einsum("np,np->n", half, half), np.zeros(n_leaks)),
+        offset=np.append(np.full(len(z), options.offset), np.full(n_leaks, -3.5)),
+        bag=np.append(np.repeat(np.arange(sizes.size), sizes), np.arange(n_leaks)),
         label=np.concatenate([b.label for b in data]),
+        noise=options.label_noise,
     )
 
 
@@ -102,10 +119,13 @@ def any_in_bag(p: Plain, positive: np.ndarray) -> np.ndarray:
 def with_label(
     p: Plain, draw: Callable[[int], np.ndarray], positive: Callable[[Any], np.ndarray], size: int
 ) -> np.ndarray:
-    """Draw instances bag by bag until the label fits, [size, N]."""
+    """Draw instances bag by bag until the label fits, or is wrong by chance, [size, N]."""
     out = draw(size)
+    rng = np.random.default_rng(size)
+    wrong = np.ones((size, p.label.size), dtype=bool)
     for _ in range(10_000):
-        wrong = any_in_bag(p, positive(out)) != p.label
+        fits = any_in_bag(p, positive(out)) == p.label
+        wrong &= rng.random(fits.shape) >= np.where(fits, 1 - p.noise, p.noise)
         if not wrong.any():
             return out
         again = draw(size)
@@ -142,8 +162,7 @@ def probit_monte_carlo(options: KernelOptions, collapsed: bool) -> MonteCarlo:
         if not collapsed:
             total += stats.norm.logpdf(r, 0, np.sqrt(p.r)).sum(1)
             mean = mean + r
-        total += stats.norm.logpdf(m, mean, s).sum(1)
-        return np.where((any_in_bag(p, m > 0) == p.label).all(1), total, -np.inf)
+        return total + stats.norm.logpdf(m, mean, s).sum(1) + log_told(p, m)
 
     def log_q(draws: Any, q: Search, data: Sequence[Bags], _: Any) -> FloatArray:
         _, w, m, r = draws
@@ -154,10 +173,17 @@ def probit_monte_carlo(options: KernelOptions, collapsed: bool) -> MonteCarlo:
         for b, label in enumerate(p.label):
             rows = p.bag == b
             none = stats.norm.cdf(-eta[rows] / s[rows]).prod()
-            total -= np.log(1 - none if label else none)
-        return total
+            total -= np.log(p.told(1 - none if label else none))
+        return total + log_told(p, m)
 
     return MonteCarlo(sample=sample, log_joint=log_joint, log_q=log_q, mixed=False, size=40_000)
+
+
+def log_told(p: Plain, m: FloatArray) -> FloatArray:
+    """Return log p(labels | m), [draw]."""
+    with np.errstate(divide="ignore"):
+        each = np.log(p.told((any_in_bag(p, m > 0) == p.label).astype(float)))
+    return each.sum(1)
 
 
 def log_evidence_of(
@@ -175,7 +201,7 @@ def log_evidence_of(
         for b, label in enumerate(p.label):
             none = (1 - positive[:, p.bag == b]).prod(1)
             with np.errstate(divide="ignore"):  # far out a label can be impossible
-                total += np.log(1 - none if label else none)
+                total += np.log(p.told(1 - none if label else none))
         return float(logsumexp(total) - np.log(len(w)))
 
     return log_evidence
@@ -188,10 +214,21 @@ def probit_chance(p: Plain, mean: FloatArray) -> FloatArray:
 GRID = np.random.default_rng(5).standard_normal((8, 3))
 
 
-def at_grid(features: Any, w: FloatArray) -> FloatArray:
-    """Return c0 + phi(x)'w on a few inputs; w is [..., P]."""
+def grid(features: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of f and phi of a few inputs, and of the leak where there is one."""
     phi = features.base(GRID)[0][0] * features.weights[0]
-    return features.offset + w @ phi.T
+    mean = np.full(len(phi), features.offset)
+    if not features.leak:
+        return mean, phi
+    leak = np.zeros((1, phi.shape[1]))
+    leak[0, -2] = 0.5
+    return np.append(mean, -3.5), np.vstack([phi, leak])
+
+
+def at_grid(features: Any, w: FloatArray) -> FloatArray:
+    """Return f without r on a few inputs; w is [..., P]."""
+    mean, phi = grid(features)
+    return mean + w @ phi.T
 
 
 def chains(options: KernelOptions) -> Callable[..., FloatArray]:
@@ -205,8 +242,7 @@ def chains(options: KernelOptions) -> Callable[..., FloatArray]:
 def gaussian_moments(model: Any) -> Callable[..., tuple[FloatArray, FloatArray]]:
     def moments(q: Search, _: Any) -> tuple[FloatArray, FloatArray]:
         post = model.posterior(q)
-        phi = q.features.base(GRID)[0][0] * q.features.weights[0]
-        half = np.linalg.solve(post.factor[0], phi.T)
+        half = np.linalg.solve(post.factor[0], grid(q.features)[1].T)
         return at_grid(q.features, post.mean[0]), np.sqrt((half**2).sum(0))
 
     return moments
@@ -421,13 +457,39 @@ LOGISTIC = LogisticGP(PRINTED, sweeps=None)
 CASES = [
     probit_case(
         "milgp_direct",
-        DirectGP(OPTIONS, tolerance=1e-13),
+        DirectGP(OPTIONS, tolerance=1e-13, posterior_form="laplace"),
         OPTIONS,
         largest_gap=6.0,
         mean_tolerance=0.5,
         sd_ratio=(0.4, 1.4),
         rms=0.15,
         sweeps=80,
+    ),
+    probit_case(
+        "milgp_label_noise",
+        DirectGP(NOISY, tolerance=1e-13, posterior_form="laplace"),
+        NOISY,
+        largest_gap=6.0,
+        mean_tolerance=0.5,
+        sd_ratio=(0.4, 1.4),
+        rms=0.15,
+        sweeps=80,
+    ),
+    replace(
+        probit_case(
+            "milgp_gaussian",
+            DirectGP(NOISY),
+            NOISY,
+            largest_gap=2.0,
+            mean_tolerance=0.25,
+            sd_ratio=(0.85, 1.1),
+            rms=0.15,
+            sweeps=60,
+        ),
+        global_step=SEE_GAUSSIAN,
+        monte_carlo=SEE_GAUSSIAN,
+        resume_sweeps=32,
+        partition_rtol=1e-6,
     ),
     probit_case(
         "milgp_collapsed",

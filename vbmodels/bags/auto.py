@@ -28,7 +28,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr
 
 from vbmodels.bags.auto_view import CACHE, as_witnessed, fold_of
 from vbmodels.bags.bag_pools import Pools
@@ -45,8 +44,6 @@ from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import FloatArray, State, Stats
 
 MEMBERS = ("embedding", "witness", "base rate")
-LEAK = float(ndtr(-3.5 / np.sqrt(1.25)))
-"""Chance that a bag is positive without any instance that is: Phi(u), u ~ N(-3.5, .5^2)."""
 SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
 WITNESS_MEMORY = 2**30
@@ -164,7 +161,7 @@ class AutoModel:
                 limit = self.witness.options.sample
                 seen = united_observed(embedding.map.modalities, observed.pools, limit)
                 witness = self.witness.init(seen, rng)
-        needed = self._needed(witness, observed.instances)
+        needed = self._needed(witness, observed.instances, observed.pools.n_bags)
         if needed > self.witness_memory:
             witness = None
         positive, n = int(observed.pools.counts[1]), observed.pools.n_bags
@@ -197,11 +194,11 @@ class AutoModel:
     def remembered(self, q: Auto, batch: Bags) -> int:
         """Return about how many bytes are kept of a partition between sweeps."""
         own = self.embedding.remembered(q.embedding, batch)
-        return self._needed(q.witness, batch.n_instances) + own
+        return self._needed(q.witness, batch.n_instances, batch.n_bags) + own
 
     def heavy(self, q: Auto) -> tuple[Auto, float] | None:
-        """Return the folds as they look for the nearest Gaussian, by which text takes its time."""
-        if q.witness is None or not self.witness.wants_gaussian(q.witness):
+        """Return the folds as they look for the nearest Gaussian, the slowest of sweeps."""
+        if q.witness is None or self.witness.posterior_form == "laplace":
             return None
         folds = _at_kernel(q.witness, 0, FOLDS)
         size = folds.points.shape[-1]
@@ -210,15 +207,16 @@ class AutoModel:
         folds = replace(folds, wanted="averages", kernel=kernel, precision=unit)
         return replace(q, phase="folds", folds=folds), HEAVY
 
-    def _needed(self, witness: Search | None, instances: int) -> int:
+    def _needed(self, witness: Search | None, instances: int, n_bags: int) -> int:
         """Return the bytes that the witness keeps: columns for all bags and for the folds."""
         if witness is None:
             return 0
         features = witness.features
+        rows = instances + n_bags * features.leak
         columns = len(features.lengths) * (features.n_columns + 1)
         own = features.n_columns + 1 + features.mean.size
         square = features.n_columns**2 * max(features.n_kernels, FOLDS)
-        kept = instances * (columns + own) if self.witness.keep_columns else 0
+        kept = rows * (columns + own) if self.witness.keep_columns else 0
         return int(8 * (kept + 3 * square))
 
     def local_step(self, q: Auto, batch: Bags, local: Sites | None) -> Sites | None:
@@ -317,14 +315,13 @@ class AutoModel:
         if q.witness is None:
             return Told(local.log_z[:, None], batch.labelled().label.astype(float))
         known = as_witnessed(q.embedding.map.modalities, batch.labelled())
-        chance = np.full(known.n_bags, LEAK)
+        chance = np.zeros(known.n_bags)
         fold = fold_of(known)
-        full = known.modalities[0].sizes > 0
         if q.folds is None:
             raise ValueError("expected the witness to be fitted before it is weighed")
         posterior = self.witness.posterior(q.folds)
         for f in range(FOLDS):
-            held = np.flatnonzero((fold == f) & full)
+            held = np.flatnonzero(fold == f)
             if held.size:
                 own = replace(
                     posterior,

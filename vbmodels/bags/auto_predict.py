@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbmodels.bags.auto import LEAK, Auto, AutoModel
+from vbmodels.bags.auto import Auto, AutoModel
 from vbmodels.bags.auto_view import as_witnessed
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.embed_predict import BagScores, predict_bags
@@ -46,7 +46,5 @@ def predict_auto(model: AutoModel, q: Auto, data: Bags) -> AutoScores:
         return AutoScores(members[:, [0, 2]] @ q.weights[[0, 2]], members, embedding, None)
     seen = as_witnessed(q.embedding.map.modalities, data)
     (witness,) = predict(model.witness.posterior(q.witness), seen)
-    full = seen.modalities[0].sizes > 0
-    of_witness = np.where(full, witness.bag_probability, LEAK)
-    members = np.column_stack([embedding.probability, of_witness, base])
+    members = np.column_stack([embedding.probability, witness.bag_probability, base])
     return AutoScores(members @ q.weights, members, embedding, witness)

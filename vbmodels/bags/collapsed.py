@@ -95,6 +95,9 @@ class CollapsedVMMIC:
         tenth of a nat where there are 67 parameters.
     use_compiled
         Whether to use the compiled loops; by default where Numba is installed.
+    kept_variance
+        Share of the variance of a modality's scaled features whose directions are kept, where it
+        has as many features as there are bags, or more.
     """
 
     keeps_locals: ClassVar[bool] = True
@@ -104,6 +107,7 @@ class CollapsedVMMIC:
     both_starts_below: float = 5.0
     tolerance: float = 0.0015
     use_compiled: bool | None = None
+    kept_variance: float = 0.97
 
     def observe(self, batch: Bags) -> Observed:
         """Return what the scaling of the features needs."""
@@ -112,8 +116,9 @@ class CollapsedVMMIC:
     def init(self, observed: Observed, rng: np.random.Generator) -> ModeSearch:
         """Start the search of the mode at t = 0; the generator gives the seed of the draws."""
         scaling = observed.scaling(self.standardise)
+        refuse_hopeless(observed, scaling.layout)
+        scaling = observed.turned(scaling, self.kept_variance)
         layout = scaling.layout
-        refuse_hopeless(observed, layout)
         both = observed.bags < self.both_starts_below * layout.dim
         return ModeSearch.start(scaling, self.priors, int(rng.integers(2**62)), both)
 
@@ -126,7 +131,8 @@ class CollapsedVMMIC:
         last ones did.
         """
         fresh = self.init(observed, rng)
-        if isinstance(before, ModeSearch) or before.scaling.layout != fresh.scaling.layout:
+        old, new = before.scaling, fresh.scaling
+        if isinstance(before, ModeSearch) or old.turns or old.layout != new.layout:
             return fresh
         change = before.scaling.change(fresh.scaling)
         back = np.linalg.inv(change)
@@ -238,7 +244,8 @@ class CollapsedVMMIC:
         """Return q(t): an epoch's averages (at the mode, before there are any)."""
         if isinstance(q, ModeSearch):
             return q.posterior(self.priors)
-        return Posterior(q.scaling, tuple(c.average for c in q.components))
+        tau = np.array([c.tau for c in q.components])
+        return Posterior(q.scaling, tuple(c.average for c in q.components), tau)
 
     def shown(self, at: Cursor) -> Step | None:
         """Show the best average so far at every judged epoch; the rest passes in silence.
@@ -256,7 +263,7 @@ class CollapsedVMMIC:
         return Step(at.number, q, elbo, at, settled)
 
     def _least(self, q: GaussianSearch) -> float:
-        return self.tolerance * q.scaling.layout.dim
+        return self.tolerance * q.scaling.layout.plain.dim
 
     def _precision(self, layout: Layout, tau: FloatArray) -> FloatArray:
         return self.priors.precision(layout, tau)
@@ -321,7 +328,7 @@ class CollapsedVMMIC:
         tau = c.tau
         if self.priors.learn:
             variance = Gaussian(mean, information + np.diag(prior)).variance
-            tau = self.priors.tau(layout, mean, variance)
+            tau = self.priors.tau(layout, mean, variance, c.tau)
         return replace(
             c,
             mean=mean,

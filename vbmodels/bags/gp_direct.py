@@ -6,8 +6,9 @@ L L' = I + G, takes Gauss-Newton's curvature at the end, and with it the evidenc
     log p(Y) ~ log p(Y | mu) - |mu|^2/2 - log det(Sigma^-1)/2,
 
 by which the kernel value is chosen from the grid, for each class: the bound's I + G counts
-every instance as if it were observed. Then q(w) is that of Gauss-Newton, or the nearest Gaussian
-(`gp_gaussian`).
+every instance as if it were observed. Then, from that of Gauss-Newton, q(w) becomes the nearest
+Gaussian (`gp_gaussian`): the mode lies .1 to .9 standard deviations off the mean, and
+Gauss-Newton's are too narrow.
 
 With the baseline's score as a feature the kernel value is chosen without it, and the search goes
 on with it at that value. The score repeats what the other features say, smoothly; with it in the
@@ -24,7 +25,7 @@ import numpy as np
 from vbmodels.bags.gp_baseline import FoldSums, fold_sums, regressions
 from vbmodels.bags.gp_data import FOLDS, Batch, Observed
 from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, averages, objective
-from vbmodels.bags.gp_probit import CollapsedGP, Search, lower, of_classes
+from vbmodels.bags.gp_probit import CollapsedGP, Search, lower
 from vbmodels.core.ascent import search
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import cholesky, log_det, unpack
@@ -55,10 +56,8 @@ class DirectGP(CollapsedGP):
     tolerance
         Rise of the bound still promised, in nats, at which a search ends.
     posterior_form
-        What q(w) is at the chosen kernel value: "laplace" is the mode with Gauss-Newton's
-        curvature, "gaussian" the nearest Gaussian. "auto" is gaussian for a linear kernel on
-        text, where one column a word leaves the posterior wide and lopsided, and laplace
-        elsewhere.
+        What q(w) is at the chosen kernel value: "gaussian" the nearest Gaussian, which "auto"
+        takes too, "laplace" the mode with Gauss-Newton's curvature.
     rise
         Rise of the nearest Gaussian's objective, in nats, at which it ends.
     """
@@ -115,7 +114,7 @@ class DirectGP(CollapsedGP):
             _, mean, factor = at.gaussian.trial()
             return _placed(q, mean, factor)
         if q.precision.size:
-            return self._joined(q) if q.features.baseline_waits else self._widened(q)
+            return self._joined(q) if q.features.baseline_waits else replace(q, wanted="averages")
         if at.ascent.done.all():
             return replace(q, wanted="curvature", active=np.full(q.active.shape, True))
         shape = q.points.shape
@@ -141,13 +140,8 @@ class DirectGP(CollapsedGP):
         if isinstance(at, GaussianCursor):
             return bool(at.gaussian.done.all())
         q = at.q
-        more = q.features.baseline_waits or self.wants_gaussian(q)
+        more = q.features.baseline_waits or self.posterior_form != "laplace"
         return q.precision.size > 0 and not more
-
-    def wants_gaussian(self, q: Search) -> bool:
-        """Return whether the search goes on to the nearest Gaussian."""
-        text = not q.features.kinds and not np.isfinite(q.features.clip)
-        return self.posterior_form == "gaussian" or (self.posterior_form == "auto" and text)
 
     def _joined(self, q: Search) -> Search:
         """Give the baseline weight, to search on from the chosen kernel values."""
@@ -163,10 +157,6 @@ class DirectGP(CollapsedGP):
             precision=np.empty(0),
             evidence=np.empty(0),
         )
-
-    def _widened(self, q: Search) -> Search:
-        """Go over to the nearest Gaussian, from the bound's q(w)."""
-        return replace(q, precision=of_classes(q.factor, q.kernel), wanted="averages")
 
     def _searching(self, q: Search, stats: Any, number: int) -> DirectCursor:
         """Begin the searches where they were evaluated, with I + G; all, or those chosen."""

@@ -23,6 +23,10 @@ With more words than ``linear_rank`` it is x T + e, R ~ T T' + diag(d): T has th
 which phi varies most over all instances, and d_j = 1 - |T_j|^2 is what they leave of a word's
 variance, which is noise, independent over instances, as r is (`wordings`).
 
+A leak is one more instance in every bag, with f = u, u ~ N(-3.5, .5^2) the same in all (a column
+of phi that is 1 for leaks and 0 elsewhere): by it a bag may be positive though no instance of its
+own is, and a bag without instances has a chance. Leaks have no other column and no r.
+
 One more column for each class may hold the score of `gp_baseline` times sqrt(v_b). Where there is
 a grid of kernel values it waits, with weight 0, until one is chosen (`with_baseline`).
 """
@@ -41,6 +45,8 @@ from vbmodels.bags.gp_words import words
 from vbmodels.core.linalg import cholesky, solve_lower
 from vbmodels.core.state import FloatArray, IntArray, State
 
+LEAK = (-3.5, 0.5)
+"""Mean and standard deviation of u."""
 CLIP = 3.0
 """Largest |z-score| of the baseline."""
 
@@ -77,6 +83,10 @@ class FeatureMap(State):
     weights
         sqrt of the variances that multiply the columns of phi, [K, C', P]; C' is 1 where classes
         have the same, C where each has its own column of the baseline, the others being 0.
+    leak
+        Whether bags have a leak.
+    label_noise
+        eps; see `gp_likelihood`.
     """
 
     mean: FloatArray
@@ -94,6 +104,8 @@ class FeatureMap(State):
     which: IntArray
     amplitude: FloatArray
     weights: FloatArray
+    leak: bool = False
+    label_noise: float = 0.0
 
     @property
     def n_kernels(self) -> int:
@@ -126,6 +138,12 @@ class FeatureMap(State):
         """Columns of phi, P."""
         return int(self.weights.shape[-1])
 
+    @property
+    def leak_column(self) -> int:
+        """Place of the leak's column, before the baseline's and the constant."""
+        own = self.baseline.shape[1] if len(self.baseline) else 0
+        return self.n_columns - 2 - own
+
     def of_class(self, k: int, c: int) -> FloatArray:
         """Return the weights of kernel value k for class c, [P]."""
         each = self.weights.shape[1] > 1
@@ -135,7 +153,11 @@ class FeatureMap(State):
     @property
     def key(self) -> bytes:
         """Digest of all that columns depend on, for caches."""
-        digest = hashlib.blake2b(repr((self.clip, self.divisor, self.linear, self.kinds)).encode())
+        digest = hashlib.blake2b(
+            repr(
+                (self.clip, self.divisor, self.linear, self.kinds, self.leak, self.offset)
+            ).encode()
+        )
         for array in (self.mean, self.scale, self.turn, self.baseline, self.points,
                       self.lengths, self.factors):  # fmt: skip
             digest.update(np.ascontiguousarray(array).data)
@@ -199,6 +221,8 @@ class FeatureMap(State):
         last = [np.ones((len(x), 1))]
         if len(self.baseline):
             last.insert(0, scores(self.baseline, x, np.zeros(len(x)) if folds is None else folds))
+        if self.leak:
+            last.insert(0, np.zeros((len(x), 1)))
         distance = cdist(x, self.points) if self.kinds else np.empty((len(x), 0))
         turned = x @ self.turn if self.turn.size else x
         columns, residuals, alone = [], [], self.alone
@@ -271,6 +295,8 @@ def feature_map(
         which=np.zeros(1, dtype=np.int64),
         amplitude=np.zeros(1),
         weights=np.empty((1, 1, 0)),
+        leak=options.leak,
+        label_noise=options.label_noise,
     )
     samples = [blank.scaled(s.rows) for s in observed.samples if len(s.rows)]
     count = options.n_inducing or min(40 + 10 * n_classes, 200)
@@ -300,11 +326,12 @@ def _with_grid(blank: FeatureMap, points: FloatArray, options: KernelOptions) ->
     amplitude = np.tile(amplitudes, len(lengths)) * float(bool(blank.kinds or blank.alone.size))
     linear = np.full(blank.n_linear, np.sqrt(options.linear_variance))
     constant = [np.sqrt(options.constant_variance)]
+    leak = [LEAK[1]] if blank.leak else []
     waiting = np.zeros(blank.baseline.shape[1] if len(blank.baseline) else 0)
     columns = len(points) * len(blank.kinds)
     weights = np.array(
         [
-            [np.concatenate([linear, np.full(columns, np.sqrt(v)), waiting, constant])]
+            [np.concatenate([linear, np.full(columns, np.sqrt(v)), leak, waiting, constant])]
             for v in amplitude
         ]
     )

@@ -1,7 +1,7 @@
-"""The Gaussian nearest to the posterior of w, where the mode misleads: averages over draws.
+"""The Gaussian nearest to the posterior of w, by averages over draws.
 
-With few positive bags and a column a word, the posterior is wide and leans to one side; its mode
-puts each bag on one instance. q(w) = N(mu, A^-1) instead maximises, m integrated out,
+The posterior leans to one side, the more the fewer the positive bags: its mode puts each bag on
+one instance. q(w) = N(mu, A^-1) instead maximises, m integrated out,
 
     E_q log p(Y | w) - KL(q || N(0, I)),
 
@@ -9,15 +9,14 @@ whose stationary points are (Opper and Archambeau 2009; Bonnet's and Price's the
 
     mu = E_q grad log p(Y | w),    A = I - E_q hess log p(Y | w),
 
--hess = sum_neg h (h - t) phi phi'/s^2
-        + sum_pos [ w (1 + w) q_b q_b' - w sum h (h - t) phi phi'/s^2 ]
+-hess = sum_b [ a_b sum_i h (h - t) phi phi'/s^2 - a_b (1 - a_b) q_b q_b' ]
 
 with the letters of `gp_likelihood`. The step is that of natural gradients (Khan and Rue 2023),
 A <- (1 - rho) A + rho (I - E hess), mu <- mu + rho A^-1 (E grad - mu).
 
 Expectations are over the same few antithetic Sobol points at every evaluation, so the
 objective is a fixed quadrature and no strict bound; a step stands where it rises, and else rho is
-halved. From q(w) of the collapsed bound J it starts at J or above, for J pays for q(m) too.
+halved. It starts at the mode with Gauss-Newton's curvature.
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ from vbmodels.core import expfam
 from vbmodels.core.linalg import pack, solve, solve_lower, unpack
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
-DRAWS = 32
+FEW, MANY, WIDE = 32, 64, 64
+"""Points: few up to so many columns, many beyond; text has 200."""
 LEAST_STRIDE = 1e-3
 AT_ONCE = 64
-"""Positive bags whose outer products are added in one multiplication."""
+"""Bags whose outer products are added in one multiplication."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def averages(
 ) -> GaussianSums:
     """Average over a partition at q(w) of every class: mean [C, P], factor of A [C, P, P]."""
     n_classes, size = mean.shape
-    half = sobol_normals(DRAWS // 2, size, 0)
+    half = sobol_normals((FEW if size <= WIDE else MANY) // 2, size, 0)
     normals = np.concatenate([half, -half])
     value, gradient = np.zeros(n_classes), np.zeros((n_classes, size))
     curvature = np.zeros((n_classes, size, size))
@@ -79,25 +79,35 @@ def averages(
 def _block(
     block: Block, features: FeatureMap, k: int, c: int, draws: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Return one block's averages before weights; w (1 + w) q q' is exp(-l) (w q)(w q)'."""
+    """Return one block's averages before weights."""
     columns, s = block.columns[features.which[k]], np.sqrt(1.0 + block.noise(features, k))
-    t = (features.offset + columns @ draws.T) / s[:, None]
-    count = len(draws)
-    terms = BagTerms.at(t, block.offsets, np.repeat(block.labels[:, [c]], count, axis=1))
+    t = (block.mean[:, None] + columns @ draws.T) / s[:, None]
+    labels = np.repeat(block.labels[:, [c]], len(draws), axis=1)
+    terms = BagTerms.at(t, block.offsets, labels, features.label_noise)
     slope = terms.slope / s[:, None]
     bend = (terms.slope * (terms.hazard - t)).mean(axis=1) / s**2
     matrix = -(columns * bend[:, None]).T @ columns
-    full = np.diff(block.offsets) > 0
-    root = terms.root_odds / np.sqrt(count)
-    positive = np.flatnonzero((block.labels[:, c] == 1) & full)
-    for first in range(0, positive.size, AT_ONCE):
+    matrix += _outer(block, c, terms, slope, columns, 1)
+    if features.label_noise:
+        matrix -= _outer(block, c, terms, slope, columns, 0)
+    return float(terms.value.sum(axis=0).mean()), slope.mean(axis=1) @ columns, matrix
+
+
+def _outer(
+    block: Block, c: int, terms: BagTerms, slope: FloatArray, columns: FloatArray, label: int
+) -> FloatArray:
+    """Return the average of sum |a (1 - a)| q q' over the bags of a label, [P, P]."""
+    total = np.zeros((columns.shape[1],) * 2)
+    root = terms.root_odds(label) / np.sqrt(slope.shape[1])
+    chosen = np.flatnonzero((block.labels[:, c] == label) & (np.diff(block.offsets) > 0))
+    for first in range(0, chosen.size, AT_ONCE):
         pulls = []
-        for b in positive[first : first + AT_ONCE]:
+        for b in chosen[first : first + AT_ONCE]:
             rows = slice(block.offsets[b], block.offsets[b + 1])
             pulls.append((slope[rows] * root[b]).T @ columns[rows])
         pull = np.concatenate(pulls)
-        matrix += pull.T @ pull
-    return float(terms.value.sum(axis=0).mean()), slope.mean(axis=1) @ columns, matrix
+        total += pull.T @ pull
+    return total
 
 
 @dataclass(frozen=True)
@@ -166,13 +176,13 @@ class Gaussian(State):
     def updated(
         self, mean: FloatArray, factor: FloatArray, sums: GaussianSums, tolerance: float
     ) -> Gaussian:
-        """Take the trial where the objective rose; end where it rose by less than ``tolerance``."""
+        """Take the trial where the objective rose; end where it moved by under ``tolerance``."""
         value = objective(mean, factor, sums)
         known = np.isfinite(sums.curvature).all(axis=1)  # else the next factor would be no number
         taken = ~self.done & known & (value >= self.value)
         matrix = taken[:, None, None]
         stride = np.where(taken, np.minimum(1.0, 1.5 * self.stride), 0.5 * self.stride)
-        small = taken & (value - self.value < tolerance)
+        small = known & (np.abs(value - self.value) < tolerance)
         ended = self.done | small | (~taken & (stride < LEAST_STRIDE))
         own = factor @ np.swapaxes(factor, -1, -2)
         target = unpack(sums.curvature) + np.eye(mean.shape[1])

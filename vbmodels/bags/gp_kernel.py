@@ -58,6 +58,11 @@ class KernelOptions:
         Whether features become z-scores; None: unless the rows have unit length.
     clip
         Largest |z-score|.
+    leak
+        Whether every bag has one more instance, the leak, by which it may be positive though none
+        of its own is; see `gp_features`.
+    label_noise
+        Chance that a bag's label is told wrong, eps, in [0, 1/2).
     sample
         Rows of each kind of bag that inducing points are chosen from.
     sample_seed
@@ -76,6 +81,8 @@ class KernelOptions:
     n_inducing: int | None = None
     standardise: bool | None = None
     clip: float = 3.0
+    leak: bool = True
+    label_noise: float = 0.0
     sample: int = 1000
     sample_seed: int = 0
 
@@ -91,6 +98,10 @@ class KernelOptions:
             raise ValueError("length scales, amplitudes, variances and the clip must be positive")
         if self.baseline_variance < 0.0:
             raise ValueError("expected a variance of the baseline's weight of 0 or more")
+        if not 0.0 <= self.label_noise < 0.5:
+            raise ValueError(
+                f"expected a label noise of 0 or more and below 1/2, got {self.label_noise}"
+            )
         if (self.n_inducing is not None and self.n_inducing < 1) or self.sample < 1:
             raise ValueError("expected at least one inducing point and one row in the sample")
 

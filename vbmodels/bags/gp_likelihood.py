@@ -11,6 +11,15 @@ out; 1 in the text's form), for each class
 (eqs 11, 12, 20-23 of Wang and Pinar 2021, with E[m_i] = s t + s g and log Z in stable form.)
 The curvature is Gauss-Newton: sum_neg h (h - t) phi phi'/s^2 + sum_pos w (1 + w) q_b q_b',
 q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left out.
+
+With label noise, k = 1 - 2 eps and P_Y the probability of the label,
+
+    P_1 = eps + k (1 - e^l_b),   P_0 = eps + k e^l_b,   a_b = dlog P_Y/dl_b = -+ k e^l_b/P_Y
+    gradient = -sum_b a_b q_b,
+    -hessian = sum_b [ a_b sum_i h (h - t) phi phi'/s^2 - a_b (1 - a_b) q_b q_b' ],
+
+which is the above with a_b = 1 (negative bag), -w_b (positive bag) at eps = 0. Of negative bags
+Gauss-Newton then leaves out the last term.
 """
 
 from __future__ import annotations
@@ -24,10 +33,10 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from vbmodels.bags.gp_data import Batch, blocks_of, folds_of, instances_of, labels_of, rows_of
-from vbmodels.bags.gp_features import FeatureMap
+from vbmodels.bags.gp_features import LEAK, FeatureMap
 from vbmodels.core.linalg import pack
 from vbmodels.core.special import inverse_mills, log1mexp
-from vbmodels.core.state import FloatArray, IntArray, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
 
 SMALL = 1e-250
 """Below this -l_b is taken from logarithms."""
@@ -43,16 +52,22 @@ class Block:
     ----------
     columns, residual
         phi before weights [n, P], and what is left of a variance of 1 [n]; one a length scale.
+    mean
+        Mean of f before phi'w, [n]: c0, or that of a leak, which is the last row of its bag.
     offsets
         Rows of bag i are ``offsets[i]:offsets[i + 1]``, [B + 1].
     labels
         [B, C].
+    leak
+        Whether bags have a leak.
     """
 
     columns: tuple[FloatArray, ...]
     residual: tuple[FloatArray, ...]
+    mean: FloatArray
     offsets: IntArray
     labels: NDArray[np.int8]
+    leak: bool
 
     @classmethod
     def of(cls, batch: Batch, bags: slice, features: FeatureMap) -> Block:
@@ -62,7 +77,16 @@ class Block:
         offsets = offsets - offsets[0]
         folds = folds_of(rows, offsets) if len(features.baseline) else None
         columns, residual = features.base(rows, folds)
-        return cls(columns, residual, offsets, labels_of(batch)[bags])
+        mean = np.full(len(rows), features.offset)
+        if features.leak:
+            ends = offsets[1:]
+            offsets = offsets + np.arange(offsets.size)
+            columns = tuple(np.insert(each, ends, 0.0, axis=0) for each in columns)
+            for each in columns:
+                each[offsets[1:] - 1, features.leak_column] = 1.0
+            residual = tuple(np.insert(each, ends, 0.0) for each in residual)
+            mean = np.insert(mean, ends, LEAK[0])
+        return cls(columns, residual, mean, offsets, labels_of(batch)[bags], features.leak)
 
     def part(self, bags: slice) -> Block:
         """Return some of the bags, of neighbouring places, as views."""
@@ -71,9 +95,15 @@ class Block:
         return Block(
             tuple(columns[rows] for columns in self.columns),
             tuple(residual[rows] for residual in self.residual),
+            self.mean[rows],
             bounds - bounds[0],
             self.labels[bags],
+            self.leak,
         )
+
+    def own(self, of_rows: FloatArray) -> FloatArray:
+        """Return what is of instances, [n - B], of what is of rows, [n]."""
+        return np.delete(of_rows, self.offsets[1:] - 1) if self.leak else of_rows
 
     def noise(self, features: FeatureMap, k: int) -> FloatArray:
         """Return the variance of r at kernel value k, [n]."""
@@ -117,29 +147,37 @@ class BagTerms:
     value
         log p(Y_b | w), [B, C]; 0 without label.
     slope
-        g, [n, C].
+        g = -a h, [n, C].
     hazard
         h, [n, C].
     negative
         l_b, [B, C].
+    noise
+        eps.
     """
 
     value: FloatArray
     slope: FloatArray
     hazard: FloatArray
     negative: FloatArray
+    noise: float = 0.0
 
-    @property
-    def root_odds(self) -> FloatArray:
-        """exp(-l_b / 2), [B, C]: the square root of (1 + w) / w, by which w q becomes a factor.
+    def root_odds(self, label: int) -> FloatArray:
+        """Return the square root of |1 - a|/|a| for bags of that label, [B, C].
 
-        Where it would overflow w q is 0 long since, and so must their product be.
+        By it a q becomes a factor of a (1 - a) q q': exp(-l/2) for positive bags, times
+        sqrt((1 - eps)/k) with noise; sqrt(eps/k) exp(-l/2) for negative ones. Where it would
+        overflow a q is 0 long since, and so must their product be.
         """
         root: FloatArray = np.exp(np.minimum(-0.5 * self.negative, LARGEST_EXPONENT))
-        return root
+        share = 1.0 - self.noise if label == 1 else self.noise
+        factor: FloatArray = root * np.sqrt(share / (1.0 - 2.0 * self.noise))
+        return factor
 
     @classmethod
-    def at(cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8]) -> BagTerms:
+    def at(
+        cls, t: FloatArray, offsets: IntArray, labels: NDArray[np.int8], noise: float = 0.0
+    ) -> BagTerms:
         """Evaluate bags; one without instances says nothing."""
         sizes = np.diff(offsets)
         full = sizes > 0
@@ -148,6 +186,11 @@ class BagTerms:
         if starts.size:
             log_negative[full] = np.add.reduceat(log_ndtr(-t), starts, axis=0)
         hazard = inverse_mills(-t)
+        if noise:
+            value, weight = _noisy(log_negative, labels, full, noise)
+            return cls(
+                value, np.repeat(weight, sizes, axis=0) * hazard, hazard, log_negative, noise
+            )
         positive = (labels == 1) & full[:, None]
         far = positive & (-log_negative < SMALL)
         safe = np.where(positive & ~far, -log_negative, 1.0)
@@ -159,6 +202,17 @@ class BagTerms:
             rows = slice(offsets[b], offsets[b + 1])
             value[b, c], slope[rows, c] = _far(t[rows, c])
         return cls(value, slope, hazard, log_negative)
+
+
+def _noisy(
+    log_negative: FloatArray, labels: NDArray[np.int8], full: BoolArray, noise: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return log P_Y and -a of each bag, [B, C], where labels may be wrong; 0 without label."""
+    known, side = (labels >= 0) & full[:, None], np.where(labels == 1, -1.0, 1.0)
+    none = (1.0 - 2.0 * noise) * np.exp(log_negative)
+    chance = np.where(labels == 1, 1.0 - noise - none, noise + none)
+    value = np.log(np.where(known, chance, 1.0))
+    return value, np.where(known, -side * none / np.where(known, chance, 1.0), 0.0)
 
 
 def _far(t: FloatArray) -> tuple[float, FloatArray]:
@@ -253,8 +307,8 @@ def _add_block(
     columns, weights = block.columns[features.which[k]], features.weights[k]
     noise = block.noise(features, k)
     s = np.sqrt(1.0 + noise) if collapsed else np.ones(len(noise))
-    t = (features.offset + columns @ (points[k] * weights).T) / s[:, None]
-    terms = BagTerms.at(t, block.offsets, block.labels)
+    t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
+    terms = BagTerms.at(t, block.offsets, block.labels, features.label_noise)
     sums.value[k] += terms.value.sum(axis=0)
     sums.gradient[k] += ((terms.slope / s[:, None]).T @ columns) * weights
     known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
@@ -278,8 +332,8 @@ def _curvature(
     """
     sizes = np.diff(block.offsets)
     negative = np.repeat(block.labels[:, c] == 0, sizes)
-    h = terms.hazard[negative, c]
-    bend = np.maximum(h * (h - t[negative]), 0.0) / s[negative] ** 2
+    h, a_h = terms.hazard[negative, c], -terms.slope[negative, c]
+    bend = np.maximum(a_h * (h - t[negative]), 0.0) / s[negative] ** 2
     below = columns[negative]
     matrix: FloatArray = (below * bend[:, None]).T @ below
     full = np.flatnonzero(sizes > 0)
@@ -287,6 +341,6 @@ def _curvature(
         slope = (terms.slope[:, c] / s)[:, None]
         pulls = np.add.reduceat(columns * slope, block.offsets[full])
         positive = block.labels[full, c] == 1
-        pull = pulls[positive] * terms.root_odds[full[positive], c][:, None]
+        pull = pulls[positive] * terms.root_odds(1)[full[positive], c][:, None]
         matrix += pull.T @ pull
     return matrix

@@ -5,7 +5,8 @@ s_i^2 = 1 + r_i. So one set of points of w serves bags of any size (Wang and Pin
 3.4, with the erratum that the sd, not the variance, divides):
 
     instance:  Phi((c0 + phi'mu) / sqrt(1 + r + phi'Sigma phi))
-    bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor
+    bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor,
+               eps + (1 - 2 eps) times that where labels may be wrong
     BALD:      H[E_w p(w)] - E_w H[p(w)], what a label is expected to tell of w, in nats
 """
 
@@ -47,7 +48,7 @@ class Predictions:
     bald
         Of each instance's label, in nats, [N].
     bag_probability
-        P(Y_b = 1), dependence between instances kept, [B]; 0 without instances.
+        P(Y_b = 1), dependence between instances kept, [B]; without instances the leak's.
     bag_bald
         Of each bag's label, in nats, [B].
     """
@@ -98,14 +99,14 @@ def latent(posterior: Posterior, block: Block, c: int) -> tuple[FloatArray, Floa
     """Return mean c0 + phi'mu, variance phi'Sigma phi and s of each instance, [n]."""
     features, k = posterior.features, int(posterior.kernel[c])
     columns, weights = block.columns[features.which[k]], features.of_class(k, c)
-    mean = features.offset + columns @ (weights * posterior.mean[c])
+    mean = block.mean + columns @ (weights * posterior.mean[c])
     half = solve_lower(posterior.factor[c], (columns * weights).T)
     variance = np.einsum("pn,pn->n", half, half)
     return mean, variance, np.sqrt(1.0 + block.noise(features, k))
 
 
 def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArray) -> Predictions:
-    mean, variance, s = latent(posterior, block, c)
+    mean, variance, s = map(block.own, latent(posterior, block, c))
     probability = ndtr(mean / np.sqrt(s**2 + variance))
     away = solve_lower(posterior.factor[c], normals.T, transposed=True).T
     bag, bald = bag_predictions(
@@ -128,7 +129,7 @@ def bag_predictions(
     for first in range(0, n_bags, step):
         bags = slice(first, min(first + step, n_bags))
         log_negative = negative_bags(features, k, block.part(bags), draws, c)
-        probability[bags], bald[bags] = bag_summary(log_negative)
+        probability[bags], bald[bags] = bag_summary(log_negative, features.label_noise)
     return probability, bald
 
 
@@ -148,15 +149,23 @@ def negative_bags(
     step = max(1, HELD // len(draws))
     for first in range(0, len(bag), step):
         rows = slice(first, first + step)
-        t = (features.offset + columns[rows] @ turned) / s[rows, None]
+        t = (block.mean[rows, None] + columns[rows] @ turned) / s[rows, None]
         names, starts = np.unique(bag[rows], return_index=True)
         out[names] += np.add.reduceat(log_ndtr(-t), starts, axis=0)
     return out
 
 
-def bag_summary(log_negative: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return P(Y_b = 1) and BALD from log P(Y_b = 0 | w) at equally weighted w, [B, S]."""
+def bag_summary(log_negative: FloatArray, noise: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """Return P(Y_b = 1) and BALD from log of the chance of no positive instance, [B, S].
+
+    Draws of w have the same weight; labels are wrong with chance ``noise``.
+    """
     positive = -np.expm1(log_negative)
+    if noise:
+        positive = noise + (1.0 - 2.0 * noise) * positive
+        probability = positive.mean(axis=1)
+        told = entropy(probability) - entropy(positive).mean(axis=1)
+        return probability, np.maximum(told, 0.0)
     probability = positive.mean(axis=1)
     log_positive = log1mexp(np.where(positive > 0.0, -log_negative, 1.0))
     inside = positive * log_positive + np.exp(log_negative) * log_negative

@@ -38,6 +38,7 @@ PRINTED = KernelOptions(
     constant_variance=0.0,
     offset=0.0,
     standardise=True,
+    leak=False,
 )
 """The text's kernel (section 4): amplitude 1, length scale sqrt(D), mean 0."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,11 +27,14 @@ class Layout:
     own
         Features of a bag, F.
     features
-        Features of an instance, D_k for each modality.
+        Features of an instance, D_k for each modality; directions where they are turned.
+    widths
+        Features before they were turned; () where none are.
     """
 
     own: int
     features: tuple[int, ...]
+    widths: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, data: Bags) -> Layout:
@@ -47,6 +50,11 @@ class Layout:
     def dim(self) -> int:
         """All coordinates."""
         return self.n_theta + sum(1 + d for d in self.features)
+
+    @property
+    def plain(self) -> Layout:
+        """The coordinates before features were turned."""
+        return Layout(self.own, self.widths or self.features)
 
     @property
     def own_slopes(self) -> slice:
@@ -77,6 +85,12 @@ class Layout:
         return own + tuple(block for block in blocks if block.stop > block.start)
 
     @property
+    def block_widths(self) -> FloatArray:
+        """Features behind each of `slope_blocks`, by which their priors go, [blocks]."""
+        blocks = self.plain.slope_blocks
+        return np.array([float(block.stop - block.start) for block in blocks])
+
+    @property
     def intercepts(self) -> IntArray:
         """Where alpha and the a_k stand."""
         return np.array([0, *(self.gate(k).start for k in range(len(self.features)))])
@@ -92,17 +106,37 @@ class Scaling(State):
         Of the instances' features, [D_k] for each modality.
     own_mean, own_scale
         Of the bags' own features, [F].
+    turns
+        Directions V that scaled features are told in, [D_k, R_k] for each modality, V'V = I; ()
+        where none are turned. A slope b is V c then, and c has the prior of b.
     """
 
     means: tuple[FloatArray, ...]
     scales: tuple[FloatArray, ...]
     own_mean: FloatArray
     own_scale: FloatArray
+    turns: tuple[FloatArray, ...] = ()
 
     @property
     def layout(self) -> Layout:
         """The coordinates of a model on these features."""
-        return Layout(self.own_mean.size, tuple(mean.size for mean in self.means))
+        widths = tuple(mean.size for mean in self.means)
+        if not self.turns:
+            return Layout(self.own_mean.size, widths)
+        return Layout(self.own_mean.size, tuple(v.shape[1] for v in self.turns), widths)
+
+    @property
+    def back(self) -> FloatArray:
+        """E with t = E t' for t' in the turned coordinates, [dim before, dim]."""
+        turned = self.layout
+        plain = turned.plain
+        back = np.zeros((plain.dim, turned.dim))
+        back[plain.intercepts, turned.intercepts] = 1.0
+        back[plain.own_slopes, turned.own_slopes] = np.eye(plain.own)
+        for k, v in enumerate(self.turns):
+            back[plain.slopes(k), turned.slopes(k)] = v
+            back[plain.gate_slopes(k), turned.gate_slopes(k)] = v
+        return back
 
     def own(self, data: Bags) -> FloatArray:
         """Return the bags' own features, scaled, [B, F]."""
@@ -167,6 +201,29 @@ class Observed(Stats):
         means, scales = zip(*(_scale(m, standardise) for m in self.instances), strict=True)
         own_mean, own_scale = _scale(self.own, standardise)
         return Scaling(means, scales, own_mean, own_scale)
+
+    def turned(self, scaling: Scaling, share: float) -> Scaling:
+        """Turn modalities with as many features as there are bags, or more.
+
+        Of the scaled instances' covariance V diag(l) V' the leading directions are kept that hold
+        ``share`` of the trace, at most as many as there are bags.
+        """
+        most = int(self.bags)
+        if not any(mean.size >= most for mean in scaling.means):
+            return scaling
+        turns = []
+        for m, mean, scale in zip(self.instances, scaling.means, scaling.scales, strict=True):
+            if mean.size < most:
+                turns.append(np.eye(mean.size))
+                continue
+            values, vectors = np.linalg.eigh(m.about(mean) / np.outer(scale, scale))
+            values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+            total = values.cumsum()
+            count = int(np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))) + 1
+            kept = vectors[:, : max(1, min(count, most, len(values)))]
+            largest = kept[np.abs(kept).argmax(axis=0), np.arange(kept.shape[1])]
+            turns.append(np.ascontiguousarray(kept * np.sign(largest)))
+        return replace(scaling, turns=tuple(turns))
 
     def grams(self, scaling: Scaling) -> tuple[FloatArray, ...]:
         """Return sum (1, x)(1, x)' of the scaled instances, [1 + D_k, 1 + D_k] a modality."""

@@ -93,7 +93,10 @@ def fold(t: FloatArray, scaling: Scaling, k: int) -> Folded:
     """Return what ``t`` weighs unscaled features of modality ``k`` with."""
     layout = scaling.layout
     intercept, *_ = gate = t[layout.gate(k)]
-    b, beta = gate[1:] / scaling.scales[k], t[layout.slopes(k)] / scaling.scales[k]
+    b, beta = gate[1:], t[layout.slopes(k)]
+    if scaling.turns:
+        b, beta = scaling.turns[k] @ b, scaling.turns[k] @ beta
+    b, beta = b / scaling.scales[k], beta / scaling.scales[k]
     mean = scaling.means[k]
     return Folded(b, float(intercept - mean @ b), beta, float(-(mean @ beta)))
 
@@ -248,8 +251,11 @@ class Likelihood:
     ) -> None:
         for k, part in enumerate(data.modalities):
             centre, inverse = self.scaling.means[k], 1.0 / self.scaling.scales[k]
-            slopes = jacobian[:, self.layout.slopes(k)]
-            gates = jacobian[:, self.layout.gate(k)]
+            slopes = to_slopes = jacobian[:, self.layout.slopes(k)]
+            gates = to_gates = jacobian[:, self.layout.gate(k)]
+            if self.scaling.turns:
+                slopes = np.empty((last - first, centre.size))
+                gates = np.empty((last - first, 1 + centre.size))
             if self.kernels is None:
                 bag_jacobian(
                     part, first, last, centre, inverse, terms[k], shrink, bend, slopes, gates
@@ -268,3 +274,7 @@ class Likelihood:
                     slopes,
                     gates,
                 )
+            if self.scaling.turns:
+                to_slopes[:] = slopes @ self.scaling.turns[k]
+                to_gates[:, 0] = gates[:, 0]
+                to_gates[:, 1:] = gates[:, 1:] @ self.scaling.turns[k]

@@ -131,7 +131,7 @@ class ModeSearch(State):
     def posterior(self, priors: Priors) -> Posterior:
         """Return the Gaussian at the best point so far."""
         precision = self.information + np.diag(priors.precision(self.scaling.layout, self.tau))
-        return Posterior(self.scaling, (Gaussian(self.at, precision),))
+        return Posterior(self.scaling, (Gaussian(self.at, precision),), self.tau[None])
 
     def log_evidence(self, priors: Priors) -> float:
         """Return Laplace's log p(y) at the best point: log p(y, t) - log det(H + L)/2 + c.

@@ -44,6 +44,14 @@ class VMMICOptions(BagOptions):
         "evidence, cross_validation: squared lengths to choose from; a block of D slopes has the "
         "prior variance length / D.",
     )
+    kept_variance: float = option(
+        0.97,
+        "collapsed: where a modality has as many features as there are bags, or more, they are "
+        "turned to the leading directions that hold this share of their variance, at most as many "
+        "as bags; 1 keeps all up to that.",
+        gt=0.0,
+        le=1.0,
+    )
     folds: int = option(5, "cross_validation: folds of the labelled bags.", ge=2, le=100)
 
 
@@ -72,7 +80,17 @@ class GPOptions(BagOptions):
     )
     posterior: Literal["auto", "laplace", "gaussian"] = option(
         "auto",
-        "gp_probit with direct. laplace: the mode and its curvature; gaussian: the nearest "
-        "Gaussian, averaged over draws; auto: gaussian for the linear kernel of text, else "
-        "laplace.",
+        "auto, gp_probit with direct. laplace: the mode and its curvature; gaussian, which auto "
+        "takes: the nearest Gaussian, averaged over draws.",
+    )
+    leak: bool = option(
+        True,
+        "auto, gp_probit unless as_printed: whether every bag has one more instance, by which it "
+        "may be positive though none of its own is. A bag without instances has its chance.",
+    )
+    label_noise: float = option(
+        0.0,
+        "auto, embedding, gp_probit unless as_printed: chance that a bag's label is told wrong.",
+        ge=0.0,
+        lt=0.5,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import cholesky
 from scipy.special import ndtr, ndtri
 
 from vbmodels.bags.batch import Bags
-from vbmodels.bags.layout import Scaling
+from vbmodels.bags.layout import Layout, Scaling
 from vbmodels.bags.likelihood import Likelihood, chunks
 from vbmodels.core.linalg import solve_lower
 from vbmodels.core.state import FloatArray, State
@@ -55,10 +55,27 @@ class Gaussian(State):
 
 @dataclass(frozen=True)
 class Posterior(State):
-    """A mixture of Gaussians over t, equally weighted, with the scaling of the features."""
+    """A mixture of Gaussians over t, equally weighted, with the scaling of the features.
+
+    Attributes
+    ----------
+    scaling
+        Of the features; where it turns them, the Gaussians are over turned coordinates.
+    components
+        The Gaussians.
+    tau
+        Prior precision of every slope's block, [components, blocks]: that of the directions of
+        turned features that are left out.
+    """
 
     scaling: Scaling
     components: tuple[Gaussian, ...]
+    tau: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def layout(self) -> Layout:
+        """The coordinates of `moments` and `coefficients`, of features as they are."""
+        return self.scaling.layout.plain
 
     def draws(self, count: int = 64) -> FloatArray:
         """Return about ``count`` quasi-random draws of t, as many of each component."""
@@ -69,9 +86,38 @@ class Posterior(State):
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean and the standard deviation of t, [dim] each."""
         means = np.array([c.mean for c in self.components])
-        squares = np.array([c.variance + c.mean**2 for c in self.components])
+        variances = np.array([c.variance for c in self.components])
+        if self.scaling.turns:
+            back = self.scaling.back
+            halves = [solve_lower(c.factor, back.T) for c in self.components]
+            means = means @ back.T
+            variances = np.array([np.einsum("ij,ij->j", half, half) for half in halves])
+            variances += self._left_out(1.0 - (back**2).sum(axis=1))
+        squares = variances + means**2
         mean = means.mean(axis=0)
         return mean, np.sqrt(np.maximum(squares.mean(axis=0) - mean**2, 0.0))
+
+    def coefficients(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Return random draws of t in the coordinates of `layout`, [count, dim]."""
+        which = rng.integers(len(self.components), size=count)
+        noise = rng.standard_normal((count, self.components[0].mean.size))
+        each = zip(which, noise, strict=True)
+        drawn = np.stack(
+            [self.components[c].mean + self.components[c].spread(z[None])[0] for c, z in each]
+        )
+        if not self.scaling.turns:
+            return drawn
+        back = self.scaling.back
+        rest = rng.standard_normal((count, len(back)))
+        rest -= rest @ back @ back.T
+        return drawn @ back.T + np.sqrt(self._left_out(np.ones(len(back))))[which] * rest
+
+    def _left_out(self, share: FloatArray) -> FloatArray:
+        """Return the prior variance of slopes times their ``share``, [components, dim]."""
+        out = np.zeros((len(self.components), self.layout.dim))
+        for j, block in enumerate(self.layout.slope_blocks):
+            out[:, block] = np.maximum(share[block], 0.0) / self.tau[:, [j]]
+        return out
 
 
 @dataclass(frozen=True)

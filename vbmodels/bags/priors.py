@@ -69,24 +69,36 @@ class Priors:
         """Return every block's precision where it is not learned, and where learning starts."""
         if self.length is None:
             return np.full(len(layout.slope_blocks), 1.0 / self.slope_variance)
-        return np.array([(b.stop - b.start) / self.length for b in layout.slope_blocks])
+        return layout.block_widths / self.length
 
-    def tau(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def tau(
+        self,
+        layout: Layout,
+        mean: FloatArray,
+        variance: FloatArray,
+        before: FloatArray | None = None,
+    ) -> FloatArray:
         """Return E[tau] of every block of slopes given q(t), [blocks].
 
-        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2).
+        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2). Of turned
+        features dim w is that of all: directions left out have the mean slope_mean and the
+        variance 1 / ``before``, or, without it, no variance, as at a mode.
         """
         if not self.learn:
             return self.fixed(layout)
         square = (mean - self.slope_mean) ** 2 + variance
         dims, sums = self._blocks(layout, square)
-        result: FloatArray = (self.shape + dims / 2.0) / (self.rate / dims + sums / 2.0)
+        widths = layout.block_widths
+        if before is not None:
+            sums = sums + (widths - dims) / before
+        result: FloatArray = (self.shape + widths / 2.0) / (self.rate / widths + sums / 2.0)
         return result
 
     def expected_log(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> float:
         """Return E_q[log p(t | tau) + log p(tau) - log q(tau)] at the best q(tau).
 
-        With q(tau) at its optimum, a block of slopes with S = E|w - slope_mean|^2 gives
+        Directions of turned features that are left out are integrated out: they add nothing. With
+        q(tau) at its optimum, a block of slopes with S = E|w - slope_mean|^2 gives
         log of the integral of exp(E log p(w | tau)) p(tau) over tau,
 
             -(D/2) log 2 pi + a0 log b0 - log G(a0) - (a0 + D/2) log(b0 + S/2) + log G(a0 + D/2).
@@ -97,7 +109,7 @@ class Priors:
         if not self.learn:
             return float(terms.sum())
         dims, sums = self._blocks(layout, square)
-        rates, shapes = self.rate / dims, self.shape + dims / 2.0
+        rates, shapes = self.rate / layout.block_widths, self.shape + dims / 2.0
         blocks = -0.5 * dims * np.log(2.0 * np.pi) + self.shape * np.log(rates)
         blocks += gammaln(shapes) - gammaln(self.shape) - shapes * np.log(rates + sums / 2.0)
         return float(terms[layout.intercepts].sum() + blocks.sum())

@@ -49,6 +49,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         learned: squared length of a block of slopes that is expected beforehand.
     slope_lengths, folds
         The grid, and the folds of cross_validation.
+    kept_variance
+        collapsed: share of the variance whose directions are kept of a modality with as many
+        features as bags, or more.
     standardise
         Whether features are brought to mean 0 and standard deviation 1.
     columns
@@ -99,7 +102,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         )
         if not collapsed:
             return MeanFieldVMMIC(priors, self.standardise)
-        model = CollapsedVMMIC(priors, self.standardise)
+        model = CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
         if self.prior_scale in ("fixed", "learned"):
             return model
         folds = self.folds if self.prior_scale == "cross_validation" else 0
@@ -110,12 +113,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         return found.bag, found.instances
 
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:
-        parts = self.posterior_.components
-        which = rng.integers(len(parts), size=count)
-        noise = rng.standard_normal((count, len(self.coef_means_)))
-        drawn = np.stack(
-            [parts[c].mean + parts[c].spread(z[None])[0] for c, z in zip(which, noise, strict=True)]
-        )
+        drawn = self.posterior_.coefficients(count, rng)
         return {"coef": drawn[None]}, {"coef": ["coefficient"]}
 
 
@@ -138,7 +136,11 @@ class MILGPClassifier(GPOptions, BagClassifier):
     linear_prior
         "auto", "independent" or "correlated": prior of the linear kernel's weights.
     posterior
-        "auto", "laplace" or "gaussian" (direct).
+        "gaussian", which "auto" takes, or "laplace" (direct).
+    leak
+        Whether every bag has one more instance, by which it may be positive.
+    label_noise
+        Chance that a bag's label is told wrong.
     standardise
         Whether features become z-scores; None: unless rows have length 1.
     columns
@@ -184,6 +186,8 @@ class MILGPClassifier(GPOptions, BagClassifier):
             "standardise": self.standardise,
             "sample_seed": self._seed(),
             "linear_prior": self.linear_prior,
+            "leak": self.leak,
+            "label_noise": self.label_noise,
         }
         one_value: dict[str, Any] = {"length_scales": (1.0,), "amplitudes": (HEURISTIC_AMPLITUDE,)}
         if self.inference == "collapsed":

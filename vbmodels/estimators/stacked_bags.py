@@ -37,8 +37,10 @@ class StackedBagClassifier(GPOptions, BagClassifier):
     ----------
     model
         "auto": all three; "embedding": that alone, which has no probabilities of instances.
-    kernel, kernel_params, n_inducing, linear_prior, posterior
+    kernel, kernel_params, n_inducing, linear_prior, posterior, leak
         Of the Gaussian process; see `MILGPClassifier`.
+    label_noise
+        Chance that a bag's label is told wrong, by both.
     standardise
         Whether its features become z-scores; None: unless rows have length 1.
     witness_memory
@@ -130,7 +132,7 @@ class StackedBagClassifier(GPOptions, BagClassifier):
         return predict_bags(self._embedding, read_bags(X, self._given, self.columns).bags(), 0.0)
 
     def _model(self) -> Any:
-        embedding = EmbeddingModel(sample_seed=self._seed())
+        embedding = EmbeddingModel(eps=self.label_noise, sample_seed=self._seed())
         if self.model == "embedding":
             return embedding
         heuristic = self.kernel_params == "heuristic"
@@ -143,6 +145,8 @@ class StackedBagClassifier(GPOptions, BagClassifier):
             standardise=self.standardise,
             sample_seed=self._seed(),
             linear_prior=self.linear_prior,
+            leak=self.leak,
+            label_noise=self.label_noise,
             **grid,
         )
         witness = DirectGP(options, posterior_form=self.posterior)

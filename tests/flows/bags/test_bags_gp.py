@@ -271,9 +271,10 @@ def test_the_baseline_is_for_the_direct_form(tmp_path, capsys):
     assert "baseline_feature goes with inference direct" in err
 
 
-@pytest.mark.parametrize("model", ["gp_probit", "gp_logistic", "vmmic"])
+@pytest.mark.parametrize("model", ["gp_probit", "gp_probit leak=false", "gp_logistic", "vmmic"])
 def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
-    """Nothing in it can be positive: its probability is 0 whatever is learned."""
+    """Without a leak nothing in it can be positive: its probability is 0 whatever is learned."""
+    model, *more = model.split()
     empty = pa.table(
         {
             "bag_id": ["e1", "e2", "e3"],
@@ -285,8 +286,9 @@ def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
     path = written(tmp_path, pa.concat_tables([instances(30), empty]))
     target = tmp_path / "t"
     code, out, err = run(
-        capsys, "bags", path, target, "--set", f"model={model}", "--partitions", "2", *PLAIN
-    )
+        capsys, "bags", path, target, "--set", f"model={model}", "--partitions", "2",
+        *(part for one in more for part in ("--set", one)), *PLAIN,
+    )  # fmt: skip
     assert code == 0, err
     told = [w for w in json.loads(out)["warnings"] if "have no instance" in w]
     found = table_of(target, "bags")
@@ -297,6 +299,10 @@ def test_an_empty_bag_with_the_label_1_is_warned_of(tmp_path, capsys, model):
         assert not told
         assert of["e1"] > 0
         assert "intercept" in dropped.reason
+    elif model == "gp_probit" and not more:
+        assert not told
+        assert 0 < of["e1"] == of["e2"] == of["e3"] < 0.2
+        assert "leak" in dropped.reason
     else:
         assert told[0].startswith("2 bags with the label 1 have no instance: model " + model)
         assert of["e1"] == of["e2"] == of["e3"] == 0.0

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from tests.vbmodels.bags.test_embedding import some_bags
-from vbmodels.bags.auto import FOLDS, LEAK, AutoModel, _at_kernel, log_densities
+from vbmodels.bags.auto import FOLDS, AutoModel, _at_kernel, log_densities
 from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.auto_view import CACHE, fold_of
 from vbmodels.bags.batch import split
@@ -124,7 +124,7 @@ def test_an_empty_bag_has_a_small_chance_of_the_witness():
     data = some_bags(n=60, d=2, empty=(4, 9))
     q = fit(MODEL, [data], seed=1, max_iter=3000).q
     said = predict_auto(MODEL, q, data)
-    assert np.all(said.members[[4, 9], 1] == LEAK)
+    assert np.all((said.members[[4, 9], :2] > 0.0) & (said.members[[4, 9], :2] < 0.5))
     assert np.all((said.probability[[4, 9]] > 0.0) & (said.probability[[4, 9]] < 1.0))
 
 
@@ -144,7 +144,7 @@ def test_several_modalities_are_united_for_the_witness():
         assert p.shape == (len(m.features),)
         high = m.features[:, 0] > 1.0
         assert p[high].mean() > p[~high].mean()
-    assert said.members[5, 1] == LEAK
+    assert 0.0 < said.members[5, 1] < 0.01
     one = fit(MODEL, [data], seed=1, max_iter=3000).q
     assert_allclose(one.weights, done.q.weights, rtol=1e-6)
 

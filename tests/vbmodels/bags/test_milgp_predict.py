@@ -74,8 +74,11 @@ def none_positive(post, data, b):
     (columns,), (residual,) = f.base(rows)
     phi = columns * f.weights[0]
     cov = np.linalg.inv(post.factor[0] @ post.factor[0].T)
-    mean = f.offset + phi @ post.mean[0]
-    joint = phi @ cov @ phi.T + np.diag(1 + 3.0 * residual)
+    leak = np.zeros(phi.shape[1])
+    leak[-2] = 0.5
+    phi = np.vstack([phi, leak])
+    mean = np.append(np.full(len(phi) - 1, f.offset), -3.5) + phi @ post.mean[0]
+    joint = phi @ cov @ phi.T + np.diag(np.append(1 + 3.0 * residual, 1.0))
     return stats.multivariate_normal.cdf(
         np.zeros(len(mean)), mean, joint,
         maxpts=200_000, abseps=1e-6, releps=0, rng=np.random.default_rng(0),

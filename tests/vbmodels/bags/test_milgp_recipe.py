@@ -94,10 +94,68 @@ def test_independent_words_are_the_plain_linear_kernel():
 # The nearest Gaussian.
 
 
-def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags():
+NOISY = replace(ONE, label_noise=0.1)
+
+
+def with_empty_bags():
+    """Bags of both labels, two without instances among them."""
+    data = simulated(2, 20)
+    offsets = np.append(data.modalities[0].offsets, [len(data.modalities[0].features)] * 2)
+    rows = Instances(data.modalities[0].features, offsets)
+    return bags([rows], np.append(data.label, [1, 0]).astype(np.int8))
+
+
+def plain_log_likelihood(f, data, w):
+    """log p(Y | w), bag by bag, by scipy."""
+    rows, offsets = data.modalities[0].features, data.modalities[0].offsets
+    columns, residual = f.base(rows)
+    phi, noise = columns[0] * f.weights[0], 3.0 * residual[0]
+    total = 0.0
+    for b, label in enumerate(data.label):
+        own = slice(offsets[b], offsets[b + 1])
+        none = stats.norm.cdf(-(f.offset + phi[own] @ w) / np.sqrt(1 + noise[own])).prod()
+        if f.leak:
+            none *= stats.norm.cdf(3.5 - 0.5 * w[-2])
+        true = 1 - none if label else none
+        total += np.log(f.label_noise + (1 - 2 * f.label_noise) * true)
+    return total
+
+
+@pytest.mark.parametrize("options", [ONE, NOISY, replace(NOISY, leak=False)])
+def test_the_likelihood_of_leaks_and_wrong_labels_is_its_definition(options):
+    data = with_empty_bags()
+    if not options.leak:
+        data = data.take(np.arange(20))
+    f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
+    w, step = np.random.default_rng(1).standard_normal((2, f.n_columns))
+    found = evaluate(f, w[None, None], data, wanted="gradient", collapsed=True, keep=False)
+    assert_allclose(found.value[0, 0], plain_log_likelihood(f, data, w), rtol=1e-10)
+    up, down = (plain_log_likelihood(f, data, w + h * step) for h in (1e-5, -1e-5))
+    assert_allclose(found.gradient[0, 0] @ step, (up - down) / 2e-5, rtol=1e-6)
+
+
+def test_labels_that_may_be_wrong_are_told_with_their_noise():
+    data = with_empty_bags()
+    model = DirectGP(NOISY)
+    post = model.posterior(fit(model, split(data, 2)).q)
+    (found,) = predict(post, data, points=2**12)
+    w = np.random.default_rng(0).standard_normal((4000, post.mean.shape[1]))
+    w = post.mean[0] + np.linalg.solve(post.factor[0].T, w.T).T
+    one = [data.take(np.array([b])) for b in range(3)]
+    one = [bags(of.modalities, np.ones(1, np.int8)) for of in one]
+    told = [np.exp([plain_log_likelihood(post.features, of, each) for each in w]) for of in one]
+    for b, p in enumerate(told):
+        assert abs(found.bag_probability[b] - p.mean()) < 4 * p.std() / np.sqrt(len(p)) + 1e-3
+    assert found.bag_probability.min() > 0.1
+    assert 0.1 < found.bag_probability[-1] < 0.2
+    assert found.probability.shape == (len(data.modalities[0].features),)
+
+
+@pytest.mark.parametrize("options", [ONE, NOISY])
+def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags(options):
     """At a very narrow q(w), by differences of the likelihood's gradient."""
-    data = simulated()
-    f = feature_map(ONE, observed_of(data, ONE), np.random.default_rng(0))
+    data = with_empty_bags()
+    f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
     rng = np.random.default_rng(1)
     mean, step = rng.standard_normal((2, 1, f.n_columns))
     narrow = 1e7 * np.eye(f.n_columns)[None]
@@ -210,7 +268,7 @@ def test_classes_with_their_baselines_are_those_fitted_alone():
     data = simulated(1)
     labels = np.stack([data.label, (np.arange(40) % 4 == 0).astype(np.int8)], 1)
     options = replace(ONE, baseline_variance=4.0, sample=10_000, amplitudes=(1.0, 3.0))
-    model = DirectGP(options, tolerance=1e-12)
+    model = DirectGP(options, tolerance=1e-12, posterior_form="laplace")
     together = fit(model, split_labels(data, labels, 3)).q
     for c in range(2):
 
@@ -221,7 +279,8 @@ def test_classes_with_their_baselines_are_those_fitted_alone():
                 f = replace(q.features, points=points, factors=together.features.factors)
                 return replace(q, features=f)
 
-        alone = fit(Same(options, tolerance=1e-12), [bags(data.modalities, labels[:, c])]).q
+        mode = Same(options, tolerance=1e-12, posterior_form="laplace")
+        alone = fit(mode, [bags(data.modalities, labels[:, c])]).q
         one, many = DirectGP(options).posterior(alone), DirectGP(options).posterior(together)
         size = one.mean.shape[1] - 2
         assert_allclose(one.mean[0, :size], many.mean[c, :size], atol=1e-4)
@@ -280,6 +339,6 @@ def test_the_kernel_is_chosen_without_the_baseline():
 @pytest.mark.parametrize("model", [CollapsedGP, GibbsGP, LogisticGP])
 def test_other_forms_refuse_the_baseline(model):
     with pytest.raises(ValueError, match="'direct' only"):
-        fit(model(replace(ONE, baseline_variance=4.0)), [simulated()])
+        fit(model(replace(ONE, baseline_variance=4.0, leak=False)), [simulated()])
     with pytest.raises(ValueError, match="variance of the baseline"):
         replace(ONE, baseline_variance=-1.0)

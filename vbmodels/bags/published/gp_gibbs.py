@@ -156,12 +156,16 @@ class GibbsGP:
         for block in CACHE.blocks(batch, features, self.keep_columns):
             columns, s = block.columns[0], np.sqrt(1.0 + block.noise(features, 0))
             labels = np.tile(block.labels, (1, self.chains))
-            t = (features.offset + columns @ (flat * weights).T) / s[:, None]
-            y = draw_latent(t, block.offsets, labels, rng)
+            t = (block.mean[:, None] + columns @ (flat * weights).T) / s[:, None]
+            terms = BagTerms.at(t, block.offsets, labels, features.label_noise)
+            true = draw_labels(terms, labels, rng) if features.label_noise else labels
+            y = draw_latent(t, block.offsets, true, rng)
             known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
-            away = np.where(known[:, None], (y - features.offset / s[:, None]) / s[:, None], 0.0)
+            away = np.where(
+                known[:, None], (y - block.mean[:, None] / s[:, None]) / s[:, None], 0.0
+            )
             total += (away.T @ columns) * weights
-            log_likelihood += BagTerms.at(t, block.offsets, labels).value.sum(axis=0)
+            log_likelihood += terms.value.sum(axis=0)
             if not q.factor.size:
                 half = (columns / s[:, None])[known] * weights
                 gram += half.T @ half
@@ -203,6 +207,16 @@ class GibbsGP:
     def diagnose(self, q: Chains) -> Diagnosis:
         """Return R-hat, effective sizes and errors of w, class by class in one row, [C P]."""
         return diagnose(q.draws.reshape(*q.draws.shape[:2], -1))
+
+
+def draw_labels(
+    terms: BagTerms, labels: NDArray[np.int8], rng: np.random.Generator
+) -> NDArray[np.int8]:
+    """Draw whether bags have a positive instance, given labels that may be wrong, [B, S]."""
+    right = np.where(labels == 1, -np.expm1(terms.negative), np.exp(terms.negative))
+    turned = rng.random(labels.shape) >= (1.0 - terms.noise) * right / np.exp(terms.value)
+    result: NDArray[np.int8] = np.where((labels >= 0) & turned, 1 - labels, labels).astype(np.int8)
+    return result
 
 
 def draw_latent(
@@ -254,12 +268,13 @@ def predict_from_draws(q: Chains, batch: Batch, most: int = 1000) -> list[Predic
 def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictions:
     weights = features.weights[0, 0]
     s = np.sqrt(1.0 + block.noise(features, 0))
-    score = features.offset + block.columns[0] @ (draws.mean(axis=0) * weights)
+    score = block.mean + block.columns[0] @ (draws.mean(axis=0) * weights)
     probability, conditional = np.zeros(len(s)), np.zeros(len(s))
     for w in draws:
-        p = ndtr((features.offset + block.columns[0] @ (w * weights)) / s)
+        p = ndtr((block.mean + block.columns[0] @ (w * weights)) / s)
         probability += p / len(draws)
         conditional += entropy(p) / len(draws)
     bag, bag_bald = bag_predictions(features, 0, block, draws)
     bald = np.maximum(entropy(probability) - conditional, 0.0)
+    score, probability, bald = map(block.own, (score, probability, bald))
     return Predictions(score, probability, bald, bag, bag_bald)
