@@ -97,7 +97,9 @@ class CollapsedVMMIC:
         Whether to use the compiled loops; by default where Numba is installed.
     kept_variance
         Share of the variance of a modality's scaled features whose directions are kept, where it
-        has as many features as there are bags, or more.
+        has as many features as there are bags, and as `turned_from`, or more.
+    turned_from
+        Fewest features that are turned: of fewer, all directions can be afforded.
     """
 
     keeps_locals: ClassVar[bool] = True
@@ -108,6 +110,7 @@ class CollapsedVMMIC:
     tolerance: float = 0.0015
     use_compiled: bool | None = None
     kept_variance: float = 0.97
+    turned_from: int = 500
 
     def observe(self, batch: Bags) -> Observed:
         """Return what the scaling of the features needs."""
@@ -117,7 +120,7 @@ class CollapsedVMMIC:
         """Start the search of the mode at t = 0; the generator gives the seed of the draws."""
         scaling = observed.scaling(self.standardise)
         refuse_hopeless(observed, scaling.layout)
-        scaling = observed.turned(scaling, self.kept_variance)
+        scaling = observed.turned(scaling, self.kept_variance, self.turned_from)
         layout = scaling.layout
         both = observed.bags < self.both_starts_below * layout.dim
         return ModeSearch.start(scaling, self.priors, int(rng.integers(2**62)), both)

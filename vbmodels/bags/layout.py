@@ -202,18 +202,19 @@ class Observed(Stats):
         own_mean, own_scale = _scale(self.own, standardise)
         return Scaling(means, scales, own_mean, own_scale)
 
-    def turned(self, scaling: Scaling, share: float) -> Scaling:
-        """Turn modalities with as many features as there are bags, or more.
+    def turned(self, scaling: Scaling, share: float, least: int = 1) -> Scaling:
+        """Turn modalities with as many features as there are bags, and ``least``, or more.
 
         Of the scaled instances' covariance V diag(l) V' the leading directions are kept that hold
         ``share`` of the trace, at most as many as there are bags.
         """
         most = int(self.bags)
-        if not any(mean.size >= most for mean in scaling.means):
+        least = max(most, least)
+        if not any(mean.size >= least for mean in scaling.means):
             return scaling
         turns = []
         for m, mean, scale in zip(self.instances, scaling.means, scaling.scales, strict=True):
-            if mean.size < most:
+            if mean.size < least:
                 turns.append(np.eye(mean.size))
                 continue
             values, vectors = np.linalg.eigh(m.about(mean) / np.outer(scale, scale))

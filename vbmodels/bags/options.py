@@ -46,9 +46,9 @@ class VMMICOptions(BagOptions):
     )
     kept_variance: float = option(
         0.97,
-        "collapsed: where a modality has as many features as there are bags, or more, they are "
-        "turned to the leading directions that hold this share of their variance, at most as many "
-        "as bags; 1 keeps all up to that.",
+        "collapsed: where a modality has 500 features and as many as there are bags, or more, they "
+        "are turned to the leading directions that hold this share of their variance, at most as "
+        "many as bags; 1 keeps all up to that.",
         gt=0.0,
         le=1.0,
     )

@@ -50,8 +50,8 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     slope_lengths, folds
         The grid, and the folds of cross_validation.
     kept_variance
-        collapsed: share of the variance whose directions are kept of a modality with as many
-        features as bags, or more.
+        collapsed: share of the variance whose directions are kept of a modality with 500 features,
+        and as many as bags, or more.
     standardise
         Whether features are brought to mean 0 and standard deviation 1.
     columns

@@ -101,12 +101,12 @@ def test_learned_precisions_are_those_of_all_slopes():
 
 def test_a_fit_of_turned_features_predicts_as_the_whole(monkeypatch):
     data = wide(36)
-    model = CollapsedVMMIC(kept_variance=1.0, both_starts_below=0.0)
+    model = CollapsedVMMIC(kept_variance=1.0, both_starts_below=0.0, turned_from=1)
     q = fit(model, split(data, 3), seed=0, max_iter=3000).q
     assert q.scaling.layout.features == (RANK, 2)
     post = model.posterior(q)
     assert post.moments()[0].shape == (q.scaling.layout.plain.dim,)
-    monkeypatch.setattr(Observed, "turned", lambda self, scaling, share: scaling)
+    monkeypatch.setattr(Observed, "turned", lambda self, scaling, share, least: scaling)
     whole = model.posterior(fit(model, [data], seed=0, max_iter=3000).q)
     few, all_ = (predict(p.draws(), p.scaling, data) for p in (post, whole))
     assert np.abs(few.bag - all_.bag).mean() < 0.03
