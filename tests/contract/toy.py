@@ -308,6 +308,14 @@ class BoundOfSquares(Toy):
     def elbo(self, q: Global, stats: Sums) -> float:
         return super().elbo(q, stats) - 1e-3 * stats.n**2
 
+    def suff_stats(self, q: Global, batch: Groups, local: Local) -> Sums:
+        linear = float(super().unit_bounds(q, batch, local).sum())
+        return replace(super().suff_stats(q, batch, local), bound=linear)
+
+    def unit_bounds(self, q: Global, batch: Groups, local: Local) -> FloatArray:
+        found = super().unit_bounds(q, batch, local)
+        return found - 1e-3 * len(found)  # together as many as all weights of 1 bring
+
 
 @dataclass(frozen=True)
 class Counted(Global):

@@ -39,7 +39,7 @@ def make_several(options: ExpertOptions, baseline_beside: bool = True) -> OneVer
     if not isinstance(model, AdditiveExperts | MarginalExperts):
         raise ValueError(
             f"Only binary classification is supported by inference {options.inference}: labels of "
-            "more than two classes go with inference additive or marginal"
+            f"more than two classes go with inference additive or marginal, not {options.inference}"
         )
     return OneVersusRest(model)
 

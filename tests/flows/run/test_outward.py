@@ -340,9 +340,9 @@ def test_a_run_without_a_result_says_how_it_ended(
 def test_a_retry_is_counted(both, source, tmp_path, monkeypatch):
     fit = pipeline.run_fit
 
-    def after_a_retry(job, executor, on_step, resume):
+    def after_a_retry(job, executor, **more):
         told.tell(Retried(1, 0.5, TimeoutError("slow")))
-        return fit(job, executor, on_step=on_step, resume=resume)
+        return fit(job, executor, **more)
 
     carry_out = pipeline._carry_out
 
