@@ -92,7 +92,7 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     if isinstance(model, GPModel):
         return _gp_coefficients(model, q)
     posterior = model.posterior(q)
-    layout = posterior.layout
+    layout = posterior.scaling.layout.plain
     mean, sd = posterior.moments()
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
     if layout.own:

@@ -49,7 +49,6 @@ from vbmodels.variants.batch_null_reference import (
 )
 from vbmodels.variants.guarded import guarded
 from vbmodels.variants.hyperparameters import log_normal_step
-from vbmodels.variants.quadrature import N_NODES
 from vbmodels.variants.table import CONSTANT, GROWING, Noise, Table
 from vbmodels.variants.two_groups import CENTRE_M, Global, Observed, Sums, TwoGroups
 
@@ -214,7 +213,7 @@ class BatchNull(TwoGroups):
         """Return what a pass over a table needs of ``q``."""
         return Shifted(self.hypotheses(q), q.shift, q.tau, WIDE, q.v, profile)
 
-    def table(self, q: Global, of: Units, n_nodes: int = N_NODES) -> BatchTable:
+    def table(self, q: Global, of: Units, n_nodes: int | None = None) -> BatchTable:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         plain = super().table(q, of, n_nodes)
         if self.compiled:

@@ -29,7 +29,6 @@ from scipy.special import betaln
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.variants import panel_kernels as kernels
 from vbmodels.variants import panel_reference as reference
-from vbmodels.variants import quadrature
 from vbmodels.variants.batch import N_TYPES, Counts, Units
 from vbmodels.variants.batch_null import (
     LONGEST,
@@ -192,7 +191,7 @@ class PanelNull(BatchNull):
         """Return the likelihoods of units that `posterior.rates` reads: the members' too."""
         return self.table(q, of)
 
-    def table(self, q: Any, of: Units, n_nodes: int = quadrature.N_NODES) -> PanelTable:
+    def table(self, q: Any, of: Units, n_nodes: int | None = None) -> PanelTable:
         """Return the likelihoods of units, and those of every member."""
         count = len(q.member_shift)
         plain = super().table(q, _central(of, count), n_nodes)

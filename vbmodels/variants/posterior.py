@@ -105,7 +105,7 @@ def rates(
     if not model.compiled:
         masses = _densities(model, q, table)
         return _summary(table, masses[0], levels), _summary(table, masses[1], levels)
-    kernels.posteriors(table.grids, model.hypotheses(q), np.array(levels), found)
+    kernels.posteriors(table.grids, model.hypotheses(q, table.x.shape[2]), np.array(levels), found)
     return _rates(found)
 
 

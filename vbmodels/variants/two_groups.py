@@ -199,7 +199,7 @@ class TwoGroups:
         """Return the partition's table; it depends on the anchor only, so it is made once."""
         return local if local is not None else self.table(q, _of_fit(batch))
 
-    def table(self, q: Global, of: Units, n_nodes: int = quadrature.N_NODES) -> Table:
+    def table(self, q: Global, of: Units, n_nodes: int | None = None) -> Table:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
         return tabulate(of, q.anchor, self.compiled, self.noise, n_nodes)
 
@@ -211,7 +211,7 @@ class TwoGroups:
         """Return the sums of the E-step."""
         return self.reweigh(q, local)[2]
 
-    def hypotheses(self, q: Global, n_nodes: int = quadrature.N_NODES) -> Hypotheses:
+    def hypotheses(self, q: Global, n_nodes: int | None = None) -> Hypotheses:
         """Return what a pass over a table needs of ``q``."""
         a, b = np.array(self.alternatives).T
         components = np.column_stack([a, b, betaln(a, b), np.log(q.rho)])
@@ -226,7 +226,7 @@ class TwoGroups:
             alternatives=components,
             survival=survival_tables(components),
             restricted=self.restricted,
-            cumulative=quadrature.sinc_cumulative(n_nodes),
+            cumulative=quadrature.sinc_cumulative(n_nodes or quadrature.N_NODES),
         )
 
     def reweigh(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:

@@ -235,7 +235,7 @@ def test_learned_concentrations_differ_and_beat_a_common_one():
     best = model.elbo(q, sums)
     mean = np.full(2, np.exp(np.log(q.experts.concentration).mean()))
     common = Angular(q.experts.direction, mean, q.experts.shape, q.experts.length)
-    assert model.elbo(type(q)(q.gates, common, q.gram), sums) < best
+    assert model.elbo(type(q)(q.gates, common), sums) < best
 
 
 @pytest.mark.slow
