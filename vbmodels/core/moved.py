@@ -1,4 +1,4 @@
-"""Where the classes of states lived in earlier versions: posteriors name them by their module."""
+"""What classes of states were in earlier versions: posteriors name them, and their fields."""
 
 MOVED = {
     "flows.families.expert_design": "flows.experts.design",
@@ -50,6 +50,9 @@ MOVED = {
     "vbmodels.variants.rvd2.pair": "vbmodels.variants.published.pair",
 }
 """Module, or class, of then to that of now; the classes of a module kept their names."""
+
+GONE = {"vbmodels.experts.published.cavi.Mixture": frozenset({"gram"})}
+"""Fields that a class had then, by its name of now: what they said is told elsewhere."""
 
 
 def current(name: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.moved import current
+from vbmodels.core.moved import GONE, current
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -280,10 +280,12 @@ def _restore(tree: Any, arrays: dict[str, NDArray[Any]], source: str) -> Any:
         return _KINDS[tree["kind"]](value) if tree["kind"] in _KINDS else value
     if "tuple" in tree:
         return tuple(_restore(item, arrays, source) for item in tree["tuple"])
-    cls = State._registry.get(current(tree["state"]))
+    name = current(tree["state"])
+    cls = State._registry.get(name)
     if cls is None:
         raise StateError(f"{source} holds a {tree['state']}, which this program does not know")
-    values = {name: _restore(item, arrays, source) for name, item in tree["fields"].items()}
+    kept = {key: item for key, item in tree["fields"].items() if key not in GONE.get(name, ())}
+    values = {key: _restore(item, arrays, source) for key, item in kept.items()}
     names = {field.name for field in fields(cls)}
     # A field that came later is at its default in what was written before.
     later = {
