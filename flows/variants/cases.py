@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,22 +15,21 @@ from flows.data.states import read_state
 from flows.family import Each
 from flows.variants.case_reads import joined_reads, of_reads
 from flows.variants.counts import Column, Loci, judged
+from flows.variants.fitted_on import chosen, weighed
 from flows.variants.locations import (
     EVERY_SAMPLE,
     NO_READS,
     NO_REFERENCE,
     Assembled,
-    drawn,
-    members_of,
+    levels_of,
     read_counts,
-    read_loci,
     replicate_columns,
     shuffle,
     work_url,
     write_locations,
 )
 from flows.variants.settings import VariantSettings
-from vbmodels.core.state import to_bytes
+from vbmodels.core.state import FloatArray, to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.several import OfCase
 
@@ -106,7 +105,8 @@ def _of_reads(place: Place, settings: VariantSettings, paths: RunPaths) -> Assem
         storage.write_bytes(url, to_bytes(joined.indels))
     dropped = (Dropped(reason=NO_READS, count=joined.no_reads),
                Dropped(reason=NO_REFERENCE, count=joined.no_reference))  # fmt: skip
-    return Assembled(place.index, len(joined.counts), dropped)
+    levels = levels_of(joined.counts, joined.indels)
+    return Assembled(place.index, len(joined.counts), dropped, levels)
 
 
 def _of_counts(
@@ -129,8 +129,9 @@ def _of_counts(
         sums = loci.sums[rows][:, at]
     forward = None if loci.forward is None else loci.forward[keep][:, at]
     here = Loci(loci.chrom[keep], loci.pos[keep], forward, looked_at, sums)
-    write_locations(paths, place.index, Counts(counts, ref, case), here)
-    return Assembled(place.index, int(keep.sum()), ())
+    own_counts = Counts(counts, ref, case)
+    write_locations(paths, place.index, own_counts, here)
+    return Assembled(place.index, int(keep.sum()), (), levels_of(own_counts))
 
 
 class ToFit(NamedTuple):
@@ -139,34 +140,28 @@ class ToFit(NamedTuple):
     index: int  # type: ignore[assignment]  # a tuple has a method of that name
     case: int
     part: int
-    share: float
+    probability: FloatArray
 
 
 def to_fit(cases: Cases, settings: VariantSettings) -> list[ToFit]:
-    """Return the partitions with locations, each with the share of them that a fit is made on."""
-    locations = np.bincount(
-        cases.case, [one.locations for one in cases.found], len(settings.several)
-    )
-    part = np.zeros(len(settings.several), int)
-    found = []
+    """Return the partitions with locations, each with what `fitted_on.chosen` says of its case."""
+    of_cases: dict[int, list[Assembled]] = {}
     for one, case in zip(cases.found, cases.case, strict=True):
         if one.locations:
-            share = settings.fit_units / max(3.0 * locations[case], 1.0)
-            found.append(ToFit(one.index, case, int(part[case]), share))
-            part[case] += 1
-    return found
+            of_cases.setdefault(case, []).append(one)
+    found = []
+    for case, own in of_cases.items():
+        probability = chosen(own, settings)
+        found += [ToFit(one.index, case, part, probability) for part, one in enumerate(own)]
+    return sorted(found, key=lambda one: one.index)
 
 
 def finish_case(
     one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
 ) -> str:
-    """Do for a case's partition what `flows.variants.locations.finish_partition` does."""
+    """Do for a case's partition what `flows.variants.fitted_on.finish_partition` does."""
     alone = settings.of_case(settings.several[one.case])
-    counts = read_counts(paths, one.index, "counts")
-    member = members_of(columns_of(columns, alone), alone)
-    share, loci = one.share, read_loci(paths, one.index)
-    marks = drawn(loci, settings.seed, share) if share < 1.0 else None
+    of_fit = weighed(one.index, alone, paths, one.probability, columns_of(columns, alone))
     url = work_url(paths, "partitions", one.index, "npz")
-    of_fit = replace(counts, fitted=marks, member=member)
     storage.write_bytes(url, to_bytes(OfCase(one.case, one.part, of_fit)))
     return url

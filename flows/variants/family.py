@@ -33,6 +33,7 @@ from flows.variants.conclude import (
 )
 from flows.variants.count_checks import Rules, check_counts, look
 from flows.variants.count_files import missing_files
+from flows.variants.fitted_on import chosen, finish_partition
 from flows.variants.hyperparameters import hyperparameters
 from flows.variants.indel_calls import fit_url, kept_url
 from flows.variants.indel_calls import hyperparameters as indel_hyperparameters
@@ -40,7 +41,6 @@ from flows.variants.locations import (
     Assembled,
     count_part,
     counted,
-    finish_partition,
     replicate_columns,
     shuffle,
     sort_part,
@@ -224,8 +224,7 @@ class Variants:
         kept = [one.index for one in found if one.locations]
         if not kept:
             raise InputError([_nothing(source, found)])
-        share = settings.fit_units / max(3 * sum(one.locations for one in found), 1)
-        urls = each(finish_partition, kept, settings, paths, share, columns)
+        urls = each(finish_partition, kept, settings, paths, chosen(found, settings), columns)
         json_files.write(
             work_url(paths, "kept", 0, "json"), KeptPartitions(indices=kept, columns=columns)
         )

@@ -148,7 +148,10 @@ def _sampled(index: int, paths: RunPaths) -> Units:
     """Return the units that the hyperparameters are fitted on."""
     counts, found = _read(index, paths)
     of = _units(counts, found)
-    return of if counts.fitted is None else of.take(counts.fitted[of.location])
+    if counts.weight is None:
+        return of
+    weight = counts.weight[of.location]
+    return replace(of, weight=weight, share=counts.share).take(np.flatnonzero(weight))
 
 
 def _joined(parts: Sequence[Units]) -> Units:
@@ -156,15 +159,13 @@ def _joined(parts: Sequence[Units]) -> Units:
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("alt_reads", "depth", "kind", "location", "alt")
     )
+    weight = None
+    if parts[0].weight is not None:
+        weight = np.concatenate([part.weight for part in parts if part.weight is not None])
     return Units(
-        alt_reads,
-        depth,
-        kind,
-        location,
-        alt,
-        parts[0].case,
-        parts[0].member,
-    )
+        alt_reads, depth, kind, location, alt, parts[0].case, parts[0].member, weight,
+        parts[0].share,
+    )  # fmt: skip
 
 
 def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +35,7 @@ from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray, State, to_bytes
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.indels import Indels
+from vbmodels.variants.sampling import differing, numbers
 from vbmodels.variants.several import OfCase
 
 NO_READS = "location without a read in any replicate"
@@ -66,9 +66,10 @@ def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Coun
 
 
 class Size(json_files.Form):
-    """How many locations the counting of a part left."""
+    """How many locations the counting of a part left, and how many of each level of difference."""
 
     locations: int
+    levels: list[int]
 
 
 class SortedSlice(json_files.Form):
@@ -80,11 +81,15 @@ class SortedSlice(json_files.Form):
 
 @dataclass(frozen=True)
 class Assembled:
-    """A partition of locations that was put together from slices, and what was left out."""
+    """A partition of locations that was put together from slices, and what was left out.
+
+    ``levels`` are numbers of locations by `sampling.differing`.
+    """
 
     index: int
     locations: int
     dropped: tuple[Dropped, ...]
+    levels: list[int]
 
 
 def marks_in(part: Part, settings: VariantSettings) -> Marks:
@@ -239,14 +244,20 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
         no_reads, no_reference = no_reads + lost[0], no_reference + lost[1]
     counts, loci = variant_counts.joined(kept)
     write_locations(paths, part.index, counts, loci)
-    if len(indels) == len(kept):
+    found = joined_indels(indels) if len(indels) == len(kept) else None
+    if found is not None:
         url = work_url(paths, "indels", part.index, "npz")
-        storage.write_bytes(url, to_bytes(joined_indels(indels)))
+        storage.write_bytes(url, to_bytes(found))
     url = work_url(paths, "sizes", part.index, "json")
-    json_files.write(url, Size(locations=len(counts)))
+    json_files.write(url, Size(locations=len(counts), levels=levels_of(counts, found)))
     dropped = (Dropped(reason=NO_READS, count=no_reads),
                Dropped(reason=NO_REFERENCE, count=no_reference))  # fmt: skip
     return Ingested(part.rows, len(counts), dropped)
+
+
+def levels_of(counts: Counts, indels: Indels | None = None) -> list[int]:
+    """Return how many locations differ by how much between the samples."""
+    return numbers(differing(counts, indels)).tolist()
 
 
 def write_locations(
@@ -260,7 +271,7 @@ def write_locations(
 def counted(index: int, paths: RunPaths) -> Assembled:
     """Return how many locations `count_part` kept; what it left out stands in its answer."""
     about = json_files.read(work_url(paths, "sizes", index, "json"), Size)
-    return Assembled(index, about.locations, ())
+    return Assembled(index, about.locations, (), about.levels)
 
 
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
@@ -332,32 +343,5 @@ def _assemble(
     write_locations(paths, index, counts, loci, EVERY_SAMPLE if settings.several else "")
     dropped = (Dropped(reason=f"row of a {NO_READS}", count=no_reads),
                Dropped(reason=f"row of a {NO_REFERENCE}", count=no_reference))  # fmt: skip
-    return Assembled(index, len(counts), dropped)
-
-
-def drawn(loci: Loci, seed: int, share: float) -> np.ndarray:
-    """Return which locations are in a random share, [J], by hashes of their names and the seed.
-
-    So the draw is the same however the locations are cut into partitions. The hash is
-    SplitMix64's finaliser (Steele, Lea, Flood 2014).
-    """
-    names, code = np.unique(loci.chrom, return_inverse=True)
-    contig = np.array([zlib.crc32(str(name).encode()) for name in names], np.uint64)[code.ravel()]
-    x = loci.pos.astype(np.uint64) + (contig << np.uint64(31))
-    x = (x + np.uint64((seed + 1) % 2**64)) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    x ^= x >> np.uint64(31)
-    return np.asarray((x >> np.uint64(11)).astype(float) < share * 2.0**53)
-
-
-def finish_partition(
-    index: int, settings: VariantSettings, paths: RunPaths, share: float, columns: Sequence[Column]
-) -> str:
-    """Mark the locations that hyperparameters are fitted on, at random where there are many."""
-    counts = read_counts(paths, index, "counts")
-    member = members_of(columns, settings)
-    marks = drawn(read_loci(paths, index), settings.seed, share) if share < 1.0 else None
-    url = work_url(paths, "partitions", index, "npz")
-    storage.write_bytes(url, to_bytes(replace(counts, fitted=marks, member=member)))
-    return url
+    levels = [] if settings.several else levels_of(counts)
+    return Assembled(index, len(counts), dropped, levels)

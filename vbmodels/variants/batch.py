@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.state import BoolArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 N_TYPES = 12
 
@@ -27,8 +27,12 @@ class Counts(State):
         [J] index of the reference base in ``ACGT``; -1 where the reference is not a base.
     case
         [R] True for the replicates of the case, False for those of the control.
-    fitted
-        [J] locations that the two-groups hyperparameters are fitted on; None for all.
+    weight
+        [J] what each location counts for where the two-groups hyperparameters are fitted, 0 for
+        those that are left out, and ``share`` over the probability of being taken for the others;
+        None: all are taken. See `sampling`.
+    share
+        Least probability with which a location is taken.
     member
         [R] which of the control's samples each replicate is of, from 0; -1 for the case. None: all
         replicates of the control are of one sample.
@@ -37,7 +41,8 @@ class Counts(State):
     counts: NDArray[np.int32]
     ref: NDArray[np.int8]
     case: BoolArray
-    fitted: BoolArray | None = None
+    weight: FloatArray | None = None
+    share: float = 1.0
     member: IntArray | None = None
 
     def __post_init__(self) -> None:
@@ -60,11 +65,12 @@ class Counts(State):
 
     def take(self, index: Any) -> Counts:
         """Return the locations at ``index``."""
-        return Counts(self.counts[index], self.ref[index], self.case, None, self.member)
+        weight = None if self.weight is None else self.weight[index]
+        return replace(self, counts=self.counts[index], ref=self.ref[index], weight=weight)
 
     def sample(self) -> Counts:
         """Return the locations that hyperparameters are fitted on."""
-        return self if self.fitted is None else self.take(self.fitted)
+        return self if self.weight is None else self.take(np.flatnonzero(self.weight))
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,10 @@ class Units(State):
         [U] index of the alternative base in ``ACGT``.
     case
         [R] True for the replicates of the case.
-    member
-        [R] as `Counts` has it.
+    member, share
+        As `Counts` has them.
+    weight
+        [U] of the location.
     """
 
     alt_reads: IntArray
@@ -96,6 +104,8 @@ class Units(State):
     alt: IntArray
     case: BoolArray
     member: IntArray | None = None
+    weight: FloatArray | None = None
+    share: float = 1.0
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -107,15 +117,19 @@ class Units(State):
 
     def take(self, index: Any) -> Units:
         """Return the units at ``index``."""
-        return Units(
-            self.alt_reads[index],
-            self.depth[index],
-            self.kind[index],
-            self.location[index],
-            self.alt[index],
-            self.case,
-            self.member,
+        return replace(
+            self,
+            alt_reads=self.alt_reads[index],
+            depth=self.depth[index],
+            kind=self.kind[index],
+            location=self.location[index],
+            alt=self.alt[index],
+            weight=None if self.weight is None else self.weight[index],
         )
+
+    def by_weight(self) -> Units:
+        """Return the units with those of a weight together."""
+        return self if self.weight is None else self.take(np.argsort(-self.weight, kind="stable"))
 
 
 def units(batch: Counts) -> Units:
@@ -140,6 +154,8 @@ def units(batch: Counts) -> Units:
         alt=alt.ravel(),
         case=batch.case,
         member=batch.member,
+        weight=None if batch.weight is None else batch.weight[location],
+        share=batch.share,
     )
 
 

@@ -254,6 +254,7 @@ class BatchNull(TwoGroups):
             errors=errors.reshape(N_TYPES, 3).copy(),
             shift=shift.reshape(N_TYPES, 4).copy(),
             spread=spread.copy(),
+            whole=float(sums[1]),
             profile=taus + binomials if len(profile) else np.zeros(len(TAUS)),
         )
         return log_m0, log_m1, stats
@@ -324,7 +325,7 @@ class BatchNull(TwoGroups):
 
     def _weight(self, q: Any, stats: Any, near: float, far: float, careful: bool) -> float:
         """Move logit v by Newton's step."""
-        units, (hits, misses) = near + far, V_PRIOR
+        units, (hits, misses) = near + far, np.multiply(V_PRIOR, stats.share)
         expected = float((far + hits) / (units + hits + misses))
         if careful:
             return expected
@@ -342,7 +343,7 @@ class BatchNull(TwoGroups):
         penalty -= (len(own) + SB_PSEUDO) * np.log(q.shift_sd)
         penalty -= 0.5 * SB_PSEUDO * (SB_SD / q.shift_sd) ** 2
         penalty -= 0.5 * np.log(q.tau / TAU_CENTRE) ** 2
-        penalty += V_PRIOR[0] * np.log(q.v) + V_PRIOR[1] * np.log1p(-q.v)
+        penalty += stats.share * (V_PRIOR[0] * np.log(q.v) + V_PRIOR[1] * np.log1p(-q.v))
         return float(super().elbo(q, stats) + penalty)
 
     def steps(self, reduce: Reduce, cursor: Cursor) -> Iterator[Step]:

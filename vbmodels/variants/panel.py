@@ -41,7 +41,7 @@ from vbmodels.variants.batch_null import (
 )
 from vbmodels.variants.panel_reference import ERRORS, Panel, Under, people
 from vbmodels.variants.table import log_binomials, tabulate
-from vbmodels.variants.two_groups import Observed, _of_fit
+from vbmodels.variants.two_groups import Observed, of_fit, weighted
 
 MEMBER_SD = 0.5
 OWN_CONTAMINATION = 1e-7  # of a control of the case's own person: a mix-up, no person's allele
@@ -140,7 +140,7 @@ class PanelNull(BatchNull):
 
     def observe(self, batch: Counts | Units) -> PanelObserved:
         """Return the reads behind the first guesses of error rates and of members' shifts."""
-        of = _of_fit(batch)
+        of = of_fit(batch)
         count = int(of.members.max(initial=-1)) + 1
         found = np.zeros((2, count, N_TYPES))
         for p in range(count):
@@ -148,7 +148,7 @@ class PanelNull(BatchNull):
             r, n = of.alt_reads[:, own].sum(axis=1), of.depth[:, own].sum(axis=1)
             errors = (r < 0.1 * n) & (n > 0)
             for i, value in enumerate((r, n)):
-                found[i, p] = np.bincount(of.kind[errors], value[errors], N_TYPES)
+                found[i, p] = np.bincount(of.kind[errors], weighted(value, of)[errors], N_TYPES)
         return PanelObserved(**vars(super().observe(of)), member_reads=found[0],
                              member_depth=found[1])  # fmt: skip
 
@@ -329,7 +329,7 @@ def _twice(of: Units, own: BoolArray) -> Units:
     """Return units of some replicates as case and as control: all nodes crowd where they have x."""
     reads, depth = (np.hstack([v[:, own], v[:, own]]) for v in (of.alt_reads, of.depth))
     size = int(own.sum())
-    return Units(reads, depth, of.kind, of.location, of.alt, np.arange(2 * size) < size)
+    return replace(of, alt_reads=reads, depth=depth, case=np.arange(2 * size) < size, member=None)
 
 
 def _of_equal_masses(x: FloatArray, log_value: FloatArray) -> FloatArray:

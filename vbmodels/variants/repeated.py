@@ -57,7 +57,7 @@ def _times(stats: S, n: int) -> S:
 
 
 def alike(of: Units) -> tuple[Units, IntArray]:
-    """Return units of the same kind and reads at about the same depths once, and how many.
+    """Return units of a kind and weight, with reads at about the same depths, once, and how many.
 
     Depths are a sample's mean, rounded to the next of two steps a doubling; no reads of the allele
     are expected, so that depth says only how sure it is that there are none.
@@ -70,6 +70,8 @@ def alike(of: Units) -> tuple[Units, IntArray]:
             rounded = np.where(mean < 1.0, 0, np.rint(2.0**steps)).astype(np.int64)
             depth[:, member] = rounded[:, None]
     keys = np.column_stack([of.kind, depth])
+    if of.weight is not None:
+        keys = np.column_stack([keys, of.weight])
     _, first, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
     return replace(of.take(first), depth=depth[first]), count
 

@@ -156,7 +156,7 @@ def simulate_scenario(
     truth = Truth(location.astype(np.int64), alts[location, which].astype(np.int64), mu_case,
                   mu_control)  # fmt: skip
     member = of_sample - 1 if scenario.members > 1 else None
-    return Counts(counts, ref, of_sample == 0, None, member), truth
+    return Counts(counts, ref, of_sample == 0, member=member), truth
 
 
 def _samples(scenario: Scenario) -> IntArray:

@@ -6,9 +6,11 @@ depend on hyperparameters only, so a table is computed once and EM re-weights it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import betaincc, betaln, expit, gammaln
@@ -72,6 +74,8 @@ class Table(State):
         [U] sum over all replicates of log C(n_i, r_i).
     kind
         [U] substitution type, 0 to 11.
+    weight, share
+        As `batch.Units` has them.
     """
 
     x: FloatArray
@@ -80,6 +84,8 @@ class Table(State):
     log_control: FloatArray
     log_binomial: FloatArray
     kind: IntArray
+    weight: FloatArray | None = field(default=None, kw_only=True)
+    share: float = field(default=1.0, kw_only=True)
 
     @property
     def grids(self) -> Grids:
@@ -88,6 +94,16 @@ class Table(State):
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    def runs(self) -> Iterator[tuple[Self, float]]:
+        """Yield the units of one weight that stand together, and the weight."""
+        assert self.weight is not None
+        ends = np.flatnonzero(np.diff(self.weight)) + 1
+        for start, stop in pairwise([0, *ends.tolist(), len(self)]):
+            some: dict[str, Any] = {
+                k: v[start:stop] for k, v in vars(self).items() if isinstance(v, np.ndarray)
+            }
+            yield replace(self, **some), float(self.weight[start])
 
 
 def tabulate(
@@ -129,7 +145,10 @@ def tabulate(
         log_case,
         log_control,
     )
-    return Table(x, log_weight, log_case, log_control, log_binomials(units), units.kind)
+    return Table(
+        x, log_weight, log_case, log_control, log_binomials(units), units.kind,
+        weight=units.weight, share=units.share,
+    )  # fmt: skip
 
 
 def log_binomials(units: Units) -> FloatArray:

@@ -18,13 +18,15 @@ raises the penalised log marginal likelihood. The reads' evidence for H1 is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
 
-from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.variants import quadrature
 from vbmodels.variants import two_groups_kernels as kernels
 from vbmodels.variants.batch import N_TYPES, Counts, Units, units
@@ -106,6 +108,8 @@ class Sums(Stats):
     errors
         [12, 3] by type: expected number of units of the spike, and their summed log mu and
         log(1-mu).
+    whole
+        Number of units that these stand for, where they are a sample.
     """
 
     bound: float
@@ -115,6 +119,16 @@ class Sums(Stats):
     log_m2: float
     called: FloatArray
     errors: FloatArray
+    whole: float = field(default=0.0, kw_only=True)
+
+    @property
+    def share(self) -> float:
+        """What the objective is of that of all units, 1 where none is left out.
+
+        So much of a prior goes into it whose parameter rare units tell: pi, rho, w and v. The
+        others' are told by the bulk, of which no more is known than what the sample holds.
+        """
+        return self.units / self.whole if self.whole else 1.0
 
 
 @dataclass(frozen=True)
@@ -163,13 +177,13 @@ class TwoGroups:
 
     def observe(self, batch: Counts | Units) -> Observed:
         """Return the reads behind the first guess of the error rates."""
-        of = _of_fit(batch)
+        of = of_fit(batch)
         r, n = of.alt_reads.sum(axis=1), of.depth.sum(axis=1)
         errors = (r < 0.1 * n) & (n > 0)
         kind = of.kind[errors]
         return Observed(
-            np.bincount(kind, r[errors], N_TYPES).astype(float),
-            np.bincount(kind, n[errors], N_TYPES).astype(float),
+            np.bincount(kind, weighted(r, of)[errors], N_TYPES).astype(float),
+            np.bincount(kind, weighted(n, of)[errors], N_TYPES).astype(float),
         )
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Global:
@@ -197,7 +211,7 @@ class TwoGroups:
 
     def local_step(self, q: Global, batch: Counts | Units, local: Table | None) -> Table:
         """Return the partition's table; it depends on the anchor only, so it is made once."""
-        return local if local is not None else self.table(q, _of_fit(batch))
+        return local if local is not None else self.table(q, of_fit(batch))
 
     def table(self, q: Global, of: Units, n_nodes: int | None = None) -> Table:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
@@ -208,8 +222,12 @@ class TwoGroups:
         return TwoGroups.table(self, q, of)
 
     def suff_stats(self, q: Global, batch: Counts | Units, local: Table) -> Sums:
-        """Return the sums of the E-step."""
-        return self.reweigh(q, local)[2]
+        """Return the sums of the E-step, each unit's times its weight."""
+        if local.weight is None or not len(local):
+            return self.reweigh(q, local)[2]
+        of_runs = (self.reweigh(q, table)[2].scaled(weight) for table, weight in local.runs())
+        total = reduce(add, of_runs)
+        return replace(total, whole=total.units / local.share)
 
     def hypotheses(self, q: Global, n_nodes: int | None = None) -> Hypotheses:
         """Return what a pass over a table needs of ``q``."""
@@ -244,6 +262,7 @@ class TwoGroups:
             log_m2=float(sums[4]),
             called=sums[5 : 5 + n_alt].copy(),
             errors=sums[5 + n_alt :].reshape(N_TYPES, 3).copy(),
+            whole=float(sums[1]),
         )
         return log_m0, log_m1, stats
 
@@ -264,17 +283,19 @@ class TwoGroups:
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return the maximum of the expected complete log likelihood with its hyperpriors."""
-        called = float(stats.called.sum())
-        weights = stats.called + 0.5
+        called, share = float(stats.called.sum()), stats.share
+        weights = stats.called + 0.5 * share
         mean, sd = log_normal_maximum(
             self.log_m, stats.units, stats.log_m, stats.log_m2, (q.log_m_mean, q.log_m_sd), CENTRE_M
         )
         n, s1, s2 = stats.errors.T
         a, b = beta_maximum(n, s1, s2, (q.a, q.b), ERROR_PRIOR)
         return Global(
-            pi=(called + 0.5) / (stats.units + 1.0),
+            pi=(called + 0.5 * share) / (stats.units + share),
             rho=weights / weights.sum(),
-            w=q.w if self.sense == "germline" else (stats.broad + 0.5) / (stats.units + 1.0),
+            w=q.w
+            if self.sense == "germline"
+            else (stats.broad + 0.5 * share) / (stats.units + share),
             log_m_mean=mean,
             log_m_sd=sd,
             a=a,
@@ -285,10 +306,10 @@ class TwoGroups:
     def elbo(self, q: Global, stats: Sums) -> float:
         """Return the penalised log marginal likelihood; it is no bound but the thing itself."""
         share = np.array([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w])
-        penalty = 0.5 * np.log(share).sum()
+        penalty = 0.5 * stats.share * np.log(share).sum()
         penalty += ERROR_PRIOR.log_density(np.log(q.a), np.log(q.b)).sum()
         if len(q.rho) > 1:
-            penalty += 0.5 * np.log(q.rho).sum()
+            penalty += 0.5 * stats.share * np.log(q.rho).sum()
         return float(stats.bound + penalty + log_normal_penalty(q.log_m_mean, q.log_m_sd, CENTRE_M))
 
     def to_vector(self, q: Global) -> FloatArray:
@@ -333,6 +354,11 @@ class TwoGroups:
         return found
 
 
-def _of_fit(batch: Counts | Units) -> Units:
+def of_fit(batch: Counts | Units) -> Units:
     """Return the units that hyperparameters are fitted on: of counts, of a sample of locations."""
-    return batch if isinstance(batch, Units) else units(batch.sample())
+    return (batch if isinstance(batch, Units) else units(batch.sample())).by_weight()
+
+
+def weighted(value: IntArray, of: Units) -> Any:
+    """Return a number of every unit times the unit's weight."""
+    return value if of.weight is None else value * of.weight

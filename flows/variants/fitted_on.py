@@ -1,0 +1,78 @@
+"""Which locations a run's hyperparameters are fitted on, and what each of them counts for."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flows.data import storage
+from flows.data.runs import RunPaths
+from flows.variants.counts import Column, Loci
+from flows.variants.indel_counts import read_indels
+from flows.variants.locations import Assembled, members_of, read_counts, read_loci, work_url
+from flows.variants.settings import VariantSettings
+from vbmodels.core.state import FloatArray, to_bytes
+from vbmodels.variants.batch import Counts
+from vbmodels.variants.sampling import differing, probabilities
+
+
+def chosen(found: Sequence[Assembled], settings: VariantSettings) -> FloatArray:
+    """Return with which probability a location of each level is taken, over all partitions."""
+    number = np.array([one.levels for one in found if one.locations], np.int64)
+    return probabilities(number.sum(axis=0), settings.fit_units / 3.0)
+
+
+def even(loci: Loci, seed: int) -> FloatArray:
+    """Return numbers evenly distributed from 0 to 1, [J], by hashes of locations and the seed.
+
+    So the draw is the same however the locations are cut into partitions. The hash is
+    SplitMix64's finaliser (Steele, Lea, Flood 2014).
+    """
+    names, code = np.unique(loci.chrom, return_inverse=True)
+    contig = np.array([zlib.crc32(str(name).encode()) for name in names], np.uint64)[code.ravel()]
+    x = loci.pos.astype(np.uint64) + (contig << np.uint64(31))
+    x = (x + np.uint64((seed + 1) % 2**64)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    x ^= x >> np.uint64(31)
+    return np.asarray((x >> np.uint64(11)).astype(float) * 2.0**-53)
+
+
+def weighed(
+    index: int, settings: VariantSettings, paths: RunPaths, probability: FloatArray,
+    columns: Sequence[Column],
+) -> Counts:  # fmt: skip
+    """Return a partition's counts with the weights by which its locations are fitted on.
+
+    Parameters
+    ----------
+    index
+        The partition.
+    settings, paths
+        Of the run; of one case.
+    probability
+        What `chosen` returns.
+    columns
+        The replicates.
+    """
+    counts = replace(read_counts(paths, index, "counts"), member=members_of(columns, settings))
+    least = float(probability.min())
+    if least == 1.0:
+        return counts
+    url = work_url(paths, "indels", index, "npz")
+    own = probability[differing(counts, read_indels(url) if storage.exists(url) else None)]
+    taken = even(read_loci(paths, index), settings.seed) < own
+    return replace(counts, weight=np.where(taken, least / own, 0.0), share=least)
+
+
+def finish_partition(
+    index: int, settings: VariantSettings, paths: RunPaths, probability: FloatArray,
+    columns: Sequence[Column],
+) -> str:  # fmt: skip
+    """Write a partition as it is fitted and scored; see `weighed`."""
+    url = work_url(paths, "partitions", index, "npz")
+    storage.write_bytes(url, to_bytes(weighed(index, settings, paths, probability, columns)))
+    return url
