@@ -377,8 +377,9 @@ def _hyperparameters(rows: Sequence[Parameter], units: int, settings: VariantSet
     if settings.test == "two_groups" and units > settings.fit_units:
         text = (
             f"Estimated from both samples' data at about {settings.fit_units:,} of {units:,} units "
-            "(location and allele), drawn at random by their positions and the seed (fit_units); "
-            "pi again from all units."
+            "(location and allele), drawn by their positions and the seed (fit_units), those of "
+            "locations that differ between the samples sooner than others, each for as many as it "
+            "stands for; pi again from all units."
         )
     return Section("Hyperparameters", text, (), (grid,))
 

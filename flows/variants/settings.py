@@ -157,7 +157,8 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         6000,
         ge=300,
         description="two_groups: most units (three a location) that the hyperparameters are "
-        "fitted on; more locations than that are sampled at random.",
+        "fitted on. Of more locations a sample is drawn in which those that differ between the "
+        "samples come sooner; each counts for as many as it stands for.",
     )
     filter_level: Probability = Field(
         1e-3,

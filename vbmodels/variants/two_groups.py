@@ -91,7 +91,7 @@ class Observed(Stats):
 
 @dataclass(frozen=True)
 class Sums(Stats):
-    """What a partition returns: 42 numbers (one more for every further alternative).
+    """What a partition returns: 43 numbers (one more for every further alternative).
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
 from flows.variants.counts import Loci
 from flows.variants.family import FAMILY
-from flows.variants.locations import drawn
+from flows.variants.fitted_on import even
 from flows.variants.loci import _filters
 from flows.variants.read_evidence import judge_reads
 from flows.variants.reads import count_region, reference
@@ -341,21 +341,33 @@ def test_a_sample_of_the_units_is_enough(capsys, counts, tmp_path, partitions):
     assert len(set(called) - set(known)) <= 1
 
 
-def test_the_sample_of_locations_does_not_depend_on_how_they_are_cut():
+def test_the_draw_of_locations_does_not_depend_on_how_they_are_cut():
     chrom = np.repeat(np.array(["1", "2", "X"]), 20_000)
     loci = Loci(chrom, np.tile(np.arange(1, 20_001), 3), None)
-    whole = drawn(loci, 0, 0.1)
+    number = even(loci, 0)
     cuts = [slice(0, 777), slice(777, 31_000), slice(31_000, 60_000)]
-    parts = [drawn(Loci(loci.chrom[c], loci.pos[c], None), 0, 0.1) for c in cuts]
-    assert_array_equal(np.concatenate(parts), whole)
+    parts = [even(Loci(loci.chrom[c], loci.pos[c], None), 0) for c in cuts]
+    assert_array_equal(np.concatenate(parts), number)
+    assert 0.0 <= number.min() and number.max() < 1.0
     # 60,000 draws: sd of the share .0012; seeds and contigs are independent.
+    whole = number < 0.1
     for share in (whole.mean(), *whole.reshape(3, -1).mean(axis=1)):
         assert abs(share - 0.1) < 0.01
-    assert abs((drawn(loci, 1, 0.1) & whole).mean() - 0.01) < 0.003
+    assert abs(((even(loci, 1) < 0.1) & whole).mean() - 0.01) < 0.003
     assert abs((whole[:20_000] & whole[20_000:40_000]).mean() - 0.01) < 0.003
     assert abs((whole[1:] & whole[:-1]).mean() - 0.01) < 0.003
-    assert drawn(loci, 0, 1.0).all()
-    assert abs(drawn(loci, 2**64 + 5, 0.1).mean() - 0.1) < 0.01
+    assert abs((even(loci, 2**64 + 5) < 0.1).mean() - 0.1) < 0.01
+
+
+def test_partitions_do_not_matter_to_a_sample_either(capsys, counts, tmp_path):
+    found = []
+    for partitions in (1, 7):
+        out = tmp_path / str(partitions)
+        code, *_ = run(capsys, "variants", counts, out, "--no-record", "--set", "fit_units=300",
+                       "--partitions", partitions)  # fmt: skip
+        assert code == 0
+        found.append(answers(out)["prob"].to_numpy())
+    np.testing.assert_allclose(*found, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -215,7 +215,7 @@ def test_replicates_of_different_people_are_told():
     assert mixed_warnings([(("control", 1),), (("control", 1),)]) == []
     # As samples of a panel they may.
     counts = people([mine, other])
-    panel = Counts(counts.counts, counts.ref, counts.case, None, np.array([-1, 0, 1]))
+    panel = Counts(counts.counts, counts.ref, counts.case, member=np.array([-1, 0, 1]))
     assert mixed(panel, VariantSettings(control="", panel="a,b")) == ()
 
 

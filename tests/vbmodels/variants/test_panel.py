@@ -42,7 +42,7 @@ def log_bf(model, q, batch):
 
 def same_members(batch, name):
     """The same counts, their control one sample."""
-    return Counts(batch.counts, batch.ref, batch.case, None, name)
+    return Counts(batch.counts, batch.ref, batch.case, member=name)
 
 
 @pytest.mark.parametrize("sense", ["gain", "either"])
@@ -189,7 +189,7 @@ def unit(case, *members, depth=4000):
     depths = np.broadcast_to(depth, shown.shape)
     counts = np.zeros((1, len(shown), 4), np.int32)
     counts[0, :, 1], counts[0, :, 0] = shown, depths - shown
-    return Counts(counts, np.zeros(1, np.int8), np.arange(len(shown)) == 0, None,
+    return Counts(counts, np.zeros(1, np.int8), np.arange(len(shown)) == 0, member=
                   np.arange(len(shown)) - 1)  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def test_members_without_reads_say_nothing():
 def test_the_order_of_members_is_of_no_matter():
     batch = drawn(locations=6, members=4, replicates=1)
     order = np.array([0, 3, 1, 4, 2])
-    turned = Counts(batch.counts[:, order], batch.ref, batch.case[order], None, batch.member)
+    turned = Counts(batch.counts[:, order], batch.ref, batch.case[order], member=batch.member)
     one, other = (log_bf(MODEL, at(b), b) for b in (batch, turned))
     assert_allclose(other, one, atol=1e-8)
 
@@ -267,6 +267,6 @@ def test_a_fit_is_taken_up_only_for_as_many_members():
 def test_what_members_are_must_fit_the_case():
     batch = drawn(members=2)
     with pytest.raises(ValueError, match="member -1 for the case"):
-        Counts(batch.counts, batch.ref, batch.case, None, np.zeros(len(batch.case), np.int64))
+        Counts(batch.counts, batch.ref, batch.case, member=np.zeros(len(batch.case), np.int64))
     with pytest.raises(ValueError, match="contamination"):
         PanelNull(contamination=1.0)

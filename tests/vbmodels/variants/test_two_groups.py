@@ -76,11 +76,11 @@ def test_kernels_equal_their_numpy_reference(sense, alternatives):
         assert_allclose(a, b, rtol=1e-7, atol=1e-9, err_msg=name)
 
 
-def test_a_partition_returns_42_numbers():
+def test_a_partition_returns_43_numbers():
     batch = counts()
     q = start(batch)
     stats_of = MODEL.suff_stats(q, batch, MODEL.local_step(q, batch, None))
-    assert sum(np.asarray(leaf).size for _, leaf in leaves(stats_of)) == 42
+    assert sum(np.asarray(leaf).size for _, leaf in leaves(stats_of)) == 43
 
 
 @pytest.mark.parametrize("z", [1e-80, 1e-3, 0.7, 9.9, 10.0, 3e4, 1e7])
@@ -192,8 +192,8 @@ def test_without_reads_nothing_is_learnt():
 
 def test_partitions_without_a_location_to_be_fitted_on_change_nothing():
     counts, _ = simulate(np.random.default_rng(3), n_locations=40, n_variants=2)
-    marked = replace(counts, fitted=np.ones(40, bool))
-    left_out = replace(counts, fitted=np.zeros(40, bool))
+    marked = replace(counts, weight=np.ones(40))
+    left_out = replace(counts, weight=np.zeros(40))
     alone = fit(MODEL, [marked], tol=1e-5)
     beside = fit(MODEL, [left_out, marked, left_out], tol=1e-5)
     assert_allclose(MODEL.to_vector(beside.q), MODEL.to_vector(alone.q), rtol=1e-9)
