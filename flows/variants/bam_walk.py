@@ -41,7 +41,7 @@ class Tally:
         [length, 4, 11] sums over the reads of an allele, in the order of `tally_kernels`; None
         where they were not taken.
     indels
-        [E, 6] insertions and deletions, in the order of `indel_events`; None where they were not
+        [E, 10] insertions and deletions, in the order of `indel_events`; None where they were not
         looked for.
     """
 

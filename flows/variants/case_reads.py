@@ -23,7 +23,7 @@ from flows.family import Ingested
 from flows.variants.alignments import described
 from flows.variants.by_depth import boundaries
 from flows.variants.counts import Loci, judged
-from flows.variants.indel_counts import AHEAD, at_locations, of_positions
+from flows.variants.indel_counts import AHEAD, at_locations, judged_anchors, of_positions
 from flows.variants.indel_counts import joined as joined_indels
 from flows.variants.locations import marks_in, refuse_changed, replicate_columns, work_url
 from flows.variants.reads import count_region, reference
@@ -75,7 +75,7 @@ class Counted(State):
         [E, R, 4, 11] of a case, [E, R, 1, 11] of controls, of which the reference's reads alone
         are asked for: sums over the reads, as `READ_SUMS` has them.
     events, owner
-        [N, 6] insertions and deletions, as `indel_events` has them, and [N, 2] in which window and
+        [N, 10] insertions and deletions, as `indel_events` has them, and [N, 2] in which window and
         of which replicate each is; None where they were not looked for.
     """
 
@@ -164,17 +164,19 @@ def _piece(
     counts = np.stack([one.counts for one in found], axis=1)
     ref = reference(str(settings.fasta), piece)
     sums = [one.sums for one in found if one.sums is not None]
+    events = [one.indels for one in found if one.indels is not None]
     at = told = None
     if len(sums) == len(found):
         every = np.stack(sums, axis=1)
         if files[0].of_case:
             own = np.ones(len(files), bool)
-            at = np.flatnonzero(judged(counts.sum(axis=2, dtype=np.int32), ref, own) & (ref >= 0))
+            enough = judged(counts.sum(axis=2, dtype=np.int32), ref, own)
+            enough[judged_anchors(events, piece.start)] = True
+            at = np.flatnonzero(enough & (ref >= 0))
             told = every[at]
         else:
             at = np.flatnonzero(ref >= 0)
             told = every[at, :, ref[at]][:, :, None]
-    events = [one.indels for one in found if one.indels is not None]
     if not settings.indels or len(events) < len(found):
         return Counted(counts, at, told, None, None)
     replicate = np.repeat(np.arange(len(events)), [len(rows) for rows in events])

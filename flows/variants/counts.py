@@ -291,16 +291,19 @@ def clean(
     forward: np.ndarray | None,
     sums: np.ndarray | None = None,
     rows: IntArray | None = None,
+    anchors: IntArray | None = None,
 ) -> tuple[Counts, Loci, int, int]:
     """Leave out locations without a read or without a reference base, and count them.
 
     Or their ``rows``, [J], where that is how many each location came in. ``sums``, [J, R, 4, 11],
-    are kept where the case has reads of an allele to be judged by.
+    are kept where the case has reads of an allele to be judged by, and at ``anchors``.
     """
     read = counts.any(axis=(1, 2))
     known = ref >= 0
     keep = read & known
-    looked_at = None if sums is None else np.flatnonzero(judged(counts[keep], ref[keep], case))
+    enough = judged(counts, ref, case)
+    enough[[] if anchors is None else anchors] = True
+    looked_at = None if sums is None else np.flatnonzero(enough[keep])
     loci = Loci(
         np.asarray(chrom, dtype=np.str_)[keep],
         pos[keep].astype(np.int64),

@@ -200,14 +200,23 @@ def _conclude(
     of, score, called = of.take(shown), score[shown], called[shown]
     case, control = rates_of(model, q, decision, of, called)
     prob, q_value = 1.0 - local_fdr(score, decision.pi), decision.q_of(score)
-    filters = taken_by(of, called, counts, loci, found, settings)
+    filters, z = taken_by(of, called, counts, loci, found, settings)
     rows = table_of(of, loci, counts, found, case, control, prob, q_value, called, filters)
     rows = [pa.array([settings.case] * len(of), pa.string()), *rows]
     storage.write_table(paths.table("indels", index), pa.table(rows, schema=INDELS.arrow))
     odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
     make = partial(call_of, of=of, loci=loci, batch=counts, found=found, settings=settings)
     calls = tuple(
-        make(i, case[i], control[i], float(prob[i]), float(q_value[i]), float(odds[i]), filters[i])
+        make(
+            i,
+            case[i],
+            control[i],
+            float(prob[i]),
+            float(q_value[i]),
+            float(odds[i]),
+            filters[i],
+            float(z[i]),
+        )
         for i in np.flatnonzero(called).tolist()
     )
     return PartIndels(len(every), len(found), calls, groups)

@@ -11,10 +11,11 @@ from flows.data import storage
 from flows.data.states import read_state
 from flows.variants import indel_events
 from flows.variants.counts import Loci
-from flows.variants.indel_kernels import LENGTH, MOST_LENGTH
-from vbmodels.core.state import IntArray
+from flows.variants.indel_kernels import ANCHOR, LENGTH, MOST_LENGTH
+from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.indels import LONGEST_RUN, Indels, runs_behind
+from vbmodels.variants.read_filters import LEAST_READS
 
 AHEAD = MOST_LENGTH + LONGEST_RUN + 1  # bases behind the last position that are looked at
 
@@ -29,7 +30,7 @@ def of_positions(
     start
         The first position, from 0.
     tallies
-        Each replicate's alleles, [E, 6]; see `indel_events`.
+        Each replicate's alleles, [E, 10]; see `indel_events`.
     reference
         Bases from ``start`` on as indices in ACGT or -1: of the positions and `AHEAD` more, as
         far as the contig goes.
@@ -37,13 +38,12 @@ def of_positions(
         Number of positions.
     """
     named = indel_events.ALLELE
-    every = np.concatenate([np.zeros((0, 6), np.int64), *tallies])
-    alleles = indel_events.merged([every])[:, :named]
-    by_strand = np.zeros((2, len(alleles), len(tallies)), np.int64)
+    alleles = indel_events.merged(tallies)[:, :named]
+    told = np.zeros((indel_events.FIELDS - named, len(alleles), len(tallies)), np.int64)
     place = {tuple(row): i for i, row in enumerate(alleles.tolist())}
     for r, rows in enumerate(tallies):
         at = [place[tuple(row)] for row in rows[:, :named].tolist()]
-        by_strand[:, at, r] = rows[:, named:].T
+        told[:, at, r] = rows[:, named:].T
     anchor = alleles[:, 0] - start
     run = runs_behind(reference.astype(np.int64), size)
     behind = np.append(reference[1 : size + 1], np.full(size, -1))[:size]
@@ -53,14 +53,26 @@ def of_positions(
         for a, (_, n, first, second) in zip(anchor.tolist(), alleles.tolist(), strict=True)
     ]
     return Indels(
-        anchor, alleles[:, LENGTH], np.array(texts, np.str_), by_strand.sum(axis=0), by_strand[0],
-        run, np.where(run > 0, behind, -1).astype(np.int64),
+        anchor, alleles[:, LENGTH], np.array(texts, np.str_), told[0] + told[1], told[0],
+        run, np.where(run > 0, behind, -1).astype(np.int64), np.moveaxis(told[2:], 0, 2),
     )  # fmt: skip
+
+
+def judged_anchors(tallies: Sequence[NDArray[np.int64]], start: int) -> IntArray:
+    """Return the positions, from ``start``, before an allele that has reads enough to be judged."""
+    every = indel_events.merged(tallies)
+    reads = every[:, [indel_events.FORWARD, indel_events.REVERSE]].sum(axis=1)
+    return np.unique(every[reads >= LEAST_READS, ANCHOR]) - start
 
 
 def at_locations(found: Indels, start: int, loci: Loci) -> Indels:
     """Keep what stands at the locations of one stretch of positions, from ``start`` on."""
     return _kept(found, loci.pos - 1 - start)
+
+
+def of_case(found: Indels, case: BoolArray) -> IntArray:
+    """Return the locations of alleles of which the case has reads enough to be judged by."""
+    return np.unique(found.location[found.reads[:, case].sum(axis=1) >= LEAST_READS])
 
 
 def _kept(found: Indels, offset: IntArray) -> Indels:
@@ -70,6 +82,7 @@ def _kept(found: Indels, offset: IntArray) -> Indels:
     return Indels(
         place[found.location][known], found.length[known], found.bases[known], found.reads[known],
         found.forward[known], found.run[offset], found.run_base[offset],
+        None if found.sums is None else found.sums[known],
     )  # fmt: skip
 
 
@@ -78,7 +91,7 @@ def joined(parts: Sequence[Indels]) -> Indels:
     before = np.cumsum([0, *(len(part.run) for part in parts)])
     together = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("length", "bases", "reads", "forward", "run", "run_base")
+        for name in ("length", "bases", "reads", "forward", "run", "run_base", "sums")
     }
     location = [part.location + start for part, start in zip(parts, before, strict=False)]
     return Indels(np.concatenate(location).astype(np.int64), **together)

@@ -11,8 +11,8 @@ from flows.variants import indel_kernels as kernels
 from vbmodels.variants.bases import BASES
 
 ALLELE = 4  # columns that name an allele: anchor, length, two words of inserted bases
-FORWARD, REVERSE = 4, 5  # columns of its reads
-_FIELDS = 6
+FORWARD, REVERSE, TO_END, TO_END2, MAP_Q, MAP_Q2 = range(4, 10)  # sums over its reads
+FIELDS = 10
 _ROOM = 256  # events for which there is room at once
 
 
@@ -20,7 +20,7 @@ def of_reads(
     data: NDArray[np.uint8], reads: NDArray[np.int64], low: int, high: int, least: int,
     strands: int, code: NDArray[np.int8], reference: NDArray[np.uint8], origin: int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return the alleles of reads, [E, 6]: anchor, length, two words, forward, reverse.
+    """Return the alleles of reads, [E, 10]: anchor, length, two words, and sums over their reads.
 
     Parameters
     ----------
@@ -35,19 +35,22 @@ def of_reads(
         if n <= len(rows):
             break
         rows = np.empty((n, kernels.FIELDS), np.int64)
-    found = np.zeros((n, _FIELDS), np.int64)
+    found = np.zeros((n, FIELDS), np.int64)
     found[:, :ALLELE] = rows[:n, :ALLELE]
     found[np.arange(n), FORWARD + rows[:n, kernels.STRAND]] = 1
+    for name, place in ((kernels.TO_END, TO_END), (kernels.MAP_Q, MAP_Q)):
+        found[:, place], found[:, place + 1] = rows[:n, name], rows[:n, name] ** 2
     return merged([found])
 
 
 def merged(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Add the reads of equal alleles; alleles are sorted by anchor and length.
+    """Add the sums of equal alleles; alleles are sorted by anchor and length.
 
-    >>> merged([np.array([[7, -1, 0, 0, 1, 0]]), np.array([[7, -1, 0, 0, 2, 5]])]).tolist()
-    [[7, -1, 0, 0, 3, 5]]
+    >>> one = np.array([[7, -1, 0, 0, 1, 0, 9, 81, 60, 3600]])
+    >>> merged([one, one]).tolist()
+    [[7, -1, 0, 0, 2, 0, 18, 162, 120, 7200]]
     """
-    rows = np.concatenate([np.zeros((0, _FIELDS), np.int64), *parts])
+    rows = np.concatenate([np.zeros((0, FIELDS), np.int64), *parts])
     if not len(rows):
         return rows
     rows = rows[np.lexsort(rows[:, ALLELE - 1 :: -1].T)]

@@ -30,11 +30,12 @@ from flows.variants.bam_kernels import (
     int32,
     uint32,
 )
+from flows.variants.tally_kernels import MOST_TO_END, clip
 
 MOST_LENGTH = 50  # bases of an allele
 PER_WORD = 25  # bases in one of its two words, two bits each
-ANCHOR, LENGTH, FIRST, SECOND, STRAND = range(5)  # of an event
-FIELDS = 5
+ANCHOR, LENGTH, FIRST, SECOND, STRAND, TO_END, MAP_Q = range(7)  # of an event
+FIELDS = 7
 
 
 @njit(cache=True, nogil=True)
@@ -101,7 +102,8 @@ def find_events(data, reads, n, low, high, least, strands, code, reference, orig
         See `tally_kernels.tally`.
     rows
         [most, FIELDS] to be filled: anchor, length (below 0 of a deletion), the inserted bases in
-        two words, strand.
+        two words, strand; the base before's distance to the nearest unclipped end of the read and
+        the read's mapping quality.
 
     Returns
     -------
@@ -118,7 +120,7 @@ def find_events(data, reads, n, low, high, least, strands, code, reference, orig
         strand = 1 if int16(data, r + 14) & REVERSE else 0
         if not (strands >> strand) & 1:
             continue
-        length = int32(data, r + 16)
+        length, quality = int32(data, r + 16), byte(data, r + 9)
         bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
         q = bases + (length + 1) // 2
         first = begin - origin
@@ -162,6 +164,12 @@ def find_events(data, reads, n, low, high, least, strands, code, reference, orig
                 continue
             if found < len(rows):
                 rows[found, ANCHOR], rows[found, STRAND] = place, strand
+                lead, trail = (
+                    clip(data, cigar, n_cigar, False)[0],
+                    clip(data, cigar, n_cigar, True)[0],
+                )
+                rows[found, TO_END] = min(i - lead, length - trail - 1 - i, MOST_TO_END)
+                rows[found, MAP_Q] = quality
                 rows[found, FIRST], rows[found, SECOND] = 0, 0
                 rows[found, LENGTH] = -many if operation == DELETION else many
                 for i in range(many if operation == INSERTION else 0):

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.variants.counts import Loci
+from flows.variants.indel_evidence import judge_indels
 from flows.variants.loci import stated_rates, told_of
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -54,8 +55,8 @@ def _by_strand(of: Units, batch: Counts, loci: Loci, found: Indels) -> tuple[Int
 def taken_by(
     of: Units, called: BoolArray, batch: Counts, loci: Loci, found: Indels,
     settings: VariantSettings,
-) -> list[list[str]]:  # fmt: skip
-    """Return the names of the filters that take each unit."""
+) -> tuple[list[list[str]], FloatArray]:  # fmt: skip
+    """Return the names of the filters that take each unit, and z of its distance to reads' ends."""
     names: list[list[str]] = [[] if c else ["q_value"] for c in called]
     at = np.flatnonzero(called)
     if settings.controls:
@@ -68,7 +69,12 @@ def taken_by(
         enough = c + d >= LEAST_READS
         for i in at[on_one_strand(a, b, c, d, settings.filter_level) & enough]:
             names[i].append("strand_bias")
-    return names
+    z = np.full(len(called), np.nan)
+    by_reads, z[at] = judge_indels(of, at, batch, loci, found, settings.filter_level)
+    for name, taken in by_reads.items():
+        for i in at[taken] if name not in settings.skipped_filters else ():
+            names[i].append(name)
+    return names, z
 
 
 def table_of(
@@ -95,7 +101,7 @@ def table_of(
 
 def call_of(
     i: int, case: FloatArray, control: FloatArray, prob: float, q_value: float, log_odds: float,
-    filters: list[str], *, of: Units, loci: Loci, batch: Counts, found: Indels,
+    filters: list[str], read_end_z: float, *, of: Units, loci: Loci, batch: Counts, found: Indels,
     settings: VariantSettings,
 ) -> dict[str, Any]:  # fmt: skip
     """Return what `flows.variants.vcf.write_vcf` and the report take of a call."""
@@ -129,6 +135,7 @@ def call_of(
         "P": prob,
         "LFDR": 1.0 - prob,
         "QV": q_value,
+        "RPZ": None if np.isnan(read_end_z) else round(read_end_z, 3),
         "HRUN": int(found.run[j]),
         **stated_rates(case, control, settings),
         "samples": {},

@@ -17,7 +17,7 @@ from flows.variants import counts as variant_counts
 from flows.variants.alignments import described
 from flows.variants.count_checks import Rules
 from flows.variants.counts import Column, Key, Loci
-from flows.variants.indel_counts import AHEAD, at_locations, of_positions
+from flows.variants.indel_counts import AHEAD, at_locations, of_case, of_positions
 from flows.variants.indel_counts import joined as joined_indels
 from flows.variants.reads import count_region, reference
 from flows.variants.regions import (
@@ -237,6 +237,7 @@ def count_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingest
         counts, loci, *lost = variant_counts.clean(
             piece.counts, piece.ref, case, np.full(piece.region.length, piece.region.contig),
             np.arange(piece.region.start + 1, piece.region.stop + 1), piece.forward, piece.sums,
+            anchors=None if piece.indels is None else of_case(piece.indels, case),
         )  # fmt: skip
         kept.append((counts, loci))
         if piece.indels is not None:

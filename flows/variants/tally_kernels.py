@@ -37,7 +37,7 @@ BESIDE, MANY_MISMATCHES = 10, 2  # more than these, within so many bases of a re
 WORDS = 8  # of packed sums; seven are used
 MOST_PACKED, MOST_BYTES = 2**19, 2**27  # reads, and their bytes, whose sums fit into the words
 _HALF, _SQUARES, _LONG_SQUARES = 32, 40, 43  # bits of a word's lower sum
-_MOST_TO_END = 2**16 - 1
+MOST_TO_END = 2**16 - 1
 _MOST_PLACES = 1024  # mismatches of a read whose places are kept
 
 
@@ -96,7 +96,7 @@ def _to_next_indel(data, cigar, n, k):
 
 
 @njit(cache=True, nogil=True)
-def _clip(data, cigar, n, from_end):
+def clip(data, cigar, n, from_end):
     """Return the soft-clipped bases at one end of a read, and whether any are clipped there."""
     soft, clipped = 0, 0
     for j in range(n):
@@ -140,8 +140,8 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
         bases = r + LEAST_RECORD + byte(data, r + 8) + 4 * int16(data, r + 12)
         q = bases + (length + 1) // 2
         cigar, n_cigar = reads[t, CIGAR], reads[t, OPERATIONS]
-        lead, clipped = _clip(data, cigar, n_cigar, False)
-        trail, clipped_too = _clip(data, cigar, n_cigar, True)
+        lead, clipped = clip(data, cigar, n_cigar, False)
+        trail, clipped_too = clip(data, cigar, n_cigar, True)
         last = length - trail - 1
         wrong = _mismatches(
             given, cigar, n_cigar, begin, bases, q, length, least, reference, pairs, origin, places
@@ -174,7 +174,7 @@ def tally(data, given, reads, n, low, high, least, strands, code, reference, pai
                 own = byte(given, q + i)
                 missing = int(own == MISSING)
                 own *= 1 - missing
-                end = min(i - lead, last - i, _MOST_TO_END)
+                end = min(i - lead, last - i, MOST_TO_END)
                 others, beside = wrong, 0
                 for m in range(min(wrong, _MOST_PLACES)):
                     if places[m] == i:

@@ -87,6 +87,9 @@ class Indels(State):
         [J] length of the run that begins behind each location, at most 6; 0 where none does.
     run_base
         [J] the base of that run, as an index in ACGT; -1 for none.
+    sums
+        [E, R, 4] over the reads of the allele: distance of the anchor's base to the nearest
+        unclipped end of the read, its square, mapping quality, its square.
     """
 
     location: IntArray
@@ -96,6 +99,7 @@ class Indels(State):
     forward: IntArray
     run: IntArray
     run_base: IntArray
+    sums: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.location)

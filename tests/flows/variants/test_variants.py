@@ -348,7 +348,8 @@ def test_the_draw_of_locations_does_not_depend_on_how_they_are_cut():
     cuts = [slice(0, 777), slice(777, 31_000), slice(31_000, 60_000)]
     parts = [even(Loci(loci.chrom[c], loci.pos[c], None), 0) for c in cuts]
     assert_array_equal(np.concatenate(parts), number)
-    assert 0.0 <= number.min() and number.max() < 1.0
+    assert number.min() >= 0.0
+    assert number.max() < 1.0
     # 60,000 draws: sd of the share .0012; seeds and contigs are independent.
     whole = number < 0.1
     for share in (whole.mean(), *whole.reshape(3, -1).mean(axis=1)):

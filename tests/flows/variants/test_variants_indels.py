@@ -84,16 +84,21 @@ def _by_hand(path, fasta, least, mapping=20):
                     counts = at is not None and quality[at] >= least and shown[at] in "ACGT"
                     if counts and set(extra) <= set("ACGT"):
                         key = (anchor, n if o == 1 else -n, extra)
-                        found.setdefault(key, [0, 0])[int(read.is_reverse)] += 1
+                        end = min(at - read.query_alignment_start,
+                                  read.query_alignment_end - 1 - at)  # fmt: skip
+                        mapped = read.mapping_quality
+                        own = found.setdefault(key, np.zeros(6, int))
+                        own[int(read.is_reverse)] += 1
+                        own[2:] += [end, end**2, mapped, mapped**2]
                 q += n if o in (0, 1, 4, 7, 8) else 0
                 p += n if o in (0, 2, 3, 7, 8) else 0
-    return found
+    return {key: own.tolist() for key, own in found.items()}
 
 
 def _named(events):
     return {
-        (a, n, indel_events.inserted(n, *words) if n > 0 else ""): [f, r]
-        for a, n, *words, f, r in events.tolist()
+        (a, n, indel_events.inserted(n, first, second) if n > 0 else ""): sums
+        for a, n, first, second, *sums in events.tolist()
     }
 
 
@@ -145,13 +150,13 @@ def test_a_lost_base_of_a_run_is_one_allele_wherever_it_stands_and_mates_count_o
     cigars = [[(0, 11), (2, 1), (0, 12)], [(0, 16), (2, 1), (0, 7)]]
     found = _pair(tmp_path, cigars)
     assert list(found) == [(12, -1, "")]
-    assert sum(found[12, -1, ""]) == 1
+    assert sum(found[12, -1, ""][:2]) == 1
 
 
 def test_a_gained_base_moves_to_the_left_of_its_run(tmp_path):
     found = _pair(tmp_path, [[(0, 14), (1, 2), (0, 8)], [(0, 17), (1, 2), (0, 5)]])
     assert list(found) == [(12, 2, "TT")]
-    assert sum(found[12, 2, "TT"]) == 1
+    assert sum(found[12, 2, "TT"][:2]) == 1
 
 
 def test_every_anchor_gives_an_unseen_slip_of_both_kinds():
