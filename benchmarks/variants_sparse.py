@@ -78,7 +78,8 @@ def one_run(name: str, seed: int) -> dict:
         lfdr[some] = local_fdr(log_m1 - log_m0, done.q.pi)
         row[design] = tallied(called(lfdr, LEVEL), true) | {
             "cpu": round(seconds, 1), "passes": done.iterations, "pi": done.q.pi,
-            "v": round(done.q.v, 6), "tau": round(done.q.tau, 3), "b_0": round(done.q.shift_mean, 3),
+            "v": round(done.q.v, 6), "tau": round(done.q.tau, 3),
+            "b_0": round(done.q.shift_mean, 3),
             "locations": int(np.count_nonzero(weight)),
         }  # fmt: skip
     return row
