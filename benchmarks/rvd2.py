@@ -24,10 +24,11 @@ import numpy as np
 from benchmarks.rvd2_calls import papers, two_groups
 from benchmarks.rvd2_data import run_bams, run_data
 from benchmarks.rvd2_speed import large, run_speed
-from vbmodels.variants import posterior, table
+from vbmodels.variants import posterior
+from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, q_values
 from vbmodels.variants.simulate import Truth, simulate
-from vbmodels.variants.two_groups import TwoGroups
+from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 LOCATIONS = 400
 VAFS = (0.0, 0.001, 0.003, 0.01, 0.1, 1.0)
@@ -47,8 +48,9 @@ def keys(location, alt) -> set[tuple[int, int]]:
 
 
 def one_run(
-    vaf: float, depth: int, replicates: int, dispersion: float, seed: int, others: bool = True
-) -> dict:
+    vaf: float, depth: int, replicates: int, dispersion: float, seed: int, others: bool = True,
+    null: str = "batch",
+) -> dict:  # fmt: skip
     rng = np.random.default_rng([seed, depth, replicates, int(dispersion), int(vaf * 1e6)])
     counts, truth = simulate(
         rng,
@@ -59,7 +61,8 @@ def one_run(
         n_replicates=replicates,
         dispersion=dispersion,
     )
-    found = two_groups(counts)
+    model = BatchNull if null == "batch" else TwoGroups
+    found = two_groups(counts, model(alternatives=MIXTURE))
     of, strict = found["units"], e_bh(found["log_bf"], 0.05)
     true = keys(truth.location, truth.alt)
     row = {
@@ -69,7 +72,7 @@ def one_run(
     sets = [("two_groups", found["called"]), ("strict", strict)]
     # The other tests cost more than the rest, so they run on the first seed only.
     if others and seed == 0:
-        sets.append(("broad", two_groups(counts, TwoGroups())["called"]))
+        sets.append(("broad", two_groups(counts, model())["called"]))
     for name, chosen in sets:
         got = keys(of.location[chosen], of.alt[chosen])
         row[name] = [len(got & true), len(got - true)]
@@ -96,14 +99,14 @@ def coverage(found: dict, truth: Truth) -> list[int]:
     if not at:
         return [0, 0]
     rows = of.take(np.array(at))
-    tabulated = table.tabulate(rows, found["q"].anchor)
-    rate, _ = posterior.rates(found["model"], found["q"], tabulated)
+    model, q = found["model"], found["q"]
+    rate, _ = posterior.rates(model, q, model.rate_table(q, rows))
     mu = truth.mu_case[rows.location, rows.alt]
     inside = (rate.quantiles[:, 0] <= mu) & (mu <= rate.quantiles[:, 3])
     return [len(at), int(inside.sum())]
 
 
-def run_simulation(out: str, seeds: range, others: bool) -> None:
+def run_simulation(out: str, seeds: range, others: bool, null: str) -> None:
     done = set()
     if Path(out).exists():
         rows = [json.loads(line) for line in Path(out).read_text().splitlines()]
@@ -118,7 +121,7 @@ def run_simulation(out: str, seeds: range, others: bool) -> None:
     with open(out, "a", encoding="utf-8") as file:
         for cell in plan:
             if cell not in done:
-                file.write(json.dumps(one_run(*cell, others)) + "\n")
+                file.write(json.dumps(one_run(*cell, others, null)) + "\n")
                 file.flush()
 
 
@@ -219,11 +222,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--default-only", action="store_true", help="leave the other tests out")
+    parser.add_argument("--null", choices=["batch", "exchangeable"], default="batch")
     parser.add_argument("--locations", type=int, default=100_000)
     chosen = parser.parse_args()
     if chosen.what == "simulate":
         seeds = range(chosen.first, chosen.first + chosen.seeds)
-        run_simulation(chosen.path, seeds, not chosen.default_only)
+        run_simulation(chosen.path, seeds, not chosen.default_only, chosen.null)
         return
     text = {
         "summary": lambda: summary(chosen.path),

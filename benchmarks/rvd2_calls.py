@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 
 from vbmodels.core.fit import NotConverged, fit
-from vbmodels.variants import table
 from vbmodels.variants.batch import Counts, totals, units
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.published.posterior_difference import compare
@@ -23,7 +22,7 @@ def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict:
     done = fit(model, [counts], tol=1e-5)
     q = model.anchored(done.q)
     of = units(counts)
-    tabulated = table.tabulate(of, q.anchor)
+    tabulated = model.table(q, of)
     m0, m1, _ = model.reweigh(q, tabulated)
     lfdr = local_fdr(m1 - m0, q.pi)
     return {

@@ -27,7 +27,7 @@ from vbmodels.variants.batch import Counts, units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import benjamini_hochberg, called, local_fdr
 from vbmodels.variants.sampling import differing, numbers, probabilities
-from vbmodels.variants.scenarios import SCENARIOS, Scenario, simulate_scenario
+from vbmodels.variants.scenarios import NULLS, Scenario, simulate_scenario
 from vbmodels.variants.two_groups import MIXTURE
 
 LOCATIONS = 20_000
@@ -39,7 +39,7 @@ SPARSE = {
     "1 % at 4,000, oxidation": Scenario("", 0.01, 20, 4000, oxidation=5.0),
     "1 % at 1,000, errors twice": Scenario("", 0.01, 20, 1000, errors=2.0),
     "1 % at 1,000, N = 1": Scenario("", 0.01, 20, 1000, 1),
-    **{name: scenario for name, scenario in SCENARIOS.items() if name.startswith("null")},
+    **NULLS,
 }
 DESIGNS = ("random", "differing")
 
