@@ -284,3 +284,48 @@ def test_a_finished_run_scores_new_reads_by_its_own_indels_fit(capsys, simulated
     assert code == 0, err
     scored = {record[:3] for record in _records(open_run(str(target))[0])}
     assert scored == {record[:3] for record in _records(called)}
+
+
+def test_indels_at_the_ends_of_reads_and_in_badly_mapped_ones_say_so(simulated, tmp_path):
+    """In the case alone three bases are lost: near the ends of reads, or in reads mapped at 22."""
+    folder = tmp_path / "artefacts"
+    shutil.copytree(simulated, folder)
+    truth = pq.read_table(folder / "_truth" / "indels.parquet")["pos"].to_pylist()
+    with pysam.FastaFile(str(folder / "reference.fa")) as file:
+        name = file.references[0]
+        bases = file.fetch(name)
+    # Where the deletion cannot move, far from the true ones.
+    free = [s for s in range(100, len(bases) - 100) if bases[s - 1] != bases[s + 2]
+            and min(abs(s - t) for t in truth) > 12]  # fmt: skip
+    ends, mapped = free[0], free[-1]
+    rng = np.random.default_rng(0)
+    for path in (folder / "case1.bam", folder / "case2.bam"):
+        with pysam.AlignmentFile(str(path)) as file:
+            header, reads = file.header, list(file)
+        for i in range(80):
+            start, before, quality = (
+                (ends, 96, 60) if i % 2 else (mapped, int(rng.integers(10, 90)), 22)
+            )
+            read = pysam.AlignedSegment(header)
+            read.query_name, read.flag, read.mapping_quality = (
+                f"more{i}",
+                16 * (i // 2 % 2),
+                quality,
+            )
+            read.reference_id, read.reference_start = 0, start - before
+            read.query_sequence = bases[start - before : start] + bases[start + 3 :][: 100 - before]
+            read.cigartuples = [(0, before), (2, 3), (0, 100 - before)]
+            read.query_qualities = pysam.qualitystring_to_array("I" * 100)
+            reads.append(read)
+        with pysam.AlignmentFile(str(path), "wb", header=header) as file:
+            for read in sorted(reads, key=lambda read: read.reference_start):
+                file.write(read)
+        pysam.index(str(path))
+    with pysam.VariantFile(_called(folder, "again").file("variants.vcf.gz")) as file:
+        found = {r.pos: (tuple(r.filter), r.info.get("RPZ")) for r in file}
+    assert found[ends][0] == ("read_end",)
+    assert found[ends][1] < -3.0
+    assert found[mapped][0] == ("low_mapq",)
+    for pos in truth:
+        assert found[pos][0] == ("PASS",)
+        assert found[pos][1] > -3.0
