@@ -176,13 +176,12 @@ class Chosen(Stats):
 
 
 def sampled_bags(
-    told: FloatArray, of: IntArray, seed: int, rows: Callable[[IntArray], FloatArray]
+    told: FloatArray, of: IntArray, seed: int, rows: Callable[[IntArray], FloatArray], few: int
 ) -> tuple[Sample, ...]:
-    """Sample bags by a hash of their pooled numbers [B, 4 D + 1], by class.
+    """Sample ``few`` bags of either class by a hash of their pooled numbers [B, 4 D + 1].
 
-    ``rows`` gives the rows [b, Q] of the few bags that were drawn.
+    ``rows`` gives the rows [b, Q] of the bags that were drawn.
     """
-    few = bags_sampled(told.shape[1] // 4)
     out = []
     for y in (0, 1):
         here = np.flatnonzero(of == y)

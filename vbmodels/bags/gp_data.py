@@ -154,14 +154,20 @@ FOLDS = 5
 """Folds of bags in which the baseline is fitted."""
 
 
+def bag_hash(rows: FloatArray, offsets: IntArray) -> NDArray[np.uint64]:
+    """Hash bags by their rows [n, D], in whatever order, equal bags to equal numbers, [B]."""
+    total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
+    own: NDArray[np.uint64] = total[offsets[1:]] - total[offsets[:-1]]
+    return own
+
+
 def fold_of_bags(rows: FloatArray, offsets: IntArray, folds: int = FOLDS) -> IntArray:
     """Return the fold of each bag, [B], by a hash of its rows [n, D].
 
     Equal bags are in one fold, whatever their names and however the data are cut; so a bag that
     was fitted is scored out of its fold later too.
     """
-    total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
-    own = (total[offsets[1:]] - total[offsets[:-1]]) >> np.uint64(11)
+    own = bag_hash(rows, offsets) >> np.uint64(11)
     fold: IntArray = (own % np.uint64(folds)).astype(np.int64)
     return fold
 

@@ -90,8 +90,8 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
 
     def found(of):
         def reduce(q, **_):
-            view = CACHE.view(done.q.embedding.map.modalities, of)
-            return WITNESS.suff_stats(q, view.folded, None)
+            view = CACHE.view(done.q.embedding.map.modalities, of, "folds")
+            return WITNESS.suff_stats(q, view, None)
 
         stats = reduce(start)
         *_, last = WITNESS.steps(reduce, Cursor(start, stats, 0, WITNESS.elbo(start, stats)))
