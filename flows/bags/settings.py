@@ -74,11 +74,12 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         "has not seen. It helps where instances of one bag are alike, and hurts on text.",
     )
     witness_memory: float = Field(
-        1.0,
+        2.0,
         ge=0.0,
         description="auto: GiB that the Gaussian process may keep in memory, all workers together "
-        "(about 3,000 bytes an instance). Where it would take more it is left out: the stack is "
-        "of embedding and base rate, and instances have no probability. 0 leaves it out.",
+        "(about 3,000 bytes an instance up to 2,000 bags, 450 beyond). Where it would take more it "
+        "is left out: the stack is of embedding and base rate, and instances have no probability. "
+        "0 leaves it out.",
     )
     keep_columns: bool = Field(
         True,

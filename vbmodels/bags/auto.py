@@ -54,7 +54,7 @@ MEMBER = {name: name for name in (*WITNESS, "embedding")} | {"kernel": "witness"
 """Where a phase's member stands in `Auto`."""
 SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
-WITNESS_MEMORY = 2**30
+WITNESS_MEMORY = 2**31
 """Bytes that the witness may keep in memory, all partitions together."""
 HEAVY = 0.25
 """Share of sweeps that average over draws for all folds, where the witness does so (measured)."""
@@ -62,6 +62,8 @@ FEW = 1000
 """Bags of either label by which the kernel value is chosen where there are twice as many."""
 LEVEL = 0.05
 """Rise in nats at which folds end; their averages over draws are no surer than that (measured)."""
+POINTS = 256
+"""Points of w for held-out probabilities: an error of .001, where weights ask for no more."""
 GROWN = 1.5
 """Times as many bags as when the witness's kernel was chosen, from which it is chosen anew."""
 
@@ -374,7 +376,8 @@ class AutoModel:
                     mean=posterior.mean[[f]],
                     factor=posterior.factor[[f]],
                 )
-                chance[held] = predict(own, known.take(held))[0].bag_probability
+                said = predict(own, known.take(held), points=POINTS)[0]
+                chance[held] = said.bag_probability
         chance = np.clip(chance, SURE, 1.0 - SURE)
         witness = np.log(np.where(known.label == 1, chance, 1.0 - chance))
         return Told(np.column_stack([local.log_z, witness]), known.label.astype(float))

@@ -6,8 +6,9 @@
 Three passes make the blocks (`bag_map`): samples for landmarks, landmark bags, moments. Then the
 columns of the bags, or of up to half of `GATHERED` of either label, are brought together, and the
 blocks' variances are searched there by their gradient (`block_variances`) in the form that costs
-less (`ep_gaussian`). At the variances found come sweeps of parallel EP (`ep`) over all bags: a
-partition keeps two numbers a bag and returns sum F tau F', sum F nu and the evidence.
+less (`ep_gaussian`). Then come sweeps of parallel EP (`ep`) over all bags: a partition keeps two
+numbers a bag and returns sum F tau F', sum F nu and the evidence. Where variances were found by
+some of the bags, they take a step with each of the first sweeps (`block_variances.stepped`).
 
 This file has no published source; the parts are named in their own files.
 """
@@ -44,7 +45,7 @@ from vbmodels.core.state import FloatArray, State, Stats
 GATHERED = 2000
 """Bags that variances are searched by: all, or of more half as many of either label."""
 RISE = 0.01
-"""Rise of the objective still promised, in nats, at which the search ends."""
+"""Rise of the objective still promised, in nats (a thousand bags), at which the search ends."""
 COARSE, FINE = 1e-7, 1e-22
 """Mean squared move of the sites at which EP has settled, while searching and at the end."""
 MOST_SWEEPS = 60
@@ -126,9 +127,9 @@ class Embedding(State):
     mean, factor
         Of the weights, [D], [D, D]; [0] before the first sweep.
     sweep
-        Sweeps at these variances.
+        Sweeps since the first, and anew since the variances stand.
     final
-        Whether the variances are found and the sweeps settle at them.
+        Whether the variances stand and the sweeps settle at them.
     seed
         Of what is drawn: landmark bags.
     turn
@@ -295,9 +296,18 @@ class EmbeddingModel:
         if q.stage == "rows":
             rows = stats if isinstance(stats, Rows) else Rows.drawn(*stats.samples)
             at, sites = self._search(q, rows)
-            q = _spanned(replace(q, at=at, stage="sweep", final=True), rows)
+            all_there = q.map.n_bags == rows.sign.size
+            q = _spanned(replace(q, at=at, stage="sweep", final=all_there), rows)
             return _begun(q, rows, *sites)
-        weights = Weights.of(q.variance, unpack(stats.gram), stats.pull)
+        gram = unpack(stats.gram)
+        weights = Weights.of(q.variance, gram, stats.pull)
+        if not q.final and q.sweep > 0:
+            told = weights.told(q.variance, q.map.block, len(q.map.bases))
+            at, promised = prior.stepped(q.at, *told)
+            limit = self.rise * max(1.0, q.map.n_bags / 1000)
+            final = promised <= limit or q.sweep >= MOST_SWEEPS
+            q = replace(q, at=at, final=final, sweep=-1 if final else q.sweep)
+            weights = Weights.of(q.variance, gram, stats.pull)
         return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
 
     def elbo(self, q: Embedding, stats: Any) -> float:
@@ -308,12 +318,13 @@ class EmbeddingModel:
         return float(stats.evidence) + constant + prior.log_prior(q.at)
 
     def shown(self, at: Cursor) -> Step | None:
-        """Show where sweeps have settled: it is the fit's last step."""
+        """Show where sweeps have settled; at variances that stand it is the fit's last step."""
         q, stats = at.q, at.stats
         if not isinstance(stats, Sums):
             return None
-        settled = stats.moved <= self.fine * q.map.n_bags or q.sweep >= MOST_SWEEPS
-        return Step.at(at, True) if settled else None
+        limit = self.fine if q.final else COARSE
+        settled = stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS
+        return Step.at(at, q.final) if settled else None
 
     def unfinished(self, q: Embedding) -> str | None:
         """Say what is still being done at ``q``; None where it is a posterior."""

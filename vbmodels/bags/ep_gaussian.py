@@ -62,15 +62,18 @@ class Weights:
         """Return the part of log Z_EP that is not a sum over bags, in nats."""
         return -0.5 * float(log_det(self.factor) + np.log(variance).sum())
 
-    def slope(self, variance: FloatArray, block: IntArray, n_blocks: int) -> FloatArray:
-        """Return d log Z_EP / d log v_m, [M]; ``block`` numbers the columns' blocks, [D].
+    def told(
+        self, variance: FloatArray, block: IntArray, n_blocks: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return |w_m|^2/v_m and the weights that are told, D_m - tr(A^-1)_mm/v_m; two of [M].
 
-        Columns of block M or above (the constant) have a fixed variance.
+        Half of their difference is d log Z_EP / d log v_m. ``block`` numbers the columns' blocks,
+        [D]; columns of block M or above (the constant) have a fixed variance.
         """
         half = solve_lower(self.factor, np.eye(len(self.factor)))
         spread = np.einsum("ij,ij->j", half, half)
-        each = 0.5 * ((self.mean**2 + spread) / variance - 1.0)
-        return by_block(each, block, n_blocks)
+        size, told = self.mean**2 / variance, 1.0 - spread / variance
+        return by_block(size, block, n_blocks), by_block(told, block, n_blocks)
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,8 @@ class _Primal:
         return self.weights.constant(self.variance)
 
     def slope(self) -> FloatArray:
-        return self.weights.slope(self.variance, self.of.block, self.of.n_blocks)
+        size, told = self.weights.told(self.variance, self.of.block, self.of.n_blocks)
+        return 0.5 * (size - told)
 
 
 class _Scores:

@@ -408,7 +408,7 @@ def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys, model, 
         }
     )
     source = written(tmp_path, pa.concat_tables([table, large]))
-    here = ("--workers", "0") if model == "auto" else ()
+    here = ("--workers", "0", "--set", "witness_memory=1") if model == "auto" else ()
     options = ("--set", f"model={model}", "--partitions", "2", *here, *PLAIN)
     code, out, err = run(capsys, "bags", source, tmp_path / "t", *options)
     assert (code, err) == (0, err)
