@@ -171,6 +171,11 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
                 f"prior_scale {self.prior_scale} goes with inference collapsed of model vmmic, "
                 f"not {self.form} of {self.model}"
             )
+        if not collapsed and (self.nystroem or self.pooled):
+            raise ValueError(
+                "nystroem and pooled go with inference collapsed of model vmmic, not "
+                f"{self.form} of {self.model}"
+            )
         return self
 
     @model_validator(mode="after")
