@@ -107,8 +107,9 @@ def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys
         ("inference=as_printed",),
         ("inference=gibbs", "chains=2", "warmup=10", "draws=20"),
         ("precision=float32", "prior_scale=fixed", "standardise=false"),
+        ("nystroem=8", "pooled=true"),
     ],
-    ids=["mean_field", "as_printed", "gibbs", "single"],
+    ids=["mean_field", "as_printed", "gibbs", "single", "mapped"],
 )
 def test_every_form_runs(simulated, tmp_path, capsys, options):
     settings = [part for option in options for part in ("--set", option)]
@@ -360,6 +361,12 @@ def test_too_few_sweeps_for_the_sampler_are_refused(tmp_path, capsys):
     code, _, err = run(capsys, "bags", source, tmp_path / "t", *options)
     assert code == 2
     assert "warmup + draws * thin = 2300" in err
+
+
+def test_mapped_features_go_with_the_collapsed_form_alone():
+    for given in ({"nystroem": 5}, {"model": "vmmic", "inference": "gibbs", "pooled": True}):
+        with pytest.raises(ValueError, match="nystroem and pooled go with inference collapsed"):
+            BagSettings(**given)
 
 
 def test_burn_in_is_the_old_name_of_warmup(caplog):
