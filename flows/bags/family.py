@@ -24,9 +24,11 @@ from flows.bags.form import (
     form_url,
     kept_form,
     kept_url,
+    many_words,
     one_modality,
     read_about,
     read_form,
+    too_many_words,
     warnings_of,
     work_url,
 )
@@ -152,6 +154,7 @@ class BagsFamily:
             own=found.bags.bag_features.shape[1],
             classes=_classes(found.bag_rows, settings),
             labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
+            words=too_many_words(found.bags),
         )
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -183,6 +186,9 @@ class BagsFamily:
         form = form_of(about) if fitted is None else kept_form(fitted, about)
         if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
+        words = max((one["words"] for one in about), default=0)
+        if fitted is None and words and settings.takes_words:
+            raise InputError([many_words(settings.model, words)])
         json_files.write(form_url(paths), BagForm(**form))
         built = each(build, [part.index for part in parts], settings, paths, form)
         warnings = [] if fitted is not None else warnings_of(about, form, built)

@@ -125,6 +125,13 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         by_leak = self.model == "gp_probit" and self.form != "as_printed" and self.leak
         return self.model.startswith("gp_") and not by_leak
 
+    @property
+    def takes_words(self) -> bool:
+        """Whether columns of text are taken as words, with the products of all pairs."""
+        linear = self.kernel == "auto" or "linear" in self.kernel
+        process = linear and self.linear_prior != "independent" and not self.standardise
+        return self.model in ("auto", "embedding") or (self.model != "vmmic" and process)
+
     @field_validator("positive", mode="before")
     @classmethod
     def _as_files_write_it(cls, value: object) -> object:

@@ -188,7 +188,7 @@ class AutoModel:
             shares, phase = (none, one), "kernel"
         share = float(counts @ shares) / n
         needed = self._needed(witness, observed.instances, n, share)
-        if needed > self.witness_memory:
+        if witness is None or needed > self.witness_memory:
             witness, phase = None, "embedding"
         base = (int(counts[1]) + 0.5) / (n + 1.0)
         weights = np.zeros(len(MEMBERS))

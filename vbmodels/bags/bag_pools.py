@@ -10,7 +10,7 @@ from operator import add
 import numpy as np
 
 from vbmodels.bags.batch import Bags, Instances
-from vbmodels.bags.gp_data import Products, Sample, Spread, row_hash
+from vbmodels.bags.gp_data import Products, Sample, Spread, row_hash, unit_rows
 from vbmodels.core.state import FloatArray, IntArray, Stats
 
 BLOCK = 16_384
@@ -107,8 +107,7 @@ class Pool(Stats):
 
         def of_run(bags: slice) -> Pool:
             rows, offsets = rows_of(instances, bags)
-            length = np.linalg.norm(rows, axis=1)
-            unit = ((np.abs(length - 1.0) < 1e-3) | (length == 0.0)) & (rows >= 0.0).all(axis=1)
+            unit = unit_rows(rows)
             label = np.repeat(data.label[bags], np.diff(offsets))
             own, has = told[bags], full[bags]
             of_bag = data.label[bags]
