@@ -61,8 +61,8 @@ class AboutBags(BagForm):
 
 def too_many_words(data: Bags) -> int:
     """Return the columns of instances that are text of more words than a fit takes, or 0."""
-    wide = [m for m in data.modalities if m.n_features > MOST_WORDS]
-    return max((m.n_features for m in wide if unit_rows(m.features[:1000]).all()), default=0)
+    wide = [m.features for m in data.modalities if m.n_features > MOST_WORDS]
+    return max((x.shape[1] for x in wide if unit_rows(x[:1000].astype(float)).all()), default=0)
 
 
 def read_form(url: str) -> dict[str, Any]:

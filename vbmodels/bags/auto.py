@@ -227,8 +227,9 @@ class AutoModel:
         """Return the folds as they look for the nearest Gaussian, the slowest of sweeps."""
         if q.witness is None or self.witness.posterior_form == "laplace":
             return None
-        features = q.witness.features
-        folds = _at_mean(features.at_value(0), np.zeros(features.n_columns), np.eye(features.n_columns))
+        features = q.witness.features.at_value(0)
+        size = features.n_columns
+        folds = _at_mean(features, np.zeros(size), np.eye(size))
         return replace(q, phase="folds", folds=folds), HEAVY
 
     def _needed(self, witness: Search | None, instances: int, n_bags: int, share: float) -> int:

@@ -96,7 +96,6 @@ class Rows(Stats):
             np.concatenate([self.columns, other.columns]), np.concatenate([self.sign, other.sign])
         )
 
-
     @classmethod
     def drawn(cls, none: Sample, one: Sample) -> Rows:
         """Return drawn bags with the labels 0 and 1."""
@@ -351,9 +350,7 @@ class EmbeddingModel:
         label = known.label.astype(np.int64)
         return Drawn(sampled_bags(told, label, self.sample_seed, columns.__getitem__, each))
 
-    def _search(
-        self, q: Embedding, rows: Rows
-    ) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
+    def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
         """Search the variances with the rows in one place; the best coordinates, the last sites."""
         of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases), self.eps)
         block = q.map.block

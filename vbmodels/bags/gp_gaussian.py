@@ -68,7 +68,7 @@ def averages(
     normals = np.concatenate([half, -half])
     value, gradient = np.zeros(n_classes), np.zeros((n_classes, size))
     curvature = np.zeros((n_classes, size, size))
-    for c in np.flatnonzero(active):
+    for c in np.flatnonzero(active).tolist():
         draws = mean[c] + solve_lower(factor[c], normals.T, transposed=True).T
         k = int(kernel[c])
         weights = features.of_class(k, c)

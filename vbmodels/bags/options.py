@@ -55,8 +55,8 @@ class VMMICOptions(BagOptions):
     folds: int = option(5, "cross_validation: folds of the labelled bags.", ge=2, le=100)
     nystroem: int = option(
         0,
-        "collapsed: landmarks of a Gaussian kernel, by whose features instances are told instead of "
-        "their own (50 is a good number), so that nothing need be linear; 0: their own. "
+        "collapsed: landmarks of a Gaussian kernel, by whose features instances are told in place "
+        "of their own (50 is a good number), so that nothing need be linear; 0: their own. "
         "Coefficients are then those of landmarks.",
         ge=0,
         le=2000,

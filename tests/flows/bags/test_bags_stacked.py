@@ -158,9 +158,8 @@ def test_too_many_words_are_refused_in_a_sentence_before_the_fit(tmp_path, capsy
     """Their products would take memory by the square and time by the cube of the words."""
     rows = np.zeros((60, 5001))
     rows[np.arange(60), np.arange(60) * 80] = 1.0
-    table = instances(20)
     wide = pa.array(list(rows), pa.list_(pa.float64()))
-    path = written(tmp_path, table.set_column(table.column_names.index("features"), "features", wide))
+    path = written(tmp_path, instances(20, features=wide))
     for command in (("check", "bags", path), ("bags", path, tmp_path / "t", "--no-record")):
         code, _, err = run(capsys, *command)
         assert code == 2
