@@ -72,8 +72,8 @@ EMPTY_BY = {
 }
 """What becomes of a bag without instances, by the model."""
 COSTS = {"auto": Cost(8e-4, 2e-4), "embedding": Cost(1e-4, 1.5e-4)}
-"""Seconds an instance, of some 5 to 20 in a bag, where the choice of workers hangs on it (some 10,000
-instances; auto takes half as long an instance at 100,000); of the others, those of vMMIC."""
+"""Seconds an instance, of some 5 to 20 in a bag, at the 10,000 instances where the choice of
+workers hangs on it (at 100,000 auto takes half); of the others, those of vMMIC."""
 
 
 class BagsFamily:

@@ -77,8 +77,8 @@ def _seen(
 def _drawn(data: Bags, shares: tuple[float, float]) -> BoolArray:
     """Say which labelled bags of one modality are of a share of either label, by their hash."""
     share = np.where(data.label == 1, shares[1], shares[0])
-    below: BoolArray = _hashed(data, bag_hash).astype(np.float64) < share * 2.0**64
-    return below & (data.label != UNLABELLED)
+    below = _hashed(data, bag_hash).astype(np.float64) < share * 2.0**64
+    return np.asarray(below & (data.label != UNLABELLED), dtype=np.bool_)
 
 
 def fold_of(data: Bags) -> IntArray:
