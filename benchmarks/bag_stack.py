@@ -1,6 +1,6 @@
 """The stack for bags and its members beside simple rivals, fold by fold, on sets of bags.
 
-    python -m benchmarks.bag_stack FOLDER [--sets elephant fox] [--seeds 1] [--rivals]
+    python -m benchmarks.bag_stack FOLDER [--sets elephant fox] [--seeds 1] [--rivals] [--vmmic]
 
 FOLDER holds one Parquet file a set with bag_id, label and features (and instance_label, where it
 is known). Folds are scikit-learn's StratifiedKFold(5, shuffle=True, random_state=0) over bags in
@@ -32,7 +32,10 @@ from vbmodels.bags.auto import AutoModel
 from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.bag_pools import pooled, sizes_of
 from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.collapsed import CollapsedVMMIC
 from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.bags.mapped import MappedVMMIC
+from vbmodels.bags.posterior import predict
 from vbmodels.core.fit import fit
 
 MISSING = []
@@ -46,6 +49,7 @@ except ImportError:
     MISSING.append("attention (ABMIL) is left out: pip install torch")
 
 Told = dict[str, np.ndarray]
+Rivals = dict[str, Callable[[Bags, Bags, int], np.ndarray]]
 OURS = ("auto", "embedding", "gp_probit")
 
 
@@ -71,6 +75,21 @@ def stack(train: Bags, test: Bags, seed: int) -> tuple[Told, np.ndarray, np.ndar
     told = {"auto": found.probability, "embedding": found.members[:, 0]}
     told |= {"gp_probit": found.members[:, 1], "base rate": found.members[:, 2]}
     return told, q.weights, found.witness.probability
+
+
+def mic(landmarks: int, pooled: bool) -> Callable[[Bags, Bags, int], np.ndarray]:
+    """Return vMMIC on a kernel's features and pooled ones, or on features as they are."""
+
+    def told(train: Bags, test: Bags, seed: int) -> np.ndarray:
+        model = MappedVMMIC(CollapsedVMMIC(), landmarks, pooled, seed)
+        q = fit(model, [train], seed=seed, max_iter=20_000).q
+        posterior = model.posterior(q)
+        return predict(posterior.draws(), posterior.scaling, q.mapped(test)).bag
+
+    return told
+
+
+VMMIC = {"vmmic": mic(0, False), "vmmic nystroem": mic(50, False), "vmmic both": mic(50, True)}
 
 
 def pools(data: Bags) -> np.ndarray:
@@ -124,7 +143,7 @@ def instances(train: Bags, test: Bags, seed: int) -> np.ndarray:
     return by_instances(of, seen, held, seed)
 
 
-RIVALS: dict[str, Callable[[Bags, Bags, int], np.ndarray]] = {
+RIVALS: Rivals = {
     "trees on pools": boosted,
     "smooth means": smooth,
     "trees on instances": instances,
@@ -135,7 +154,7 @@ if "attention" in globals():
     RIVALS["attention"] = attention
 
 
-def judged(path: Path, seed: int, with_rivals: bool) -> dict[str, tuple[float, ...]]:
+def judged(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]]:
     """Return (AUC, log loss, ECE, CPU seconds) of every method on one set; print them."""
     data, truth = read(path)
     y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
@@ -150,7 +169,7 @@ def judged(path: Path, seed: int, with_rivals: bool) -> dict[str, tuple[float, .
         seconds["auto"] = seconds.get("auto", 0.0) + time.process_time() - clock
         weights.append(weight)
         inside[np.isin(data.modalities[0].bag, test)] = own
-        for name, rival in RIVALS.items() if with_rivals else ():
+        for name, rival in rivals.items():
             clock = time.process_time()
             found[name] = rival(some, new, seed)
             seconds[name] = seconds.get(name, 0.0) + time.process_time() - clock
@@ -200,14 +219,16 @@ def main() -> None:
     asked.add_argument("--sets", nargs="*")
     asked.add_argument("--seeds", type=int, default=1)
     asked.add_argument("--rivals", action="store_true")
+    asked.add_argument("--vmmic", action="store_true")
     given = asked.parse_args()
     warnings.simplefilter("ignore")
     if given.rivals and MISSING:
         print("\n".join(MISSING), flush=True)
     paths = sorted(given.folder.glob("*.parquet"))
     paths = [p for p in paths if given.sets is None or p.stem in given.sets]
+    rivals = (RIVALS if given.rivals else {}) | (VMMIC if given.vmmic else {})
     for seed in range(given.seeds):
-        found = {p.stem: judged(p, seed, given.rivals) for p in paths}
+        found = {p.stem: judged(p, seed, rivals) for p in paths}
         print(f"\nSeed {seed}\n\n" + "\n".join(table(found)))
 
 

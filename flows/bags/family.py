@@ -24,9 +24,11 @@ from flows.bags.form import (
     form_url,
     kept_form,
     kept_url,
+    many_words,
     one_modality,
     read_about,
     read_form,
+    too_many_words,
     warnings_of,
     work_url,
 )
@@ -69,8 +71,9 @@ EMPTY_BY = {
     "embedding": "bag without instances, scored by its size",
 }
 """What becomes of a bag without instances, by the model."""
-COSTS = {"auto": Cost(3.5e-4, 2e-4), "embedding": Cost(1e-4, 1.5e-4)}
-"""Seconds an instance, of some 5 to 20 in a bag; of the others, those of vMMIC."""
+COSTS = {"auto": Cost(8e-4, 2e-4), "embedding": Cost(1e-4, 1.5e-4)}
+"""Seconds an instance, of some 5 to 20 in a bag, at the 10,000 instances where the choice of
+workers hangs on it (at 100,000 auto takes half); of the others, those of vMMIC."""
 
 
 class BagsFamily:
@@ -152,6 +155,7 @@ class BagsFamily:
             own=found.bags.bag_features.shape[1],
             classes=_classes(found.bag_rows, settings),
             labels=[int(np.count_nonzero(label == value)) for value in (0, 1)],
+            words=too_many_words(found.bags),
         )
         json_files.write(work_url(paths, "about", part.index, "json"), about)
         n_empty = len(found.empty)
@@ -183,6 +187,9 @@ class BagsFamily:
         form = form_of(about) if fitted is None else kept_form(fitted, about)
         if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
+        words = max((one["words"] for one in about), default=0)
+        if fitted is None and words and settings.takes_words:
+            raise InputError([many_words(settings.model, words)])
         json_files.write(form_url(paths), BagForm(**form))
         built = each(build, [part.index for part in parts], settings, paths, form)
         warnings = [] if fitted is not None else warnings_of(about, form, built)

@@ -16,7 +16,7 @@ from flows.data.runs import RunPaths
 from flows.data.states import read_state
 from flows.faults import Fault, InputError
 from vbmodels.bags.batch import Bags
-from vbmodels.bags.gp_data import MultiLabelBags
+from vbmodels.bags.gp_data import FEWER_WORDS, MOST_WORDS, MultiLabelBags, unit_rows
 from vbmodels.core.state import FloatArray, to_bytes
 
 MEASURED = 10_000
@@ -50,9 +50,19 @@ class BagForm(json_files.Form):
 
 
 class AboutBags(BagForm):
-    """What one partition has of it, and its bags with the labels 0 and 1."""
+    """What one partition has of it, its bags with the labels 0 and 1, and its words.
+
+    ``words`` is the number of columns of text with more than can be fitted, else 0.
+    """
 
     labels: list[int]
+    words: int = 0
+
+
+def too_many_words(data: Bags) -> int:
+    """Return the columns of instances that are text of more words than a fit takes, or 0."""
+    wide = [m.features for m in data.modalities if m.n_features > MOST_WORDS]
+    return max((x.shape[1] for x in wide if unit_rows(x[:1000].astype(float)).all()), default=0)
 
 
 def read_form(url: str) -> dict[str, Any]:
@@ -222,6 +232,17 @@ def _swamped(name: str, low: FloatArray, high: FloatArray, spreads: list[Any]) -
         "code for missing values, clip it or take its logarithm."
         for d in far[:5].tolist()
     ]
+
+
+def many_words(model: str, found: int) -> Fault:
+    """Say that a model cannot take so many words."""
+    return Fault(
+        file="settings",
+        column="model",
+        expected=f"at most {MOST_WORDS:,} words (features of rows of length 1) with model={model}",
+        found=f"{found:,}",
+        remedy=FEWER_WORDS,
+    )
 
 
 def one_modality(model: str, names: Sequence[str]) -> Fault:

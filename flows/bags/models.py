@@ -19,6 +19,7 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
 from vbmodels.bags.gp_probit import PRINTED, CollapsedGP, PrintedGP
+from vbmodels.bags.mapped import Mapped, MappedVMMIC
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
 from vbmodels.bags.published.gibbs import Chains, GibbsVMMIC
@@ -55,11 +56,13 @@ def make(settings: BagSettings) -> Any:
     )
     if form == "collapsed":
         kept = settings.kept_variance
-        collapsed = CollapsedVMMIC(priors, standardise, kept_variance=kept)
-        if settings.prior_scale in ("fixed", "learned"):
-            return collapsed
-        folds = settings.folds if settings.prior_scale == "cross_validation" else 0
-        return ChosenVMMIC(collapsed, settings.slope_lengths, folds)
+        model: Any = CollapsedVMMIC(priors, standardise, kept_variance=kept)
+        if settings.prior_scale in ("evidence", "cross_validation"):
+            folds = settings.folds if settings.prior_scale == "cross_validation" else 0
+            model = ChosenVMMIC(model, settings.slope_lengths, folds)
+        if not (settings.nystroem or settings.pooled):
+            return model
+        return MappedVMMIC(model, settings.nystroem, settings.pooled, settings.seed)
     if form == "mean_field":
         return MeanFieldVMMIC(priors, standardise)
     if form == "as_printed":
@@ -81,6 +84,7 @@ def apply(model: Any, q: Any, data: Any) -> list[Scores]:
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     posterior = model.posterior(q)
+    data = q.mapped(data) if isinstance(q, Mapped) else data
     found = predict(posterior.draws(), posterior.scaling, data)
     return [Scores(found.bag, found.instances, found.instances, found.contributions)]
 
@@ -97,18 +101,21 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     blocks: list[tuple[str, int | None, Any]] = [("bag intercept", None, slice(0, 1))]
     if layout.own:
         blocks.append(("bag feature", None, layout.own_slopes))
+    of = " of landmark" if isinstance(q, Mapped) and q.kernels else ""
     for k in range(len(layout.features)):
         gate = layout.gate(k)
         blocks += [
-            ("contribution", k, layout.slopes(k)),
+            ("contribution" + of, k, layout.slopes(k)),
             ("primary intercept", k, slice(gate.start, gate.start + 1)),
-            ("primary", k, layout.gate_slopes(k)),
+            ("primary" + of, k, layout.gate_slopes(k)),
         ]
     return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
 
 
 def chosen_scale(model: Any, q: Any) -> Choice | None:
     """Return how the prior scale of slopes was chosen; None where it was not."""
+    if isinstance(q, Mapped):
+        return chosen_scale(model.collapsed, q.inner)
     if not isinstance(q, Chosen) or not q.judged.size:
         return None
     by = "cross_validation" if model.folds else "evidence"

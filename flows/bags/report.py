@@ -214,6 +214,8 @@ def _coefficients(blocks: Sequence[Block], modalities: Sequence[str]) -> list[Se
         "bag feature": ("What the bags' own features add", "probit score per sd"),
         "primary": ("What makes an instance primary", "probit score per sd"),
         "contribution": ("What a primary instance adds to its bag", "probit score per sd"),
+        "primary of landmark": ("Landmarks that make an instance primary", "probit score per sd"),
+        "contribution of landmark": ("Landmarks that add to a bag", "probit score per sd"),
         "linear": ("What makes an instance positive", "latent score per unit"),
     }
     sections: list[Section] = []

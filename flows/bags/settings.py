@@ -74,11 +74,12 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         "has not seen. It helps where instances of one bag are alike, and hurts on text.",
     )
     witness_memory: float = Field(
-        1.0,
+        2.0,
         ge=0.0,
         description="auto: GiB that the Gaussian process may keep in memory, all workers together "
-        "(about 3,000 bytes an instance). Where it would take more it is left out: the stack is "
-        "of embedding and base rate, and instances have no probability. 0 leaves it out.",
+        "(about 3,000 bytes an instance up to 2,000 bags, 450 beyond). Where it would take more it "
+        "is left out: the stack is of embedding and base rate, and instances have no probability. "
+        "0 leaves it out.",
     )
     keep_columns: bool = Field(
         True,
@@ -123,6 +124,13 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         """Whether the model is a Gaussian process by which an empty bag cannot be positive."""
         by_leak = self.model == "gp_probit" and self.form != "as_printed" and self.leak
         return self.model.startswith("gp_") and not by_leak
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether columns of text are taken as words, with the products of all pairs."""
+        linear = self.kernel == "auto" or "linear" in self.kernel
+        process = linear and self.linear_prior != "independent" and not self.standardise
+        return self.model in ("auto", "embedding") or (self.model != "vmmic" and process)
 
     @field_validator("positive", mode="before")
     @classmethod
@@ -169,6 +177,11 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
             raise ValueError(
                 f"prior_scale {self.prior_scale} goes with inference collapsed of model vmmic, "
                 f"not {self.form} of {self.model}"
+            )
+        if not collapsed and (self.nystroem or self.pooled):
+            raise ValueError(
+                "nystroem and pooled go with inference collapsed of model vmmic, not "
+                f"{self.form} of {self.model}"
             )
         return self
 

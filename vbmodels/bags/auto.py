@@ -19,12 +19,15 @@ The witness keeps columns of every instance in memory. Where they would take mor
 it is left out, and the stack is of the other two; instances then have no probability.
 
 The phases of a fit follow one another in one loop: the witness, its folds, the embedding, weights.
+Of many bags the witness's kernel value is chosen first, by some of either label (`FEW`): then only
+one value's columns of all instances are kept, and sweeps take a fraction of the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +38,7 @@ from vbmodels.bags.batch import Bags
 from vbmodels.bags.embedding import Embedding, EmbeddingModel, Sites
 from vbmodels.bags.gp_data import FOLDS, Observed
 from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.bags.gp_features import FeatureMap
 from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.gp_probit import Search
 from vbmodels.bags.stacking_weights import objective, stacked
@@ -44,12 +48,22 @@ from vbmodels.core.protocol import Cursor, Reduce, Step
 from vbmodels.core.state import FloatArray, State, Stats
 
 MEMBERS = ("embedding", "witness", "base rate")
+WITNESS = ("kernel", "witness", "folds")
+"""Phases of the witness."""
+MEMBER = {name: name for name in (*WITNESS, "embedding")} | {"kernel": "witness"}
+"""Where a phase's member stands in `Auto`."""
 SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
-WITNESS_MEMORY = 2**30
+WITNESS_MEMORY = 2**31
 """Bytes that the witness may keep in memory, all partitions together."""
 HEAVY = 0.25
 """Share of sweeps that average over draws for all folds, where the witness does so (measured)."""
+FEW = 1000
+"""Bags of either label by which the kernel value is chosen where there are twice as many."""
+LEVEL = 0.05
+"""Rise in nats at which folds end; their averages over draws are no surer than that (measured)."""
+POINTS = 256
+"""Points of w for held-out probabilities: an error of .001, where weights ask for no more."""
 GROWN = 1.5
 """Times as many bags as when the witness's kernel was chosen, from which it is chosen anew."""
 
@@ -90,7 +104,7 @@ class Auto(State):
     Attributes
     ----------
     phase
-        "witness", "folds", "embedding", "stack" or "done".
+        "kernel" (of many bags), "witness", "folds", "embedding", "stack" or "done".
     witness
         The Gaussian process of instances; None where it is left out.
     folds
@@ -105,6 +119,8 @@ class Auto(State):
         Bytes that the witness keeps in memory, or would.
     searched
         Fitted bags when all kernel values were last tried.
+    shares
+        Shares of the bags with labels 0 and 1 by which the kernel value is chosen.
     """
 
     phase: str
@@ -115,6 +131,7 @@ class Auto(State):
     base: float
     needed: int
     searched: int
+    shares: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -135,6 +152,8 @@ class AutoModel:
     witness_memory
         Bytes that the witness may keep in memory, all partitions together; where it would take
         more it is left out.
+    few
+        Bags of either label by which the kernel value is chosen where there are twice as many.
     """
 
     keeps_locals: ClassVar[bool] = False
@@ -142,6 +161,7 @@ class AutoModel:
     embedding: EmbeddingModel = field(default_factory=EmbeddingModel)
     witness: DirectGP = field(default_factory=DirectGP)
     witness_memory: int = WITNESS_MEMORY
+    few: int = FEW
 
     def observe(self, batch: Bags) -> SeenBags:
         """Return what both members need before they start."""
@@ -161,14 +181,18 @@ class AutoModel:
                 limit = self.witness.options.sample
                 seen = united_observed(embedding.map.modalities, observed.pools, limit)
                 witness = self.witness.init(seen, rng)
-        needed = self._needed(witness, observed.instances, observed.pools.n_bags)
-        if needed > self.witness_memory:
-            witness = None
-        positive, n = int(observed.pools.counts[1]), observed.pools.n_bags
-        base = (positive + 0.5) / (n + 1.0)
-        phase = "embedding" if witness is None else "witness"
+        counts, n = observed.pools.counts, observed.pools.n_bags
+        shares, phase = (1.0, 1.0), "witness"
+        if n > 2 * self.few and self._chooses(witness):
+            none, one = (min(1.0, self.few / max(int(count), 1)) for count in counts)
+            shares, phase = (none, one), "kernel"
+        share = float(counts @ shares) / n
+        needed = self._needed(witness, observed.instances, n, share)
+        if witness is None or needed > self.witness_memory:
+            witness, phase = None, "embedding"
+        base = (int(counts[1]) + 0.5) / (n + 1.0)
         weights = np.zeros(len(MEMBERS))
-        return Auto(phase, witness, None, embedding, weights, base, needed, n)
+        return Auto(phase, witness, None, embedding, weights, base, needed, n, shares)
 
     def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
         """Start with the kernel value that an earlier fit chose, and at its blocks' variances.
@@ -189,35 +213,43 @@ class AutoModel:
         k = fresh.witness.features.same_value(before.witness.features, before.witness.kernel)
         if k is None:
             return fresh
-        return replace(fresh, witness=_at_kernel(fresh.witness, k, 1), searched=before.searched)
+        witness = _at_kernel(fresh.witness, k, 1)
+        return replace(fresh, phase="witness", witness=witness, searched=before.searched)
 
     def remembered(self, q: Auto, batch: Bags) -> int:
         """Return about how many bytes are kept of a partition between sweeps."""
         own = self.embedding.remembered(q.embedding, batch)
-        return self._needed(q.witness, batch.n_instances, batch.n_bags) + own
+        own_shares = np.array(q.shares)[(batch.label == 1).astype(np.int64)]
+        share = float(own_shares.sum()) / max(batch.n_bags, 1)
+        return self._needed(q.witness, batch.n_instances, batch.n_bags, share) + own
 
     def heavy(self, q: Auto) -> tuple[Auto, float] | None:
         """Return the folds as they look for the nearest Gaussian, the slowest of sweeps."""
         if q.witness is None or self.witness.posterior_form == "laplace":
             return None
-        folds = _at_kernel(q.witness, 0, FOLDS)
-        size = folds.points.shape[-1]
-        unit = np.broadcast_to(np.eye(size), (FOLDS, size, size))
-        kernel = np.zeros(FOLDS, np.int64)
-        folds = replace(folds, wanted="averages", kernel=kernel, precision=unit)
+        features = q.witness.features.at_value(0)
+        size = features.n_columns
+        folds = _at_mean(features, np.zeros(size), np.eye(size))
         return replace(q, phase="folds", folds=folds), HEAVY
 
-    def _needed(self, witness: Search | None, instances: int, n_bags: int) -> int:
-        """Return the bytes that the witness keeps: columns for all bags and for the folds."""
+    def _needed(self, witness: Search | None, instances: int, n_bags: int, share: float) -> int:
+        """Return the bytes that the witness keeps at most, by the share of bags that choose.
+
+        Columns of one phase at a time are kept: all lengths' for the bags that choose, one's for
+        all. Rows are kept where they are united.
+        """
         if witness is None:
             return 0
         features = witness.features
-        rows = instances + n_bags * features.leak
-        columns = len(features.lengths) * (features.n_columns + 1)
-        own = features.n_columns + 1 + features.mean.size
+        rows = (instances + n_bags * features.leak) * self.witness.keep_columns
+        columns = max(1.0, share * len(features.lengths)) * (features.n_columns + 1)
         square = features.n_columns**2 * max(features.n_kernels, FOLDS)
-        kept = rows * (columns + own) if self.witness.keep_columns else 0
-        return int(8 * (kept + 3 * square))
+        return int(8 * (rows * (columns + features.mean.size) + 3 * square))
+
+    def _chooses(self, witness: Search | None) -> bool:
+        """Whether there are kernel values to choose from; the baseline's score needs all bags."""
+        features = None if witness is None else witness.features
+        return features is not None and features.n_kernels > 1 and not len(features.baseline)
 
     def local_step(self, q: Auto, batch: Bags, local: Sites | None) -> Sites | None:
         """Do the embedding's local step while it is fitted, and keep what it left."""
@@ -227,23 +259,17 @@ class AutoModel:
 
     def suff_stats(self, q: Auto, batch: Bags, local: Sites | None) -> Any:
         """Return what the phase wants of a partition."""
-        if q.phase in ("witness", "folds"):
-            view = CACHE.view(q.embedding.map.modalities, batch)
-            if q.phase == "witness":
-                return self.witness.suff_stats(q.witness, view.bags, None)  # type: ignore[arg-type]
-            return self.witness.suff_stats(q.folds, view.folded, None)  # type: ignore[arg-type]
+        if q.phase in WITNESS:
+            seen = CACHE.view(q.embedding.map.modalities, batch, q.phase, q.shares)
+            return self._model(q).suff_stats(_member(q), seen, None)
         if q.phase == "embedding":
             return self.embedding.suff_stats(q.embedding, batch, local)  # type: ignore[arg-type]
         return self._told(q, batch, local)
 
     def elbo(self, q: Auto, stats: Any) -> float:
         """Return the objective of the phase: the member's own; at the end that of the weights."""
-        if q.phase == "witness":
-            return self.witness.elbo(q.witness, stats)  # type: ignore[arg-type]
-        if q.phase == "folds":
-            return self.witness.elbo(q.folds, stats)  # type: ignore[arg-type]
-        if q.phase == "embedding":
-            return self.embedding.elbo(q.embedding, stats)
+        if q.phase in MEMBER:
+            return float(self._model(q).elbo(_member(q), stats))
         log_p = log_densities(stats)
         return objective(log_p, stacked(log_p))
 
@@ -254,6 +280,7 @@ class AutoModel:
     def unfinished(self, q: Auto) -> str | None:
         """Say what is still being done at ``q``; None where it is a posterior."""
         doing = {
+            "kernel": "the witness's kernel was being chosen",
             "witness": "the witness was being fitted",
             "folds": "the witness was being judged by folds",
             "embedding": "the embedding was being fitted",
@@ -277,20 +304,29 @@ class AutoModel:
 
     def _phase(self, reduce: Reduce, at: AutoCursor) -> Iterator[tuple[Step, Cursor]]:
         """Run the loop of the phase from the cursor; yield its steps and their cursors."""
-        of = _Member(reduce, at.q)
-        if at.q.phase == "embedding":
-            loop = cavi(self.embedding, of, at.inner)
-        else:
-            loop = self.witness.steps(of, at.inner)
-        return ((step, step.cursor) for step in loop)
+        of, model = _Member(reduce, at.q), self._model(at.q)
+        loop = model.steps if at.q.phase in WITNESS else partial(cavi, model)
+        return ((step, step.cursor) for step in loop(of, at.inner))
+
+    def _model(self, q: Auto) -> Any:
+        """Return the member that the phase fits, as it does there."""
+        if q.phase == "kernel":
+            return replace(self.witness, posterior_form="laplace")
+        if q.phase == "folds":
+            return replace(self.witness, rise=LEVEL)
+        return self.embedding if q.phase == "embedding" else self.witness
 
     def _next(self, reduce: Reduce, at: AutoCursor) -> AutoCursor:
         """Begin the next phase."""
         q: Auto = at.q
         number = at.number + 1
-        if q.phase == "witness":
-            found: Search = q.witness  # type: ignore[assignment]
-            q = replace(q, phase="folds", folds=_at_kernel(found, found.kernel[0], FOLDS))
+        found: Search = q.witness  # type: ignore[assignment]
+        if q.phase == "kernel":
+            k = int(found.kernel[0])
+            start = replace(_at_kernel(found, k, 1), points=found.points[[k]])
+            q = replace(q, phase="witness", witness=start)
+        elif q.phase == "witness":
+            q = replace(q, phase="folds", folds=self._without_folds(q, found))
         elif q.phase == "folds":
             q = replace(q, phase="embedding")
         else:
@@ -301,6 +337,18 @@ class AutoModel:
             q = replace(q, phase="done", weights=weights)
             return AutoCursor(q, told.stats, number, told.elbo, replace(told, q=q))
         return self._wrapped(evaluated(self, reduce, q, number, None))
+
+    def _without_folds(self, q: Auto, found: Search) -> Search:
+        """Start the fits without each fold's bags.
+
+        Of many bags it is at the q(w) of all: the first step takes a fold's bags out of mean and
+        precision, and what it leaves of them is far below what the others say. Few bags may leave
+        a trace, since the posterior is skew.
+        """
+        k = int(found.kernel[0])
+        if self.witness.posterior_form == "laplace" or q.embedding.map.n_bags <= 2 * self.few:
+            return _at_kernel(found, k, FOLDS)
+        return _at_mean(found.features.at_value(k), found.points[k, 0], found.precision[0])
 
     def _wrapped(self, cursor: Cursor) -> AutoCursor:
         """Return the cursor of a phase at its first evaluation."""
@@ -329,7 +377,8 @@ class AutoModel:
                     mean=posterior.mean[[f]],
                     factor=posterior.factor[[f]],
                 )
-                chance[held] = predict(own, known.take(held))[0].bag_probability
+                said = predict(own, known.take(held), points=POINTS)[0]
+                chance[held] = said.bag_probability
         chance = np.clip(chance, SURE, 1.0 - SURE)
         witness = np.log(np.where(known.label == 1, chance, 1.0 - chance))
         return Told(np.column_stack([local.log_z, witness]), known.label.astype(float))
@@ -358,11 +407,11 @@ class _Member:
 
 
 def _member(q: Auto) -> Any:
-    return {"witness": q.witness, "folds": q.folds, "embedding": q.embedding}[q.phase]
+    return getattr(q, MEMBER[q.phase])
 
 
 def _with_member(q: Auto, member: Any) -> Auto:
-    return replace(q, **{q.phase: member})
+    return replace(q, **{MEMBER[q.phase]: member})
 
 
 def _present(q: Auto) -> list[int]:
@@ -381,5 +430,19 @@ def _at_kernel(q: Search, k: int, classes: int) -> Search:
         active=np.ones(1, dtype=bool),
         kernel=np.empty(0, dtype=np.int64),
         precision=np.empty(0),
+        evidence=np.empty(0),
+    )
+
+
+def _at_mean(features: FeatureMap, mean: FloatArray, factor: FloatArray) -> Search:
+    """Return the folds' fits at one q(w), to go on to the Gaussian that is nearest to each."""
+    return Search(
+        features=features,
+        points=np.repeat(mean[None, None], FOLDS, axis=1),
+        wanted="averages",
+        factor=np.empty(0),
+        active=np.ones(FOLDS, dtype=bool),
+        kernel=np.zeros(FOLDS, dtype=np.int64),
+        precision=np.repeat(factor[None], FOLDS, axis=0),
         evidence=np.empty(0),
     )

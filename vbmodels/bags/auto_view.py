@@ -1,63 +1,98 @@
-"""What the witness of the stack sees of a partition: one modality, and a class a fold of bags."""
+"""What the witness of the stack sees of a partition, by the phase of the fit."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vbmodels.bags.bag_blocks import ModalityMap
 from vbmodels.bags.batch import UNLABELLED, Bags
-from vbmodels.bags.gp_data import FOLDS, MultiLabelBags, blocks_of, fold_of_bags, rows_of
+from vbmodels.bags.gp_data import (
+    FOLDS,
+    Batch,
+    MultiLabelBags,
+    bag_hash,
+    blocks_of,
+    fold_of_bags,
+    rows_of,
+)
 from vbmodels.bags.united import united
-from vbmodels.core.state import IntArray
-
-
-@dataclass(frozen=True)
-class View:
-    """A partition as the witness sees it: one modality, and a class a fold."""
-
-    key: bytes
-    bags: Bags
-    folded: MultiLabelBags
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 
 @dataclass
 class ViewCache:
-    """What the witness sees of partitions; a memory, never a meaning.
+    """What the witness sees of partitions in the present phase; a memory, never a meaning.
 
-    Entries go with their batch, and when another map comes.
+    Entries go with their batch, and when another phase or map comes; what is kept of a view
+    (`gp_likelihood.BlockCache`) goes with it.
     """
 
-    kept: dict[int, View] = field(default_factory=dict)
+    kept: dict[int, tuple[bytes, Batch]] = field(default_factory=dict)
 
-    def view(self, maps: tuple[ModalityMap, ...], data: Bags) -> View:
-        """Return a partition of one modality, labelled in every class but that of its own fold."""
+    def view(
+        self,
+        maps: tuple[ModalityMap, ...],
+        data: Bags,
+        phase: str,
+        shares: tuple[float, float] = (1.0, 1.0),
+    ) -> Batch:
+        """Return a partition of one modality as a phase sees it.
+
+        "kernel": a share of the bags of either label. "folds": labelled in every class but that of
+        its own fold. Else all bags.
+        """
         key = b"".join(of.mean.tobytes() + of.scale.tobytes() for of in maps)
-        found = self.kept.get(id(data))
-        if found is None or found.key != key:
-            # Other bags than ``data``, which would never be given up otherwise.
-            bags = replace(data) if len(maps) == 1 else united(maps, data)
-            own = np.arange(FOLDS) == fold_of(bags)[:, None]
-            labels = np.where(own, np.int8(UNLABELLED), data.label[:, None])
-            if found is None:
+        key += repr((phase, shares)).encode()
+        known, seen = self.kept.get(id(data), (b"", None))
+        if seen is None or known != key:
+            if id(data) not in self.kept:
                 weakref.finalize(data, self.kept.pop, id(data), None)
-            found = View(key, bags, MultiLabelBags(bags, labels))
-            self.kept[id(data)] = found
-        return found
+            seen = _seen(maps, data, phase, shares)
+            self.kept[id(data)] = (key, seen)
+        return seen
 
 
 CACHE = ViewCache()
 
 
+def _seen(
+    maps: tuple[ModalityMap, ...], data: Bags, phase: str, shares: tuple[float, float]
+) -> Batch:
+    # Other bags than ``data``, which would never be given up otherwise.
+    bags = replace(data) if len(maps) == 1 else united(maps, data)
+    if phase == "kernel":
+        return bags.take(np.flatnonzero(_drawn(bags, shares)))
+    if phase == "folds":
+        own = np.arange(FOLDS) == fold_of(bags)[:, None]
+        return MultiLabelBags(bags, np.where(own, np.int8(UNLABELLED), data.label[:, None]))
+    return bags
+
+
+def _drawn(data: Bags, shares: tuple[float, float]) -> BoolArray:
+    """Say which labelled bags of one modality are of a share of either label, by their hash."""
+    share = np.where(data.label == 1, shares[1], shares[0])
+    below = _hashed(data, bag_hash).astype(np.float64) < share * 2.0**64
+    return np.asarray(below & (data.label != UNLABELLED), dtype=np.bool_)
+
+
 def fold_of(data: Bags) -> IntArray:
     """Return the fold of each bag of one modality, [B]."""
+    return _hashed(data, fold_of_bags).astype(np.int64)
+
+
+def _hashed(data: Bags, by: Callable[[FloatArray, IntArray], NDArray[Any]]) -> NDArray[Any]:
+    """Return what a hash of a bag's rows and offsets says of each bag, [B]."""
     found = [np.zeros(0, np.int64)]
     for part in blocks_of(data):
         offsets = data.modalities[0].offsets[part.start : part.stop + 1]
-        found.append(fold_of_bags(rows_of(data, part), offsets - offsets[0]))
-    return np.concatenate(found)
+        found.append(by(rows_of(data, part), offsets - offsets[0]))
+    return np.concatenate(found[1:] or found)
 
 
 def as_witnessed(maps: tuple[ModalityMap, ...], data: Bags) -> Bags:

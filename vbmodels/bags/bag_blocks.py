@@ -31,6 +31,7 @@ from scipy.spatial.distance import cdist
 
 from vbmodels.bags.bag_pools import Pool, pieces_of, pooled, rows_of, runs_of
 from vbmodels.bags.batch import Instances
+from vbmodels.bags.gp_data import refuse_words
 from vbmodels.bags.landmarks import (
     JITTER,
     Ranks,
@@ -228,11 +229,18 @@ def modality_map(
         Of the seeding.
     text
         Whether rows are TF-IDF; None: where nearly all have length 1.
+
+    Raises
+    ------
+    ValueError
+        If rows are TF-IDF of more than `MOST_WORDS` words.
     """
     width = pool.rows.mean.size
     mean, scale = scaling(pool.rows.mean, pool.rows.deviation, pool.rows.count)
     pool_mean, pool_scale = scaling(pool.bags.mean, pool.bags.deviation, pool.bags.count)
     text = pool.text if text is None else text
+    if text:
+        refuse_words(width)
     blank = ModalityMap(
         text=text,
         mean=mean,

@@ -12,7 +12,7 @@ import numpy as np
 
 from vbmodels.bags.bag_basis import Basis, Moments
 from vbmodels.bags.bag_blocks import ModalityMap, modality_map, scaling, with_distributions
-from vbmodels.bags.bag_pools import Chosen, Pools, pooled, sampled_bags, sizes_of
+from vbmodels.bags.bag_pools import Chosen, Pools, bags_sampled, pooled, sampled_bags, sizes_of
 from vbmodels.bags.batch import Bags, Instances, bags
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
@@ -126,7 +126,8 @@ def smooth_means(of: BagMap, data: Bags, seed: int) -> Chosen:
         has = np.flatnonzero(instances.sizes > 0)
         told = np.hstack([pooled(instances), sizes_of(known)[:, k : k + 1]])[has]
         rows = partial(_smooth_means, one, instances, has)
-        out.append(sampled_bags(told, known.label[has].astype(np.int64), seed, rows))
+        label, few = known.label[has].astype(np.int64), bags_sampled(instances.n_features)
+        out.append(sampled_bags(told, label, seed, rows, few))
     return Chosen(tuple(out))
 
 

@@ -10,7 +10,7 @@ from operator import add
 import numpy as np
 
 from vbmodels.bags.batch import Bags, Instances
-from vbmodels.bags.gp_data import Products, Sample, Spread, row_hash
+from vbmodels.bags.gp_data import Products, Sample, Spread, row_hash, unit_rows
 from vbmodels.core.state import FloatArray, IntArray, Stats
 
 BLOCK = 16_384
@@ -107,8 +107,7 @@ class Pool(Stats):
 
         def of_run(bags: slice) -> Pool:
             rows, offsets = rows_of(instances, bags)
-            length = np.linalg.norm(rows, axis=1)
-            unit = ((np.abs(length - 1.0) < 1e-3) | (length == 0.0)) & (rows >= 0.0).all(axis=1)
+            unit = unit_rows(rows)
             label = np.repeat(data.label[bags], np.diff(offsets))
             own, has = told[bags], full[bags]
             of_bag = data.label[bags]
@@ -176,13 +175,12 @@ class Chosen(Stats):
 
 
 def sampled_bags(
-    told: FloatArray, of: IntArray, seed: int, rows: Callable[[IntArray], FloatArray]
+    told: FloatArray, of: IntArray, seed: int, rows: Callable[[IntArray], FloatArray], few: int
 ) -> tuple[Sample, ...]:
-    """Sample bags by a hash of their pooled numbers [B, 4 D + 1], by class.
+    """Sample ``few`` bags of either class by a hash of their pooled numbers [B, 4 D + 1].
 
-    ``rows`` gives the rows [b, Q] of the few bags that were drawn.
+    ``rows`` gives the rows [b, Q] of the bags that were drawn.
     """
-    few = bags_sampled(told.shape[1] // 4)
     out = []
     for y in (0, 1):
         here = np.flatnonzero(of == y)

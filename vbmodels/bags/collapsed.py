@@ -119,7 +119,7 @@ class CollapsedVMMIC:
     def init(self, observed: Observed, rng: np.random.Generator) -> ModeSearch:
         """Start the search of the mode at t = 0; the generator gives the seed of the draws."""
         scaling = observed.scaling(self.standardise)
-        refuse_hopeless(observed, scaling.layout)
+        refuse_hopeless(observed.positive, observed.bags, scaling.layout)
         scaling = observed.turned(scaling, self.kept_variance, self.turned_from)
         layout = scaling.layout
         both = observed.bags < self.both_starts_below * layout.dim

@@ -3,12 +3,12 @@
     f(bag) = c + sum_m F_m(bag)'w_m,   w_m ~ N(0, v_m I),   c ~ N(0, 10)
     P(y = 1) = eps + (1 - 2 eps) Phi(f)
 
-Three passes make the blocks (`bag_map`): samples for landmarks, landmark bags, moments. Then come
-sweeps of parallel EP (`ep`): a partition keeps two numbers a bag and returns sum F tau F',
-sum F nu and the evidence; the blocks' variances are searched by their gradient
-(`block_variances`). Up to `GATHERED` bags the columns are brought together once, and the
-variances are searched there in the form that costs less (`ep_gaussian`); the sweeps follow at the
-variances found, so that every fit ends the same way.
+Three passes make the blocks (`bag_map`): samples for landmarks, landmark bags, moments. Then the
+columns of the bags, or of up to half of `GATHERED` of either label, are brought together, and the
+blocks' variances are searched there by their gradient (`block_variances`) in the form that costs
+less (`ep_gaussian`). Then come sweeps of parallel EP (`ep`) over all bags: a partition keeps two
+numbers a bag and returns sum F tau F', sum F nu and the evidence. Where variances were found by
+some of the bags, they take a step with each of the first sweeps (`block_variances.stepped`).
 
 This file has no published source; the parts are named in their own files.
 """
@@ -32,19 +32,20 @@ from vbmodels.bags.bag_map import (
     with_bases,
     with_landmark_bags,
 )
-from vbmodels.bags.bag_pools import Pools
+from vbmodels.bags.bag_pools import Pools, pooled, sampled_bags, sizes_of
 from vbmodels.bags.batch import Bags
 from vbmodels.bags.ep import update
 from vbmodels.bags.ep_gaussian import Gathered, Weights, damping
+from vbmodels.bags.gp_data import Sample
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray, State, Stats
 
-GATHERED = 1000
-"""Bags up to which the variances are searched in one place."""
+GATHERED = 2000
+"""Bags that variances are searched by: all, or of more half as many of either label."""
 RISE = 0.01
-"""Rise of the objective still promised, in nats, at which the search ends."""
+"""Rise of the objective still promised, in nats (a thousand bags), at which the search ends."""
 COARSE, FINE = 1e-7, 1e-22
 """Mean squared move of the sites at which EP has settled, while searching and at the end."""
 MOST_SWEEPS = 60
@@ -95,6 +96,19 @@ class Rows(Stats):
             np.concatenate([self.columns, other.columns]), np.concatenate([self.sign, other.sign])
         )
 
+    @classmethod
+    def drawn(cls, none: Sample, one: Sample) -> Rows:
+        """Return drawn bags with the labels 0 and 1."""
+        sign = np.repeat([-1.0, 1.0], [len(none.rows), len(one.rows)])
+        return cls(np.concatenate([none.rows, one.rows]), sign)
+
+
+@dataclass(frozen=True)
+class Drawn(Stats):
+    """Columns of some bags of either label, the same however the data are cut."""
+
+    samples: tuple[Sample, ...]
+
 
 @dataclass(frozen=True)
 class Embedding(State):
@@ -106,17 +120,15 @@ class Embedding(State):
         The blocks.
     stage
         What partitions return: "landmarks", "moments", "rows", "sweep".
-    ascent
-        The search for the variances; None before it begins.
     at
         Searched coordinates of the variances in use, [M]; before there are blocks those of an
         earlier fit, or [0].
     mean, factor
         Of the weights, [D], [D, D]; [0] before the first sweep.
     sweep
-        Sweeps at these variances.
+        Sweeps since the first, and anew since the variances stand.
     final
-        Whether the variances are found and the sweeps settle at them.
+        Whether the variances stand and the sweeps settle at them.
     seed
         Of what is drawn: landmark bags.
     turn
@@ -126,7 +138,6 @@ class Embedding(State):
 
     map: BagMap
     stage: str
-    ascent: Ascent | None
     at: FloatArray
     mean: FloatArray
     factor: FloatArray
@@ -192,7 +203,7 @@ class EmbeddingModel:
     sample_seed
         Seed of the samples' hashes.
     gathered
-        Bags up to which the variances are searched in one place.
+        Bags that variances are searched by.
     fine
         Mean squared move of the sites at which the last sweeps end.
     rise
@@ -228,7 +239,6 @@ class EmbeddingModel:
         return Embedding(
             map=bag_map(observed, rng),
             stage="landmarks",
-            ascent=None,
             at=nothing,
             mean=nothing,
             factor=np.empty((0, 0)),
@@ -271,9 +281,9 @@ class EmbeddingModel:
             return moments(q.map, batch)
         columns = self._columns(q, batch)
         if q.stage == "rows":
-            return Rows(columns, batch.labelled().sign)
-        pulled = columns * local.tau[:, None]
-        return Sums(pack(columns.T @ pulled), columns.T @ local.nu, local.evidence, local.moved)
+            return self._rows(q, batch.labelled(), columns)
+        half = columns * np.sqrt(local.tau)[:, None]  # a product with itself costs half as much
+        return Sums(pack(half.T @ half), columns.T @ local.nu, local.evidence, local.moved)
 
     def global_step(self, q: Embedding, stats: Any) -> Embedding:
         """Take in what was asked for and say what comes next."""
@@ -283,9 +293,21 @@ class EmbeddingModel:
         if q.stage == "moments":
             return self._placed(q, stats)
         if q.stage == "rows":
-            q = replace(q, at=self._search(q, stats), stage="sweep", final=True)
-            return self._cold(_spanned(q, stats))
-        return self._swept(q, stats)
+            rows = stats if isinstance(stats, Rows) else Rows.drawn(*stats.samples)
+            at, sites = self._search(q, rows)
+            all_there = q.map.n_bags == rows.sign.size
+            q = _spanned(replace(q, at=at, stage="sweep", final=all_there), rows)
+            return _begun(q, rows, *sites)
+        gram = unpack(stats.gram)
+        weights = Weights.of(q.variance, gram, stats.pull)
+        if not q.final and q.sweep > 0:
+            told = weights.told(q.variance, q.map.block, len(q.map.bases))
+            at, promised = prior.stepped(q.at, *told)
+            limit = self.rise * max(1.0, q.map.n_bags / 1000)
+            final = promised <= limit or q.sweep >= MOST_SWEEPS
+            q = replace(q, at=at, final=final, sweep=-1 if final else q.sweep)
+            weights = Weights.of(q.variance, gram, stats.pull)
+        return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
 
     def elbo(self, q: Embedding, stats: Any) -> float:
         """Return log Z_EP + log p(log v) at the sites that ``q`` was made with; 0 before sweeps."""
@@ -295,19 +317,16 @@ class EmbeddingModel:
         return float(stats.evidence) + constant + prior.log_prior(q.at)
 
     def shown(self, at: Cursor) -> Step | None:
-        """Show where sweeps have settled at better variances; the last is the fit's."""
+        """Show where sweeps have settled; at variances that stand it is the fit's last step."""
         q, stats = at.q, at.stats
-        if not isinstance(stats, Sums) or not self._settled(q, stats):
+        if not isinstance(stats, Sums):
             return None
-        if not q.final and q.ascent is not None and at.elbo < q.ascent.value[0]:
-            return None  # a trial that the search refuses
-        return Step.at(at, q.final)
+        limit = self.fine if q.final else COARSE
+        settled = stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS
+        return Step.at(at, q.final) if settled else None
 
     def unfinished(self, q: Embedding) -> str | None:
-        """Say what is still being done at ``q``; None where it is a posterior.
-
-        That it is at any variances, once its sweeps have settled.
-        """
+        """Say what is still being done at ``q``; None where it is a posterior."""
         if q.mean.size and q.sweep > 0:
             return None
         return "the blocks were being made"
@@ -319,19 +338,20 @@ class EmbeddingModel:
         """Cut the blocks and begin with the variances of an earlier fit, or the prior's middle."""
         placed = with_bases(q.map, found)
         known = q.at.size == len(placed.bases)
-        q = replace(q, map=placed, at=q.at if known else np.zeros(len(placed.bases)))
-        if placed.n_bags <= self.gathered:
-            return replace(q, stage="rows")
-        return self._cold(replace(q, stage="sweep"))
+        at = q.at if known else np.zeros(len(placed.bases))
+        return replace(q, map=placed, at=at, stage="rows")
 
-    def _cold(self, q: Embedding) -> Embedding:
-        """Begin sweeps without sites."""
-        variance = q.variance
-        factor = np.diag(1.0 / np.sqrt(variance))
-        return replace(q, mean=np.zeros(variance.size), factor=factor, sweep=0)
+    def _rows(self, q: Embedding, known: Bags, columns: FloatArray) -> Rows | Drawn:
+        """Return the columns of the bags by which variances are searched; all are labelled."""
+        if q.map.n_bags <= self.gathered:
+            return Rows(columns, known.sign)
+        told = np.hstack([*map(pooled, known.modalities), sizes_of(known), known.bag_features])
+        each = self.gathered // 2
+        label = known.label.astype(np.int64)
+        return Drawn(sampled_bags(told, label, self.sample_seed, columns.__getitem__, each))
 
-    def _search(self, q: Embedding, rows: Rows) -> FloatArray:
-        """Search the variances with all rows in one place; the best coordinates."""
+    def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
+        """Search the variances with the rows in one place; the best coordinates, the last sites."""
         of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases), self.eps)
         block = q.map.block
         tau = nu = np.zeros(rows.sign.size)
@@ -345,7 +365,7 @@ class EmbeddingModel:
             if ascent.done[0]:
                 break
             at = ascent.trial[0]
-        return ascent.at[0] if ascent is not None else at
+        return ascent.at[0] if ascent is not None else at, (tau, nu)
 
     def _told(
         self, ascent: Ascent | None, at: FloatArray, value: float, slope: FloatArray
@@ -357,27 +377,11 @@ class EmbeddingModel:
             return Ascent.start(at[None], values, gradient, self.rise)
         return ascent.updated(values, gradient, self.rise)
 
-    def _settled(self, q: Embedding, stats: Sums) -> bool:
-        limit = self.fine if q.final else COARSE
-        return bool(stats.moved <= limit * q.map.n_bags or q.sweep >= MOST_SWEEPS)
-
-    def _swept(self, q: Embedding, stats: Sums) -> Embedding:
-        """Take in a sweep: another at these variances, or the next variances."""
-        if self._settled(q, stats) and not q.final:
-            slope = q.weights.slope(q.variance, q.map.block, len(q.map.bases))
-            value = self.elbo(q, stats) - prior.log_prior(q.at)
-            ascent = self._told(q.ascent, q.at, value, slope)
-            done = bool(ascent.done[0])
-            at = ascent.at[0] if done else ascent.trial[0]
-            q = replace(q, ascent=ascent, at=at, sweep=-1, final=done)
-        weights = Weights.of(q.variance, unpack(stats.gram), stats.pull)
-        return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
-
 
 def _spanned(q: Embedding, rows: Rows) -> Embedding:
-    """Turn the columns to those that the bags span, where these are fewer."""
+    """Turn the columns to those that the bags span, where these are fewer and all are there."""
     scaled = rows.columns * np.sqrt(q.block_variance)
-    if len(scaled) >= scaled.shape[1]:
+    if len(scaled) >= scaled.shape[1] or q.map.n_bags > len(scaled):
         return q
     _, size, basis = np.linalg.svd(scaled, full_matrices=False)
     basis = basis[size > 1e-9 * size.max()]
@@ -385,3 +389,11 @@ def _spanned(q: Embedding, rows: Rows) -> Embedding:
     basis = basis * np.sign(basis[np.arange(len(basis)), top])[:, None]
     turn = np.ascontiguousarray((basis * np.sqrt(q.block_variance)).T)
     return replace(q, turn=turn)
+
+
+def _begun(q: Embedding, rows: Rows, tau: FloatArray, nu: FloatArray) -> Embedding:
+    """Begin the sweeps near their end: at what the sites of the rows say of the weights."""
+    columns = rows.columns @ q.turn if q.turn.size else rows.columns
+    half = columns * np.sqrt(tau)[:, None]
+    weights = Weights.of(q.variance, half.T @ half, columns.T @ nu)
+    return replace(q, mean=weights.mean, factor=weights.factor, sweep=0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vbmodels.bags.batch import UNLABELLED, Bags, Instances
 from vbmodels.core.linalg import pack
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 BLOCK = 16_384
 """Instances that are worked on at once; a block holds whole bags."""
@@ -154,14 +154,20 @@ FOLDS = 5
 """Folds of bags in which the baseline is fitted."""
 
 
+def bag_hash(rows: FloatArray, offsets: IntArray) -> NDArray[np.uint64]:
+    """Hash bags by their rows [n, D], in whatever order, equal bags to equal numbers, [B]."""
+    total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
+    own: NDArray[np.uint64] = total[offsets[1:]] - total[offsets[:-1]]
+    return own
+
+
 def fold_of_bags(rows: FloatArray, offsets: IntArray, folds: int = FOLDS) -> IntArray:
     """Return the fold of each bag, [B], by a hash of its rows [n, D].
 
     Equal bags are in one fold, whatever their names and however the data are cut; so a bag that
     was fitted is scored out of its fold later too.
     """
-    total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
-    own = (total[offsets[1:]] - total[offsets[:-1]]) >> np.uint64(11)
+    own = bag_hash(rows, offsets) >> np.uint64(11)
     fold: IntArray = (own % np.uint64(folds)).astype(np.int64)
     return fold
 
@@ -195,6 +201,32 @@ class Spread(Stats):
         return Spread(count, mean, self.deviation + other.deviation + cross)
 
 
+MOST_WORDS = 5000
+"""Most columns of text: memory goes with their square, time with their cube (46 s of CPU)."""
+
+
+FEWER_WORDS = (
+    "keep those that stand in most instances, or bring them to a few hundred directions "
+    "(TruncatedSVD of scikit-learn)"
+)
+
+
+def refuse_words(found: int) -> None:
+    """Refuse text of more columns than `MOST_WORDS`."""
+    if found > MOST_WORDS:
+        raise ValueError(
+            f"expected at most {MOST_WORDS:,} words (columns of rows of length 1, as TF-IDF has), "
+            f"found {found:,}; {FEWER_WORDS}"
+        )
+
+
+def unit_rows(rows: FloatArray) -> BoolArray:
+    """Say which rows [n, D] have length 1 or 0 and no negative number, as those of TF-IDF, [n]."""
+    length = np.linalg.norm(rows, axis=1)
+    unit: BoolArray = (np.abs(length - 1.0) < 1e-3) | (length == 0.0)
+    return unit & (rows >= 0.0).all(axis=1)
+
+
 @dataclass(frozen=True)
 class Products(Stats):
     """sum x x' over rows of text, packed, [D (D + 1)/2]; [0] where there is none."""
@@ -203,8 +235,9 @@ class Products(Stats):
 
     @classmethod
     def of(cls, rows: FloatArray) -> Products:
-        """Sum over rows [n, D]."""
-        return cls(pack(rows.T @ rows) if len(rows) else np.empty(0))
+        """Sum over rows [n, D]; of more than `MOST_WORDS` columns there is none."""
+        known = len(rows) and rows.shape[1] <= MOST_WORDS
+        return cls(pack(rows.T @ rows) if known else np.empty(0))
 
     def __add__(self, other: Self) -> Products:
         if not (self.total.size and other.total.size):
@@ -250,8 +283,7 @@ class Observed(Stats):
 
         def of_block(part: slice) -> Observed:
             rows = rows_of(batch, part)
-            length = np.linalg.norm(rows, axis=1)
-            unit = ((np.abs(length - 1.0) < 1e-3) | (length == 0.0)) & (rows >= 0.0).all(axis=1)
+            unit = unit_rows(rows)
             own = np.repeat(groups[part], instances_of(batch).sizes[part], axis=0)
             return cls(
                 spread=Spread.of(rows),

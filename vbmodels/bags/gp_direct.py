@@ -77,8 +77,10 @@ class DirectGP(CollapsedGP):
         if q.wanted == "baseline":
             return fold_sums(q.features, batch)
         if q.wanted == "averages":
-            keep = self.keep_columns
-            return averages(q.features, q.kernel, _mean(q), q.precision, batch, keep=keep)
+            return averages(
+                q.features, q.kernel, _mean(q), q.precision, batch,
+                keep=self.keep_columns, active=q.active,
+            )  # fmt: skip
         return super().suff_stats(q, batch, local)
 
     def elbo(self, q: Search, stats: Any) -> float:
@@ -98,6 +100,8 @@ class DirectGP(CollapsedGP):
         """Begin the searches, unless the baseline comes first."""
         if isinstance(cursor, DirectCursor | GaussianCursor) or isinstance(cursor.stats, FoldSums):
             return cursor
+        if isinstance(cursor.stats, GaussianSums):
+            return _nearest(cursor.q, cursor.stats, cursor.number)
         return self._searching(cursor.q, cursor.stats, cursor.number)
 
     def shown(self, at: Any) -> Step | None:
@@ -111,10 +115,12 @@ class DirectGP(CollapsedGP):
             features = replace(q.features, baseline=regressions(q.features, at.stats))
             return replace(q, features=features, wanted="gram")
         if isinstance(at, GaussianCursor):
-            _, mean, factor = at.gaussian.trial()
-            return _placed(q, mean, factor)
+            ahead, mean, factor = at.gaussian.trial()
+            return replace(_placed(q, mean, factor), active=~ahead.done)
         if q.precision.size:
-            return self._joined(q) if q.features.baseline_waits else replace(q, wanted="averages")
+            if q.features.baseline_waits:
+                return self._joined(q)
+            return replace(q, wanted="averages", active=np.full(q.kernel.size, True))
         if at.ascent.done.all():
             return replace(q, wanted="curvature", active=np.full(q.active.shape, True))
         shape = q.points.shape
@@ -132,9 +138,7 @@ class DirectGP(CollapsedGP):
             return self._advanced(at, asked, stats)
         if isinstance(at, GaussianCursor):
             return self._nearer(at, stats)
-        gaussian = Gaussian.start(_mean(asked), asked.precision, stats)
-        elbo = float(gaussian.value.sum())
-        return GaussianCursor(asked, stats, at.number + 1, elbo, gaussian)
+        return _nearest(asked, stats, at.number + 1)
 
     def _ended(self, at: DirectCursor | GaussianCursor) -> bool:
         if isinstance(at, GaussianCursor):
@@ -213,6 +217,12 @@ class DirectGP(CollapsedGP):
         q = _placed(at.q, gaussian.mean, np.where(taken, factor, at.q.precision))
         elbo = float(gaussian.value.sum())
         return GaussianCursor(q, stats, at.number + 1, elbo, gaussian)
+
+
+def _nearest(q: Search, stats: GaussianSums, number: int) -> GaussianCursor:
+    """Begin the search for the nearest Gaussian where q(w) was evaluated."""
+    gaussian = Gaussian.start(_mean(q), q.precision, stats)
+    return GaussianCursor(q, stats, number, float(gaussian.value.sum()), gaussian)
 
 
 def _mean(q: Search) -> FloatArray:

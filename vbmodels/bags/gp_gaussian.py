@@ -57,14 +57,18 @@ def averages(
     batch: Batch,
     *,
     keep: bool,
+    active: BoolArray,
 ) -> GaussianSums:
-    """Average over a partition at q(w) of every class: mean [C, P], factor of A [C, P, P]."""
+    """Average over a partition at q(w) of every class: mean [C, P], factor of A [C, P, P].
+
+    Classes that are not ``active``, [C], stay 0.
+    """
     n_classes, size = mean.shape
     half = sobol_normals((FEW if size <= WIDE else MANY) // 2, size, 0)
     normals = np.concatenate([half, -half])
     value, gradient = np.zeros(n_classes), np.zeros((n_classes, size))
     curvature = np.zeros((n_classes, size, size))
-    for c in range(n_classes):
+    for c in np.flatnonzero(active).tolist():
         draws = mean[c] + solve_lower(factor[c], normals.T, transposed=True).T
         k = int(kernel[c])
         weights = features.of_class(k, c)

@@ -87,7 +87,7 @@ class Search(State):
     factor
         L of I + G, [K, C', P, P], C' as in `FeatureMap`; [0] before the first evaluation.
     active
-        Kernel values that still move, [K].
+        Kernel values that still move, [K]; classes, [C], where averages are wanted.
     kernel
         Kernel value chosen for each class, [C]; [0] until it is.
     precision

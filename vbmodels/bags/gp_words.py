@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.linalg import eigsh
 
-from vbmodels.bags.gp_data import Observed
+from vbmodels.bags.gp_data import Observed, refuse_words
 from vbmodels.bags.gp_kernel import JITTER, KernelOptions
 from vbmodels.core.linalg import cholesky, unpack
 from vbmodels.core.state import FloatArray
@@ -35,7 +35,8 @@ def words(
     Raises
     ------
     ValueError
-        If correlated words are asked for where the rows are not text.
+        If correlated words are asked for where the rows are not text, or there are more than
+        `MOST_WORDS`.
     """
     text = options.is_text(observed) and not standardise
     if "linear" not in names or options.linear_prior == "independent" or not text:
@@ -45,6 +46,7 @@ def words(
                 "linear_prior 'correlated'; take 'auto' or 'independent'"
             )
         return np.empty((0, 0))
+    refuse_words(observed.spread.mean.size)
     products = unpack(observed.products.total)
     length = np.sqrt(np.diag(products))
     seen = length > 0.0

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.bags.batch import Bags
-from vbmodels.bags.layout import Layout, Observed, Scaling
+from vbmodels.bags.layout import Layout, Scaling
 from vbmodels.bags.likelihood import Likelihood
 from vbmodels.bags.posterior import Gaussian, Posterior
 from vbmodels.bags.priors import Priors
@@ -31,17 +31,17 @@ class FewBags(UserWarning):
     """There are about as many features as bags: expect little of the fit."""
 
 
-def refuse_hopeless(observed: Observed, layout: Layout) -> None:
+def refuse_hopeless(positive: float, bags: float, layout: Layout) -> None:
     """Refuse bags of one class, and warn where features are about as many as bags."""
-    if not 0.0 < observed.positive < observed.bags:
+    if not 0.0 < positive < bags:
         raise ValueError(
             "expected positive and negative bags, got "
-            f"{observed.positive:.0f} positive of {observed.bags:.0f} with a label"
+            f"{positive:.0f} positive of {bags:.0f} with a label"
         )
     features = layout.own + sum(layout.features)
-    if observed.bags < 2.0 * features:
+    if bags < 2.0 * features:
         warnings.warn(
-            f"{observed.bags:.0f} bags with a label for {features} features: the fit rests on "
+            f"{bags:.0f} bags with a label for {features} features: the fit rests on "
             "its prior; use fewer features or compare with a regression on each bag's mean",
             FewBags,
             stacklevel=3,

@@ -53,6 +53,19 @@ class VMMICOptions(BagOptions):
         le=1.0,
     )
     folds: int = option(5, "cross_validation: folds of the labelled bags.", ge=2, le=100)
+    nystroem: int = option(
+        0,
+        "collapsed: landmarks of a Gaussian kernel, by whose features instances are told in place "
+        "of their own (50 is a good number), so that nothing need be linear; 0: their own. "
+        "Coefficients are then those of landmarks.",
+        ge=0,
+        le=2000,
+    )
+    pooled: bool = option(
+        False,
+        "collapsed: whether bags have the mean, largest and smallest value and standard deviation "
+        "of every feature over their instances as features of their own.",
+    )
 
 
 @dataclass(eq=False, repr=False)

@@ -18,6 +18,7 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_predict import predict as predict_gp
 from vbmodels.bags.gp_probit import CollapsedGP
+from vbmodels.bags.mapped import Mapped, MappedVMMIC
 from vbmodels.bags.options import GPOptions, VMMICOptions
 from vbmodels.bags.posterior import predict
 from vbmodels.bags.priors import Priors
@@ -52,6 +53,10 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     kept_variance
         collapsed: share of the variance whose directions are kept of a modality with 500 features,
         and as many as bags, or more.
+    nystroem
+        collapsed: landmarks of a Gaussian kernel whose features instances are told by; 0: none.
+    pooled
+        collapsed: whether bags have pooled features of their instances as their own.
     standardise
         Whether features are brought to mean 0 and standard deviation 1.
     columns
@@ -65,7 +70,8 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     classes_
         The two labels.
     coef_means_, coef_sds_
-        Posterior means and standard deviations of all coefficients, on scaled features.
+        Posterior means and standard deviations of all coefficients, on scaled features; with
+        ``nystroem`` those of landmarks.
 
     Examples
     --------
@@ -92,6 +98,8 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         collapsed = self.inference == "collapsed"
         if not collapsed and self.prior_scale in ("evidence", "cross_validation"):
             raise ValueError(f"expected inference collapsed with prior_scale {self.prior_scale}")
+        if not collapsed and (self.nystroem or self.pooled):
+            raise ValueError("expected inference collapsed with nystroem or pooled")
         priors = Priors(
             intercept_mean=self.intercept_mean,
             intercept_variance=self.intercept_variance,
@@ -102,13 +110,16 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         )
         if not collapsed:
             return MeanFieldVMMIC(priors, self.standardise)
-        model = CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
-        if self.prior_scale in ("fixed", "learned"):
+        model: Any = CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
+        if self.prior_scale in ("evidence", "cross_validation"):
+            folds = self.folds if self.prior_scale == "cross_validation" else 0
+            model = ChosenVMMIC(model, tuple(self.slope_lengths), folds)
+        if not (self.nystroem or self.pooled):
             return model
-        folds = self.folds if self.prior_scale == "cross_validation" else 0
-        return ChosenVMMIC(model, tuple(self.slope_lengths), folds)
+        return MappedVMMIC(model, self.nystroem, self.pooled, self._seed())
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+        data = self.q_.mapped(data) if isinstance(self.q_, Mapped) else data
         found = predict(self.posterior_.draws(), self.posterior_.scaling, data)
         return found.bag, found.instances
 

@@ -107,8 +107,9 @@ def test_partitions_do_not_change_the_answer(simulated, fitted, tmp_path, capsys
         ("inference=as_printed",),
         ("inference=gibbs", "chains=2", "warmup=10", "draws=20"),
         ("precision=float32", "prior_scale=fixed", "standardise=false"),
+        ("nystroem=8", "pooled=true"),
     ],
-    ids=["mean_field", "as_printed", "gibbs", "single"],
+    ids=["mean_field", "as_printed", "gibbs", "single", "mapped"],
 )
 def test_every_form_runs(simulated, tmp_path, capsys, options):
     settings = [part for option in options for part in ("--set", option)]
@@ -362,6 +363,12 @@ def test_too_few_sweeps_for_the_sampler_are_refused(tmp_path, capsys):
     assert "warmup + draws * thin = 2300" in err
 
 
+def test_mapped_features_go_with_the_collapsed_form_alone():
+    for given in ({"nystroem": 5}, {"model": "vmmic", "inference": "gibbs", "pooled": True}):
+        with pytest.raises(ValueError, match="nystroem and pooled go with inference collapsed"):
+            BagSettings(**given)
+
+
 def test_burn_in_is_the_old_name_of_warmup(caplog):
     assert BagSettings.model_validate({"burn_in": 7}).warmup == 7
     assert "the setting burn_in is called warmup now" in caplog.text
@@ -408,7 +415,7 @@ def test_a_bag_of_a_million_instances_goes_all_the_way(tmp_path, capsys, model, 
         }
     )
     source = written(tmp_path, pa.concat_tables([table, large]))
-    here = ("--workers", "0") if model == "auto" else ()
+    here = ("--workers", "0", "--set", "witness_memory=1") if model == "auto" else ()
     options = ("--set", f"model={model}", "--partitions", "2", *here, *PLAIN)
     code, out, err = run(capsys, "bags", source, tmp_path / "t", *options)
     assert (code, err) == (0, err)

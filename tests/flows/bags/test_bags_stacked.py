@@ -9,6 +9,10 @@ import pytest
 from flows.data import storage
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, instances, run, table_of, written
+from vbmodels.bags.batch import Instances, bags
+from vbmodels.bags.embedding import EmbeddingModel
+from vbmodels.bags.gp_direct import DirectGP
+from vbmodels.core.fit import fit
 from vbmodels.core.state import State, from_bytes, same_bits
 
 MODELS = ("auto", "embedding")
@@ -148,6 +152,23 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     assert code == 0
     one, two = (table_of(t, "bags")["probability"].to_numpy() for t in (target, again))
     np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
+
+
+def test_too_many_words_are_refused_in_a_sentence_before_the_fit(tmp_path, capsys):
+    """Their products would take memory by the square and time by the cube of the words."""
+    rows = np.zeros((60, 5001))
+    rows[np.arange(60), np.arange(60) * 80] = 1.0
+    wide = pa.array(list(rows), pa.list_(pa.float64()))
+    path = written(tmp_path, instances(20, features=wide))
+    for command in (("check", "bags", path), ("bags", path, tmp_path / "t", "--no-record")):
+        code, _, err = run(capsys, *command)
+        assert code == 2
+        assert "expected at most 5,000 words" in err
+        assert "found 5,001; keep those that stand in most instances" in err
+    data = bags([Instances.from_rows(np.repeat(np.arange(20), 3), rows, 20)], np.arange(20) % 2)
+    for model in (EmbeddingModel(), DirectGP()):
+        with pytest.raises(ValueError, match="expected at most 5,000 words"):
+            fit(model, [data])
 
 
 def test_a_stack_is_asked_to_be_without_the_witness(tmp_path, capsys):

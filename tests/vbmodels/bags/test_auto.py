@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from tests.vbmodels.bags.test_embedding import some_bags
-from vbmodels.bags.auto import FOLDS, AutoModel, _at_kernel, log_densities
+from vbmodels.bags.auto import FOLDS, POINTS, AutoModel, _at_kernel, log_densities
 from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.auto_view import CACHE, fold_of
 from vbmodels.bags.batch import split
@@ -90,8 +90,8 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
 
     def found(of):
         def reduce(q, **_):
-            view = CACHE.view(done.q.embedding.map.modalities, of)
-            return WITNESS.suff_stats(q, view.folded, None)
+            view = CACHE.view(done.q.embedding.map.modalities, of, "folds")
+            return WITNESS.suff_stats(q, view, None)
 
         stats = reduce(start)
         *_, last = WITNESS.steps(reduce, Cursor(start, stats, 0, WITNESS.elbo(start, stats)))
@@ -115,7 +115,7 @@ def test_what_is_weighed_is_told_without_the_bag(data, done):
     fold = fold_of(data)
     held = np.flatnonzero(fold == 1)
     posterior = WITNESS.posterior(done.q.folds)
-    p = predict(posterior, data)[1].bag_probability[held]
+    p = predict(posterior, data, points=POINTS)[1].bag_probability[held]
     chance = np.where(data.label[held] == 1, p, 1 - p)
     assert_allclose(log_p[held, 1], np.log(chance), rtol=1e-6, atol=1e-9)
 
@@ -210,16 +210,63 @@ def test_without_the_witness_the_others_are_stacked(data):
     assert_allclose(said.probability, expected, rtol=1e-12)
 
 
-def test_what_it_remembers_is_what_it_keeps(data):
-    """No less than the columns that are kept in memory, and at most four times these."""
-    fresh = replace(data)
-    q = fit(MODEL, [fresh], seed=1, max_iter=3000).q
-    view = CACHE.view(q.embedding.map.modalities, fresh)
-    kept = sum(
-        array.nbytes
-        for batch in (view.bags, view.folded)
-        for block in BLOCKS.kept[id(batch)][1]
-        for array in (*block.columns, *block.residual)
-    )
-    start = MODEL.init(seen([fresh]), np.random.default_rng(1))
-    assert kept <= start.needed <= MODEL.remembered(start, fresh) <= 4 * kept
+@pytest.mark.parametrize("few", [1000, 12])
+def test_what_it_remembers_is_what_it_keeps(data, few):
+    """No less than the columns of any phase, and at most four times the most that is kept."""
+    model, fresh = replace(MODEL, few=few), replace(data)
+    begun = model.init(seen([fresh]), np.random.default_rng(1))
+    kept = {}
+
+    def reduce(q, *, number, warm):
+        found = inner(q, number=number, warm=warm)
+        if q.phase in ("kernel", "witness", "folds"):
+            _, batch = CACHE.kept[id(fresh)]
+            arrays = [x for b in BLOCKS.kept[id(batch)][1] for x in (*b.columns, *b.residual)]
+            kept[q.phase] = sum(x.nbytes for x in arrays)
+        return found
+
+    inner = InProcess(model, [fresh])
+    *_, last = UntilConverged(model.steps(reduce, start(model, begun, reduce)), 1e-6, 3000)
+    assert last.q.phase == "done"
+    assert ("kernel" in kept) == (few == 12)
+    most = max(kept.values())
+    assert most <= begun.needed <= model.remembered(begun, fresh) <= 4 * most
+
+
+def test_of_many_bags_some_choose_the_kernel_value(data):
+    """The same bags however they are cut; all bags fit the witness at the value they choose."""
+    model = replace(MODEL, few=12)
+    one, three = (fit(model, split(data, k), seed=1, max_iter=3000).q for k in (1, 3))
+    assert one.shares == (12 / np.sum(data.label == 0), 12 / np.sum(data.label == 1))
+    drawn = CACHE.view(one.embedding.map.modalities, replace(data), "kernel", one.shares)
+    assert 12 <= drawn.n_bags <= 40
+    assert set(drawn.label.tolist()) == {0, 1}
+    assert one.witness.features.n_kernels == 1
+    assert_allclose(one.weights, three.weights, rtol=1e-6)
+    k = one.witness.features.same_value
+    own = fit(
+        DirectGP(replace(OPTIONS, length_scales=tuple(one.witness.features.lengths),
+                         amplitudes=tuple(one.witness.features.amplitude))),
+        [data], seed=1, max_iter=3000,
+    ).q  # fmt: skip
+    assert k(own.features, own.kernel) == 0
+    a, b = WITNESS.posterior(one.witness), WITNESS.posterior(own)
+    assert_allclose(a.mean, b.mean, atol=5e-3)
+
+
+def test_folds_that_begin_at_all_bags_end_where_others_do():
+    """The Gaussian nearest to a fold's posterior hangs little on where the search begins."""
+    data = some_bags(n=400, d=2, seed=3)
+    found = fit(replace(MODEL, few=150), [data], seed=1, max_iter=3000).q
+    q = replace(found, phase="folds", folds=_at_kernel(found.witness, 0, FOLDS))
+    model = MODEL._model(q)
+
+    def reduce(q, **_):
+        view = CACHE.view(found.embedding.map.modalities, data, "folds")
+        return model.suff_stats(q, view, None)
+
+    stats = reduce(q.folds)
+    *_, last = model.steps(reduce, Cursor(q.folds, stats, 0, model.elbo(q.folds, stats)))
+    a, b = (WITNESS.posterior(of) for of in (found.folds, last.q))
+    sd = np.sqrt(np.array([np.diag(np.linalg.inv(f @ f.T)) for f in b.factor]))
+    assert np.sqrt(np.mean(((a.mean - b.mean) / sd) ** 2)) < 0.1

@@ -38,11 +38,17 @@ def fitted(data, parts=1, **options):
     return fit(EmbeddingModel(**options), split(data, parts), seed=1, max_iter=3000)
 
 
+def cold(q):
+    """Return sweeps at the variances of ``q`` before the first bag is seen."""
+    factor = np.diag(1.0 / np.sqrt(q.variance))
+    return replace(q, mean=np.zeros(len(factor)), factor=factor, sweep=0)
+
+
 def left_out(done):
     return np.concatenate([x.log_z for x in done.reduce.local_states(done.iterations - 1)])
 
 
-@pytest.mark.parametrize("gathered", [1000, 0])
+@pytest.mark.parametrize("gathered", [1000, 20])
 def test_partitions_change_nothing_but_rounding(gathered):
     data = some_bags()
     one, four = fitted(data, 1, gathered=gathered), fitted(data, 4, gathered=gathered)
@@ -51,16 +57,13 @@ def test_partitions_change_nothing_but_rounding(gathered):
     assert_allclose(left_out(one), left_out(four), rtol=0, atol=1e-12)
 
 
-def test_both_ways_to_the_variances_meet():
-    """The search in one place, dual, and the search by sweeps end at the same posterior."""
+def test_steps_from_some_bags_end_near_the_search_by_all():
+    """In evidence: steps crawl along ridges on which blocks of 607 columns for 60 bags trade."""
     data = some_bags()
-    near, far = (fitted(data, 2, gathered=g, rise=1e-7).q for g in (1000, 0))
-    assert near.turn.size
-    assert not far.turn.size
-    assert_allclose(near.block_variance, far.block_variance, rtol=0.02)
-    a, b = (predict_bags(q, data, 0.0) for q in (near, far))
-    assert_allclose(a.mean, b.mean, rtol=2e-3, atol=5e-3)
-    assert_allclose(a.sd, b.sd, rtol=2e-3, atol=5e-3)
+    near, far = (fitted(data, 2, gathered=g, rise=1e-7) for g in (1000, 20))
+    assert near.q.turn.size
+    assert not far.q.turn.size
+    assert_allclose(near.trace[-1], far.trace[-1], rtol=0, atol=0.01)
 
 
 def test_turned_columns_are_the_same_gaussian():
@@ -70,11 +73,11 @@ def test_turned_columns_are_the_same_gaussian():
     assert q.turn.size
     plain = EmbeddingModel()
     whole = replace(q, turn=np.empty((0, 0)), final=True)
-    whole = plain._cold(whole)
+    whole = cold(whole)
     local = None
     for _ in range(40):
         local = plain.local_step(whole, data, local)
-        whole = plain._swept(whole, plain.suff_stats(whole, data, local))
+        whole = plain.global_step(whole, plain.suff_stats(whole, data, local))
     for one, other in zip(q.marginals(q.map.columns(new)),
                           whole.marginals(whole.map.columns(new)), strict=True):  # fmt: skip
         assert_allclose(one, other, rtol=1e-7, atol=1e-9)
@@ -133,11 +136,11 @@ def test_left_out_is_near_a_fit_without_the_bag():
     model = EmbeddingModel()
     for i in (0, 7, 21):
         others = data.take(np.delete(np.arange(40), i))
-        q = model._cold(replace(done.q, final=True))
+        q = cold(done.q)
         local = None
         for _ in range(40):
             local = model.local_step(q, others, local)
-            q = model._swept(q, model.suff_stats(q, others, local))
+            q = model.global_step(q, model.suff_stats(q, others, local))
         p = predict_bags(q, data.take(np.array([i])), 0.0).probability[0]
         told = np.log(p if data.label[i] else 1.0 - p)
         assert_allclose(log_z[i], told, atol=0.02)

@@ -160,7 +160,7 @@ def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags(options):
     mean, step = rng.standard_normal((2, 1, f.n_columns))
     narrow = 1e7 * np.eye(f.n_columns)[None]
     kernel = np.zeros(1, np.int64)
-    found = averages(f, kernel, mean, narrow, data, keep=False)
+    found = averages(f, kernel, mean, narrow, data, keep=False, active=np.ones(1, bool))
 
     def gradient(w):
         return evaluate(f, w[None], data, wanted="gradient", collapsed=True, keep=False).gradient

@@ -151,7 +151,7 @@ class GibbsVMMIC:
         """Start every chain near 0."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
-        refuse_hopeless(observed, layout)
+        refuse_hopeless(observed.positive, observed.bags, layout)
         return Chains(
             scaling=scaling,
             t=self.start_sd * rng.standard_normal((self.chains, layout.dim)),

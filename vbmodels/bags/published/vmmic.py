@@ -107,7 +107,7 @@ class MeanFieldVMMIC:
         """Start at the mode of the collapsed posterior, or near zero."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
-        refuse_hopeless(observed, layout)
+        refuse_hopeless(observed.positive, observed.bags, layout)
         search = None
         if self.start == "mode":
             search = ModeSearch.start(scaling, self._search_priors(), 0, keep_first=False)
