@@ -51,7 +51,10 @@ MOVED = {
 }
 """Module, or class, of then to that of now; the classes of a module kept their names."""
 
-GONE = {"vbmodels.experts.published.cavi.Mixture": frozenset({"gram"})}
+GONE = {
+    "vbmodels.experts.published.cavi.Mixture": frozenset({"gram"}),
+    "vbmodels.keywords.corpus.CorpusGlobal": frozenset({"bends"}),
+}
 """Fields that a class had then, by its name of now: what they said is told elsewhere."""
 
 

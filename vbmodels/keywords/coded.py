@@ -98,12 +98,12 @@ class CodedFeatures(State):
     def dense(self) -> FloatArray:
         """Return the matrix [W, P] as it was."""
         size = len(self.kind)
-        x = np.empty((self.rows, size))
+        x = np.empty((size, self.rows))
         kernels.standardised(
             *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(self.rows),
             np.arange(size), x,
         )  # fmt: skip
-        return x
+        return np.ascontiguousarray(x.T)
 
     def taken(self, rows: BoolArray) -> Self:
         """Return the rows that are marked [W]."""

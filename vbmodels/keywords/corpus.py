@@ -12,8 +12,8 @@ delta_d = 0, and they say nothing. A word that is not listed is a keyword with p
 theta = (w, log pi, kappa) is fitted to the mode of the penalised log-likelihood, a partition
 giving its value, gradient and information: by Fisher scoring of w while far away, with pi and
 kappa held (far from the mode rate and constant are one direction, along which whole steps fail),
-by Newton's steps of all from where they promise less than `NEAR` nats, and at the end by gradients
-with the last information. Steps are halved until the objective does not fall; one that would move
+by Newton's steps of all from where they promise less than `NEAR` nats, and from less than `CHORD`
+on by gradients with the last information, only at points whose search goes on. Steps are halved until the objective does not fall; one that would move
 log pi by more than `FARTHEST` moves it so far, and w along the ridge with it. Some features look at
 labels, so it is a pseudo-likelihood.
 
@@ -43,9 +43,12 @@ from scipy.special import ndtri
 from vbmodels.core.ascent import search
 from vbmodels.core.moments import Moments
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import BoolArray, FloatArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus_likelihood import (
+    GRADIENT,
+    INFORMATION,
+    NOTHING,
     Listing,
     keyword_probability,
     likelihood,
@@ -75,8 +78,8 @@ FARTHEST = 0.5
 SETTLED, READ, BEGUN = 1e-10, 1e-4, 0.5
 """Rise in nats that a whole step still promises where a search ends: at the nodes, where the
 labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
-CHORD = 1e-2
-"""Rise in nats below which the information at the nodes is not made anew."""
+CHORD = 0.1
+"""Rise in nats below which a point's information is not made anew."""
 SAMPLE_FOLD = 0
 SAMPLE_LABELS = 100
 """Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
@@ -123,8 +126,9 @@ class CorpusGlobal(State):
         Documents fitted, and those of them whose keywords are all known.
     sampled
         Whether partitions look at the documents of one fold alone, to begin with.
-    bends
-        Whether they return an information.
+    wanted
+        [K] what partitions return of each point of a trial; see `likelihood`. None: all of every
+        one.
     """
 
     phase: str
@@ -140,7 +144,7 @@ class CorpusGlobal(State):
     n_documents: int
     n_complete: int
     sampled: bool = False
-    bends: bool = True
+    wanted: IntArray | None = None
 
     @property
     def mean(self) -> FloatArray:
@@ -180,11 +184,14 @@ class CorpusCursor(Cursor):
         [K] of it that is tried next.
     done
         [K] whether the point's search has ended.
+    wanted
+        [K] what is asked of each point next; None: all of every one.
     """
 
     step: FloatArray | None = None
     share: FloatArray | None = None
     done: BoolArray | None = None
+    wanted: IntArray | None = None
 
     @property
     def over(self) -> bool:
@@ -353,7 +360,7 @@ class CorpusProbit:
             batch = batch.taken(own)
         w, shares = np.ascontiguousarray(q.theta[:, :-2]), self.listings(q, batch)
         return CorpusStats(
-            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.bends)
+            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.wanted)
         )
 
     def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
@@ -440,7 +447,7 @@ class CorpusProbit:
             if q.sampled:
                 return replace(q, sampled=False, expected=False)
             return self._at_nodes(self._read_off(q))
-        return replace(q, theta=q.theta + _tried(at))
+        return replace(q, theta=q.theta + _tried(at), wanted=at.wanted)
 
     def _read_off(self, q: CorpusGlobal) -> CorpusGlobal:
         """Add what the labels' shape says of the rate."""
@@ -460,8 +467,8 @@ class CorpusProbit:
         assert at.step is not None
         assert at.share is not None
         assert at.done is not None
-        if not asked.bends:
-            stats = replace(stats, information=at.stats.information)
+        if asked.wanted is not None:
+            stats = _joined(stats, at.stats, asked.wanted)
         before, after = self.values(at.q, at.stats), self.values(asked, stats)
         risen = after >= before - ROUNDING * np.maximum(1.0, np.abs(before))
         risen |= at.done
@@ -475,15 +482,12 @@ class CorpusProbit:
         q = self._informed(replace(at.q, theta=theta), kept)
         steps, promised = self._steps(q, kept)
         settled = _settled(q)
-        q = replace(
-            q,
-            expected=q.expected and bool(promised.max() > NEAR),
-            bends=q.phase == LABELS or bool(promised.max() > CHORD or not risen.all()),
-        )
         share = np.where(risen, 1.0, 0.5 * at.share)
         idle = risen & (after - before < settled)
         done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
-        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done)
+        wanted = np.where(done, NOTHING, np.where((promised > CHORD) | ~risen, INFORMATION, GRADIENT))
+        q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
+        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done, wanted)
 
     # Answers.
 
@@ -608,6 +612,19 @@ def _step(
     rest = gradient[others] - bend[np.ix_(others, rate)] @ step[rate]
     step[others] = inverse(bend[np.ix_(others, others)], variance[others]) @ rest
     return step
+
+
+def _joined(new: CorpusStats, old: CorpusStats, wanted: IntArray) -> CorpusStats:
+    """Return what was wanted of each point, and what was known of it before."""
+    least = (GRADIENT, GRADIENT, INFORMATION)
+    return CorpusStats(
+        *(
+            np.where((wanted >= level).reshape(-1, *[1] * (one.ndim - 1)), one, before)
+            for level, one, before in zip(
+                least, vars(new).values(), vars(old).values(), strict=True
+            )
+        )
+    )
 
 
 def _tried(at: CorpusCursor) -> FloatArray:

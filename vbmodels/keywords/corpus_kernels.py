@@ -15,6 +15,7 @@ from numba import njit
 
 VALUE, SCORE, LEVEL, BEND, CROSS, LEVEL_BEND = range(6)
 TERMS = 6
+ACROSS = slice(CROSS, CROSS + 2)  # what `by_document` leaves in their places
 FAR = 24.0  # |eta| from which on logarithms are needed
 MOST_ODDS = 300.0  # log; beyond are complete documents alone, whose log delta is fixed
 _ROOT_HALF = math.sqrt(0.5)
@@ -24,16 +25,16 @@ _LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def standardised(x, beside, location, inverse, rows, columns, out):
-    """Fill (x - location) * inverse of some rows and columns; those of ``beside`` follow on x's."""
+    """Fill [P, W] with (x - location) * inverse of rows and columns; ``beside`` follows on x."""
     size = x.shape[1]
-    within = np.searchsorted(columns, size)
-    for i in range(len(rows)):
-        for j in range(within):
-            k = columns[j]
-            out[i, j] = (x[rows[i], k] - location[k]) * inverse[k]
-        for j in range(within, len(columns)):
-            k = columns[j]
-            out[i, j] = (beside[rows[i], k - size] - location[k]) * inverse[k]
+    for j in range(len(columns)):
+        k = columns[j]
+        if k < size:
+            for i in range(len(rows)):
+                out[j, i] = (x[rows[i], k] - location[k]) * inverse[k]
+        else:
+            for i in range(len(rows)):
+                out[j, i] = (beside[rows[i], k - size] - location[k]) * inverse[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -109,3 +110,26 @@ def terms(eta, y, document, log_delta, delta, hidden, expected, out):
             out[BEND, i] = bend
             out[CROSS, i] = -min(pull, 1e150) * inverse
             out[LEVEL_BEND, i] = odds * inverse
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def by_document(word, document, slopes, level, level_bend):
+    """Add what `terms` found by log delta to each document's sums, and cross it with ``slopes``.
+
+    Parameters
+    ----------
+    word
+        [TERMS, W] of `terms`; its rows `ACROSS` become those of (log pi, kappa) by eta.
+    document
+        [W] number of the document.
+    slopes
+        [D, 2] minus the derivatives of log delta_d.
+    level, level_bend
+        [D] to be added to.
+    """
+    for i in range(len(document)):
+        d = document[i]
+        level[d] += word[LEVEL, i]
+        level_bend[d] += word[LEVEL_BEND, i]
+        cross = word[CROSS, i]
+        word[CROSS, i], word[CROSS + 1, i] = cross * slopes[d, 0], cross * slopes[d, 1]

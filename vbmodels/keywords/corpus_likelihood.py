@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords import coded_kernels
 from vbmodels.keywords import corpus_kernels as kernels
 from vbmodels.keywords.batch import KeywordBatch
@@ -37,7 +37,9 @@ from vbmodels.keywords.lengths import CountLaw
 MOST_LISTED = float(np.log(0.97))
 SHARPNESS = 8.0
 BLOCK_WORDS = 4096
-STRIP_WORDS = 1024
+NOTHING, GRADIENT, INFORMATION = range(3)
+"""What may be asked of a point: more each time."""
+STRIP_WORDS = 512
 """Words whose features stay in the processor's cache between their weighing and the product."""
 
 
@@ -86,7 +88,7 @@ def likelihood(
     shares: list[Listing],
     expected: bool,
     beside: FloatArray | None = None,
-    bends: bool = True,
+    wanted: IntArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-likelihood [K], gradient [K, P + 2] and minus its Hessian [K, P + 2, P + 2].
 
@@ -104,10 +106,17 @@ def likelihood(
         Whether Fisher's information stands in the Hessian's place: it is never indefinite.
     beside
         [W, P'] further columns of the features; None where the batch has all.
-    bends
-        Whether the Hessian is asked for; else it is zero, and half of the time is saved.
+    wanted
+        [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all): what is not wanted of a
+        point is zero, and its time is saved. None: all of every point.
     """
-    points, size = w.shape[0], w.shape[1] + 2
+    size = w.shape[1] + 2
+    gradient, whole = np.zeros((len(w), size)), np.zeros((len(w), size, size))
+    values = np.zeros(len(w))
+    wanted = np.full(len(w), INFORMATION) if wanted is None else wanted
+    live = np.flatnonzero(wanted > NOTHING)
+    bent = np.flatnonzero(wanted[live] == INFORMATION)
+    w, shares, points = w[live], [shares[i] for i in live], len(live)
     # A constant feature has an infinite scale, and no part in anything.
     used = np.flatnonzero(np.isfinite(scale))
     own, places = np.ascontiguousarray(w[:, used]), np.append(used, [size - 2, size - 1])
@@ -118,46 +127,45 @@ def likelihood(
     further = np.zeros((batch.n_words, 0)) if beside is None else beside
     inverse = 1.0 / scale
     listed = [(s.log_delta, np.exp(s.log_delta), -np.expm1(s.log_delta)) for s in shares]
+    level, level_bend = (np.zeros((points, batch.n_documents)) for _ in range(2))
+    held = np.empty((len(used), min(BLOCK_WORDS, len(seen))))
     for start in range(0, len(seen), BLOCK_WORDS):
         rows, d = seen[start : start + BLOCK_WORDS], document[start : start + BLOCK_WORDS]
-        x, y = np.empty((len(rows), len(used))), batch.y[rows]
+        x, y = held[:, : len(rows)], batch.y[rows]
         if batch.coded is None:
             kernels.standardised(batch.x, further, location, inverse, rows, used, x)
         else:
             coded_kernels.standardised(
                 *batch.coded.parts, further, location, inverse, rows, used, x
             )
-        word = np.empty((kernels.TERMS, len(rows)))
+        eta, word = own @ x, np.empty((points, kernels.TERMS, len(rows)))
         for i, share in enumerate(shares):
-            kernels.terms(x @ own[i], y, d, *listed[i], expected, word)
-            slopes = share.slopes[d]
-            value[i] += word[kernels.VALUE].sum()
-            slope[i, :-2] += word[kernels.SCORE] @ x
-            slope[i, -2:] += word[kernels.LEVEL] @ slopes
-            if not bends:
-                continue
-            bend = information[i]
-            _add_product(x, word[kernels.BEND], bend[:-2, :-2])
-            across = x.T @ (word[kernels.CROSS][:, None] * slopes)
-            bend[:-2, -2:] += across
-            bend[-2:, :-2] += across.T
-            bend[-2:, -2:] += slopes.T @ (word[kernels.LEVEL_BEND][:, None] * slopes)
-            if not expected:
-                bend[-2:, -2:] += np.tensordot(word[kernels.LEVEL], share.bends[d], 1)
-    gradient, whole = np.zeros((points, size)), np.zeros((points, size, size))
-    gradient[:, places] = slope
-    whole[:, places[:, None], places] = information
-    return value, gradient, whole
+            kernels.terms(eta[i], y, d, *listed[i], expected, word[i])
+            kernels.by_document(word[i], d, share.slopes, level[i], level_bend[i])
+        value += word[:, kernels.VALUE].sum(axis=1)
+        slope[:, :-2] += word[:, kernels.SCORE] @ x.T
+        for i in bent:
+            _add_product(x, word[i, kernels.BEND], information[i, :-2, :-2])
+            information[i, :-2, -2:] += x @ word[i, kernels.ACROSS].T
+    for i, share in enumerate(shares):
+        slope[i, -2:] = level[i] @ share.slopes
+    for i in bent:
+        bend, share = information[i], shares[i]
+        bend[-2:, :-2] = bend[:-2, -2:].T
+        bend[-2:, -2:] = share.slopes.T @ (level_bend[i][:, None] * share.slopes)
+        if not expected:
+            bend[-2:, -2:] += np.tensordot(level[i], share.bends, 1)
+    values[live] = value
+    gradient[live[:, None], places] = slope
+    whole[live[:, None, None], places[:, None], places] = information
+    return values, gradient, whole
 
 
 def _add_product(x: FloatArray, weight: FloatArray, total: FloatArray) -> None:
-    """Add x' diag(weight) x to ``total``, strip by strip."""
-    weighted = np.empty((min(STRIP_WORDS, len(x)), x.shape[1]))
-    for start in range(0, len(x), STRIP_WORDS):
-        strip = x[start : start + STRIP_WORDS]
-        out = weighted[: len(strip)]
-        np.multiply(weight[start : start + STRIP_WORDS, None], strip, out=out)
-        total += strip.T @ out
+    """Add x diag(weight) x' to ``total``, strip by strip."""
+    for start in range(0, x.shape[1], STRIP_WORDS):
+        strip = x[:, start : start + STRIP_WORDS]
+        total += (strip * weight[start : start + STRIP_WORDS]) @ strip.T
 
 
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:

@@ -70,6 +70,6 @@ def test_rows_are_standardised_with_the_columns_beside_them():
     rows = np.array([7, 0, 3])
     whole = (np.hstack([x, beside])[rows] - location) / scale
     for columns in ([0, 1, 2, 3, 4], [0, 1, 3, 4], [1, 2], [4]):
-        out = np.empty((3, len(columns)))
+        out = np.empty((len(columns), 3))
         kernels.standardised(x, beside, location, 1.0 / scale, rows, np.array(columns), out)
-        assert_allclose(out, whole[:, columns], rtol=1e-14)
+        assert_allclose(out.T, whole[:, columns], rtol=1e-14)
