@@ -39,8 +39,6 @@ SHARPNESS = 8.0
 BLOCK_WORDS = 4096
 NOTHING, GRADIENT, INFORMATION = range(3)
 """What may be asked of a point: more each time."""
-STRIP_WORDS = 512
-"""Words whose features stay in the processor's cache between their weighing and the product."""
 
 
 @dataclass(frozen=True)
@@ -122,16 +120,19 @@ def likelihood(
     own, places = np.ascontiguousarray(w[:, used]), np.append(used, [size - 2, size - 1])
     value, slope = np.zeros(points), np.zeros((points, len(places)))
     information = np.zeros((points, len(places), len(places)))
+    padded = -len(used) % 4 + len(used)
+    square = np.zeros((points, padded, padded))
     seen = np.flatnonzero(np.repeat(~batch.unseen, batch.sizes))
     document = batch.document_of_word[seen]
     further = np.zeros((batch.n_words, 0)) if beside is None else beside
     inverse = 1.0 / scale
     listed = [(s.log_delta, np.exp(s.log_delta), -np.expm1(s.log_delta)) for s in shares]
     level, level_bend = (np.zeros((points, batch.n_documents)) for _ in range(2))
-    held = np.empty((len(used), min(BLOCK_WORDS, len(seen))))
+    held = np.zeros((padded, min(BLOCK_WORDS, len(seen))))
     for start in range(0, len(seen), BLOCK_WORDS):
         rows, d = seen[start : start + BLOCK_WORDS], document[start : start + BLOCK_WORDS]
-        x, y = held[:, : len(rows)], batch.y[rows]
+        block, y = held[:, : len(rows)], batch.y[rows]
+        x = block[: len(used)]
         if batch.coded is None:
             kernels.standardised(batch.x, further, location, inverse, rows, used, x)
         else:
@@ -145,12 +146,14 @@ def likelihood(
         value += word[:, kernels.VALUE].sum(axis=1)
         slope[:, :-2] += word[:, kernels.SCORE] @ x.T
         for i in bent:
-            _add_product(x, word[i, kernels.BEND], information[i, :-2, :-2])
+            kernels.add_product(block, word[i, kernels.BEND], square[i])
             information[i, :-2, -2:] += x @ word[i, kernels.ACROSS].T
     for i, share in enumerate(shares):
         slope[i, -2:] = level[i] @ share.slopes
     for i in bent:
         bend, share = information[i], shares[i]
+        lower = np.tril(square[i, : len(used), : len(used)])
+        bend[:-2, :-2] = lower + np.tril(lower, -1).T
         bend[-2:, :-2] = bend[:-2, -2:].T
         bend[-2:, -2:] = share.slopes.T @ (level_bend[i][:, None] * share.slopes)
         if not expected:
@@ -159,13 +162,6 @@ def likelihood(
     gradient[live[:, None], places] = slope
     whole[live[:, None, None], places[:, None], places] = information
     return values, gradient, whole
-
-
-def _add_product(x: FloatArray, weight: FloatArray, total: FloatArray) -> None:
-    """Add x diag(weight) x' to ``total``, strip by strip."""
-    for start in range(0, x.shape[1], STRIP_WORDS):
-        strip = x[:, start : start + STRIP_WORDS]
-        total += (strip * weight[start : start + STRIP_WORDS]) @ strip.T
 
 
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:
