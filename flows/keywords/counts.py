@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.features import N_FOLDS, fold_of, label_rates
 
 __all__ = [
@@ -97,25 +97,32 @@ class CorpusCounts:
         return documents, labels
 
 
-def count_terms(terms: pa.Array, folds: IntArray, observed: pa.Array) -> pa.Table:
+def count_terms(
+    vocabulary: pa.Array, term: IntArray, folds: IntArray, observed: BoolArray
+) -> pa.Table:
     """Count one partition.
 
     Parameters
     ----------
-    terms, folds, observed
-        [W] term, fold of the document, and label of every candidate word, each word once a
-        document.
+    vocabulary
+        Its distinct terms, sorted.
+    term, folds, observed
+        [W] number of the term, fold of the document, and label of every candidate word, each
+        word once a document.
     """
-    return _sum(
-        pa.table(
-            [
-                terms.cast(pa.large_string()),
-                pa.array(folds, pa.int8()),
-                pa.array(np.ones(len(terms), np.int64)),
-                observed.cast(pa.int64()),
-            ],
-            schema=COUNTS,
-        )
+    size = len(vocabulary) * N_FOLDS
+    place = term * N_FOLDS + folds
+    documents = np.bincount(place, minlength=size)
+    labels = np.bincount(place[observed], minlength=size)
+    there = np.flatnonzero(documents)
+    return pa.table(
+        [
+            vocabulary.take(pa.array(there // N_FOLDS)).cast(pa.large_string()),
+            pa.array(there % N_FOLDS, pa.int8()),
+            pa.array(documents[there], pa.int64()),
+            pa.array(labels[there], pa.int64()),
+        ],
+        schema=COUNTS,
     )
 
 
