@@ -14,6 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.keywords import graph_kernels
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.graph import cooccurrences, system_matrix
 from vbmodels.keywords.options import DAMPING, WINDOW
@@ -63,6 +64,9 @@ NEUTRAL_NEIGHBOURS = 0.0
 """Values of the three graph features that use labels in a document with fewer than two
 observed words, where they are not defined (a word's own label would be the only one, or
 there is none)."""
+
+LARGE = 200
+"""Words from which on LAPACK is faster than a compiled loop over the documents."""
 
 SMOOTHING = 3.0
 """Documents that a word's label rate is shrunk by."""
@@ -247,11 +251,23 @@ def _graph_features(
     graphs: KeywordBatch, damping: float, own_labels: bool
 ) -> tuple[FloatArray, ...]:
     """Return TextRank, affinity, reach and observed neighbours of every word; `_graph_scores`."""
-    scores = tuple(np.empty(graphs.n_words) for _ in range(4))
-    for d, (y, a) in enumerate(graphs.documents()):
-        y = y & own_labels
-        for column, score in zip(scores, _graph_scores(a, y, damping), strict=True):
-            column[graphs.words(d)] = score
+    size = graphs.n_words
+    labels = graphs.n_observed >= 2 if own_labels else np.zeros(graphs.n_documents, bool)
+    whole = labels | (graphs.sizes > LARGE)
+    rank = np.empty(size)
+    graph_kernels.textrank(
+        np.flatnonzero(~whole), graphs.offsets, graphs.edge_row, graphs.edge_col,
+        graphs.edge_count, graphs.edge_offsets, damping, rank,
+    )  # fmt: skip
+    neutral = (NEUTRAL_AFFINITY, NEUTRAL_AFFINITY, NEUTRAL_NEIGHBOURS)
+    scores = (rank, *(np.full(size, value) for value in neutral))
+    for d in np.flatnonzero(whole):
+        own = graphs.words(d)
+        y = graphs.y[own] & own_labels
+        for column, score in zip(
+            scores, _graph_scores(graphs.adjacency(d), y, damping), strict=True
+        ):
+            column[own] = score
     return scores
 
 
