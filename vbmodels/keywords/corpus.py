@@ -78,8 +78,9 @@ FARTHEST = 0.5
 SETTLED, READ, BEGUN = 1e-10, 1e-4, 0.5
 """Rise in nats that a whole step still promises where a search ends: at the nodes, where the
 labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
-CHORD = 0.1
-"""Rise in nats below which a point's information is not made anew."""
+CHORD, SLOW = 0.1, 0.01
+"""A point's information is not made anew where a step promises less than this rise in nats, and less
+than this share of the last rise."""
 SAMPLE_FOLD = 0
 SAMPLE_LABELS = 100
 """Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
@@ -485,7 +486,8 @@ class CorpusProbit:
         share = np.where(risen, 1.0, 0.5 * at.share)
         idle = risen & (after - before < settled)
         done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
-        wanted = np.where(done, NOTHING, np.where((promised > CHORD) | ~risen, INFORMATION, GRADIENT))
+        anew = ~risen | (promised > CHORD) | (promised > SLOW * (after - before))
+        wanted = np.where(done, NOTHING, np.where(anew, INFORMATION, GRADIENT))
         q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
         return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done, wanted)
 
