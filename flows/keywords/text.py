@@ -238,6 +238,7 @@ class Normaliser:
         self._stop = stop_words(options.language) if options.stop_words else frozenset()
         self._stemmer = Stemmer.Stemmer(options.algorithm) if options.algorithm else None
         self._known: dict[str, str | None] = {}
+        self._terms: dict[str, Sequence[tuple[str, str | None, Sequence[str | None]]]] = {}
 
     @classmethod
     @lru_cache(maxsize=4)
@@ -274,18 +275,27 @@ class Normaliser:
         Words before the first that has a stem ("the") are left out. Nothing is returned for a
         term with a stop word or a sign inside: no phrase has these.
         """
-        words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
-        found = [self(word) for word in words]
-        first = next((i for i, stem in enumerate(found) if stem is not None), len(found))
-        whole = [stem for stem in found[first:] if stem is not None]
+        found = self._words_of(term)
+        first = next((i for i, (_, stem, _) in enumerate(found) if stem is not None), len(found))
+        whole = [stem for _, stem, _ in found[first:] if stem is not None]
         if not whole or len(whole) < len(found) - first:
             return []
         parts: list[str] = []
-        for word, stem in zip(words[first:], whole, strict=True):
-            inside = [self(part) for part in _INSIDE.findall(word)]
+        for _, stem, inside in found[first:]:
             several = len(inside) > 1 and None not in inside
-            parts += [part for part in inside if part is not None] if several else [stem]
+            parts += [part for part in (inside if several else (stem,)) if part is not None]
         return [whole] if parts == whole else [whole, parts]
+
+    def _words_of(self, term: str) -> Sequence[tuple[str, str | None, Sequence[str | None]]]:
+        """Return every word of a term, its stem, and those of its parts; each term once."""
+        if (known := self._terms.get(term)) is not None:
+            return known
+        if len(self._terms) >= MOST_TOKENS:
+            self._terms.clear()
+        words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
+        found = [(word, self(word), [self(part) for part in _INSIDE.findall(word)]) for word in words]
+        self._terms[term] = found
+        return found
 
     def keyword(self, phrase: str, candidates: dict[str, int]) -> tuple[list[str], list[str]]:
         """Match a known keyword, of one or more words, with a document's candidates.
@@ -299,14 +309,13 @@ class Normaliser:
             Stems of the words that are candidates, and the words that are not.
         """
         found, missing = [], []
-        for word in (_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in phrase.split()):
-            stem = self(word)
+        for word, stem, inside in self._words_of(phrase):
             if stem is None:
                 continue
             if stem in candidates:
                 found.append(stem)
                 continue
-            parts = [part for part in map(self, _INSIDE.findall(word)) if part is not None]
+            parts = [part for part in inside if part is not None]
             if len(parts) > 1 and all(part in candidates for part in parts):
                 found += parts
             else:

@@ -66,8 +66,8 @@ class KeywordBatch(State):
 
     @property
     def features(self) -> FloatArray:
-        """[W, P] what x holds, or would if it were not coded."""
-        return self.x if self.coded is None else self.coded.dense()
+        """[W, P] what x holds, or would if it were not coded; columns lie in one piece."""
+        return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
 
     @property
     def unseen(self) -> BoolArray:

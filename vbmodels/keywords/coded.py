@@ -103,7 +103,7 @@ class CodedFeatures(State):
             *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(self.rows),
             np.arange(size), x,
         )  # fmt: skip
-        return np.ascontiguousarray(x.T)
+        return x.T
 
     def taken(self, rows: BoolArray) -> Self:
         """Return the rows that are marked [W]."""

@@ -6,11 +6,14 @@ word's own label. Since x uses y, the models' likelihood is a pseudo-likelihood.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -144,7 +147,15 @@ def build_batch(
         _repeated_bigram(tokens),
         *own_score(tokens),
     )
-    return replace(graphs, x=np.column_stack(columns).astype(np.float64, copy=False))
+    return replace(graphs, x=side_by_side(columns))
+
+
+def side_by_side(columns: Sequence[NDArray[Any]]) -> FloatArray:
+    """Return columns [W] as a matrix, each lying in one piece as whoever encodes it reads it."""
+    rows = np.empty((len(columns), len(columns[0])))
+    for row, column in zip(rows, columns, strict=True):
+        row[:] = column
+    return rows.T
 
 
 def label_rates(documents: IntArray, labels: IntArray) -> FloatArray:

@@ -19,6 +19,7 @@ from vbmodels.keywords.features import (
     POS_GROUPS,
     keyphraseness_elsewhere,
     score_columns,
+    side_by_side,
 )
 from vbmodels.keywords.phrases import span_kernels as kernels
 from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch
@@ -152,7 +153,7 @@ def build_phrases(
         *_relations(spans, y),
         *score_columns(own, spans.document),
     )
-    x = np.column_stack(columns).astype(np.float64, copy=False)
+    x = side_by_side(columns)
     sizes = np.diff(spans.offsets)
     has = np.flatnonzero(sizes)
     offsets = np.concatenate([[0], np.cumsum(sizes[has])]).astype(np.int64)
