@@ -181,19 +181,18 @@ def _candidates(tokens: Tokens, normalise: Normaliser, options: TextOptions) -> 
     """Find every document's words that are frequent enough."""
     numbers: dict[str, int] = {}
     stem = np.array(
-        [-1 if s is None else numbers.setdefault(s, len(numbers)) for s in map(normalise, tokens.names)],
+        [
+            -1 if s is None else numbers.setdefault(s, len(numbers))
+            for s in map(normalise, tokens.names)
+        ],
         np.int64,
     )
     least = np.array([options.least(n) for n in np.diff(tokens.offsets).tolist()], np.int64)
-    found = kernels.candidates(
-        tokens.token, tokens.pos, tokens.offsets, stem, len(numbers), least
-    )
+    found = kernels.candidates(tokens.token, tokens.pos, tokens.offsets, stem, len(numbers), least)
     return _Words(tokens, list(numbers), stem, *found)
 
 
-def _labels(
-    documents: pa.Table, words: _Words, normalise: Normaliser, phrases: bool
-) -> _Labels:
+def _labels(documents: pa.Table, words: _Words, normalise: Normaliser, phrases: bool) -> _Labels:
     """Match what the rows list and score with their documents' candidates."""
     found = _Labels()
     names = ("doc_id", "keywords", "gold", "scored", "scores")
@@ -300,14 +299,10 @@ def _pack(
         score=_scores(labels.scores, size),
     )
     without = documents["doc_id"].filter(pa.array(~has)).to_pylist()
-    report = replace(
-        report, words=size, observed=len(labels.known), without_words=Told.of(without)
-    )
+    report = replace(report, words=size, observed=len(labels.known), without_words=Told.of(without))
     counts = count_terms(vocabulary, term, np.repeat(folds, sizes), observed)
     known, several = labels.sizes
-    prepared = Prepared(
-        packed, vocabulary, rows, counts, report, known=known, several=several
-    )
+    prepared = Prepared(packed, vocabulary, rows, counts, report, known=known, several=several)
     if not phrases:
         return prepared
     own, code = np.unique(token, return_inverse=True)
@@ -319,7 +314,9 @@ def _pack(
 def _looked_at(documents: pa.Table) -> tuple[BoolArray, BoolArray]:
     """Return which documents [D] are complete, and at which nobody has looked."""
     nothing = pa.nulls(len(documents))
-    there = {name: documents[name] for name in ("complete", "keywords") if name in documents.column_names}
+    there = {
+        name: documents[name] for name in ("complete", "keywords") if name in documents.column_names
+    }
     complete = pc.fill_null(pc.cast(there.get("complete", nothing), pa.bool_()), False)
     listed = pc.is_valid(there.get("keywords", nothing))
     done = np.asarray(complete).astype(bool)

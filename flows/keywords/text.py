@@ -24,9 +24,9 @@ from typing import Any, Literal
 import Stemmer
 
 from flows.faults import Fault, InputError
+from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
 from flows.keywords.token_kernels import OTHER as OTHER
 from flows.keywords.token_kernels import UNKNOWN as UNKNOWN
-from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
 from vbmodels.keywords.features import POS_GROUPS
 
 Stem = Literal["auto", "none", "porter", "snowball"]
@@ -293,7 +293,9 @@ class Normaliser:
         if len(self._terms) >= MOST_TOKENS:
             self._terms.clear()
         words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
-        found = [(word, self(word), [self(part) for part in _INSIDE.findall(word)]) for word in words]
+        found = [
+            (word, self(word), [self(part) for part in _INSIDE.findall(word)]) for word in words
+        ]
         self._terms[term] = found
         return found
 

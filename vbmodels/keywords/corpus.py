@@ -13,9 +13,10 @@ theta = (w, log pi, kappa) is fitted to the mode of the penalised log-likelihood
 giving its value, gradient and information: by Fisher scoring of w while far away, with pi and
 kappa held (far from the mode rate and constant are one direction, along which whole steps fail),
 by Newton's steps of all from where they promise less than `NEAR` nats, and from less than `CHORD`
-on by gradients with the last information, only at points whose search goes on. Steps are halved until the objective does not fall; one that would move
-log pi by more than `FARTHEST` moves it so far, and w along the ridge with it. Some features look at
-labels, so it is a pseudo-likelihood.
+on by gradients with the last information, asked only of points whose search goes on. Steps are
+halved until the objective does not fall; one that would move log pi by more than `FARTHEST` moves
+it so far, and w along the ridge with it. Some features look at labels, so it is a
+pseudo-likelihood.
 
 Where there are labels enough the first search looks at a tenth of the documents, one fold, and
 its end is where that of all begins: some three standard errors away (an estimate from a tenth has
@@ -79,8 +80,8 @@ SETTLED, READ, BEGUN = 1e-10, 1e-4, 0.5
 """Rise in nats that a whole step still promises where a search ends: at the nodes, where the
 labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
 CHORD, SLOW = 0.1, 0.01
-"""A point's information is not made anew where a step promises less than this rise in nats, and less
-than this share of the last rise."""
+"""A point's information is not made anew where a step promises less than this rise in nats, and
+less than this share of the last rise."""
 SAMPLE_FOLD = 0
 SAMPLE_LABELS = 100
 """Known keywords for each coefficient from which on a search begins in a tenth of the documents."""

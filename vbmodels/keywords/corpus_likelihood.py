@@ -113,7 +113,7 @@ def likelihood(
     values = np.zeros(len(w))
     wanted = np.full(len(w), INFORMATION) if wanted is None else wanted
     live = np.flatnonzero(wanted > NOTHING)
-    bent = np.flatnonzero(wanted[live] == INFORMATION)
+    bent = np.flatnonzero(wanted[live] == INFORMATION).tolist()
     w, shares, points = w[live], [shares[i] for i in live], len(live)
     # A constant feature has an infinite scale, and no part in anything.
     used = np.flatnonzero(np.isfinite(scale))

@@ -12,8 +12,8 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -272,7 +272,7 @@ def _graph_features(
     )  # fmt: skip
     neutral = (NEUTRAL_AFFINITY, NEUTRAL_AFFINITY, NEUTRAL_NEIGHBOURS)
     scores = (rank, *(np.full(size, value) for value in neutral))
-    for d in np.flatnonzero(whole):
+    for d in np.flatnonzero(whole).tolist():
         own = graphs.words(d)
         y = graphs.y[own] & own_labels
         for column, score in zip(

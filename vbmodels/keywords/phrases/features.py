@@ -228,7 +228,5 @@ def _relations(spans: Spans, y: BoolArray) -> tuple[FloatArray, ...]:
     """
     inside, holds = np.zeros(len(y)), np.zeros(len(y))
     shares = np.full(len(y), NEUTRAL_SHARE)
-    kernels.relations(
-        spans.words, spans.size, spans.key, spans.offsets, y, inside, holds, shares
-    )
+    kernels.relations(spans.words, spans.size, spans.key, spans.offsets, y, inside, holds, shares)
     return inside, holds, shares
