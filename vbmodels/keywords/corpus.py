@@ -54,6 +54,7 @@ from vbmodels.keywords.corpus_likelihood import (
     keyword_probability,
     likelihood,
     listing,
+    moments,
     predictors,
 )
 from vbmodels.keywords.lengths import CountLaw, Lengths
@@ -250,7 +251,7 @@ class CorpusProbit:
     def observe(self, batch: KeywordBatch) -> CorpusObserved:
         """Return the moments of the features and the table of lengths."""
         return CorpusObserved(
-            words=Moments.of(batch.features),
+            words=moments(batch),
             lengths=Lengths.of(batch),
             n_documents=batch.n_documents,
             n_complete=int(batch.complete.sum()),
@@ -356,13 +357,10 @@ class CorpusProbit:
 
         ``beside`` [W, P'] are features that the batch does not have.
         """
-        if q.sampled:
-            own = batch.fold == SAMPLE_FOLD
-            beside = None if beside is None else beside[np.repeat(own, batch.sizes)]
-            batch = batch.taken(own)
+        own = batch.fold == SAMPLE_FOLD if q.sampled else None
         w, shares = np.ascontiguousarray(q.theta[:, :-2]), self.listings(q, batch)
         return CorpusStats(
-            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.wanted)
+            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.wanted, own)
         )
 
     def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:

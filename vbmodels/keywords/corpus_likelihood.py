@@ -22,12 +22,14 @@ Documents that nobody has labelled (delta = 0) say nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.moments import Moments
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import coded_kernels
 from vbmodels.keywords import corpus_kernels as kernels
 from vbmodels.keywords.batch import KeywordBatch
@@ -87,6 +89,7 @@ def likelihood(
     expected: bool,
     beside: FloatArray | None = None,
     wanted: IntArray | None = None,
+    documents: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-likelihood [K], gradient [K, P + 2] and minus its Hessian [K, P + 2, P + 2].
 
@@ -107,6 +110,8 @@ def likelihood(
     wanted
         [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all): what is not wanted of a
         point is zero, and its time is saved. None: all of every point.
+    documents
+        [D] whose words are looked at; None: all.
     """
     size = w.shape[1] + 2
     gradient, whole = np.zeros((len(w), size)), np.zeros((len(w), size, size))
@@ -120,25 +125,14 @@ def likelihood(
     own, places = np.ascontiguousarray(w[:, used]), np.append(used, [size - 2, size - 1])
     value, slope = np.zeros(points), np.zeros((points, len(places)))
     information = np.zeros((points, len(places), len(places)))
-    padded = -len(used) % 4 + len(used)
-    square = np.zeros((points, padded, padded))
-    seen = np.flatnonzero(np.repeat(~batch.unseen, batch.sizes))
+    square = np.zeros((points, *(-len(used) % 4 + len(used),) * 2))
+    looked_at = ~batch.unseen if documents is None else documents & ~batch.unseen
+    seen = np.flatnonzero(np.repeat(looked_at, batch.sizes))
     document = batch.document_of_word[seen]
-    further = np.zeros((batch.n_words, 0)) if beside is None else beside
-    inverse = 1.0 / scale
     listed = [(s.log_delta, np.exp(s.log_delta), -np.expm1(s.log_delta)) for s in shares]
     level, level_bend = (np.zeros((points, batch.n_documents)) for _ in range(2))
-    held = np.zeros((padded, min(BLOCK_WORDS, len(seen))))
-    for start in range(0, len(seen), BLOCK_WORDS):
-        rows, d = seen[start : start + BLOCK_WORDS], document[start : start + BLOCK_WORDS]
-        block, y = held[:, : len(rows)], batch.y[rows]
-        x = block[: len(used)]
-        if batch.coded is None:
-            kernels.standardised(batch.x, further, location, inverse, rows, used, x)
-        else:
-            coded_kernels.standardised(
-                *batch.coded.parts, further, location, inverse, rows, used, x
-            )
+    for rows, d, block in _blocks(batch, beside, location, 1.0 / scale, used, seen, document):
+        x, y = block[: len(used)], batch.y[rows]
         eta, word = own @ x, np.empty((points, kernels.TERMS, len(rows)))
         for i, share in enumerate(shares):
             kernels.terms(eta[i], y, d, *listed[i], expected, word[i])
@@ -162,6 +156,60 @@ def likelihood(
     gradient[live[:, None], places] = slope
     whole[live[:, None, None], places[:, None], places] = information
     return values, gradient, whole
+
+
+def _blocks(
+    batch: KeywordBatch,
+    beside: FloatArray | None,
+    location: FloatArray,
+    inverse: FloatArray,
+    used: IntArray,
+    seen: IntArray,
+    document: IntArray,
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Yield rows, their documents and their standardised features, block by block.
+
+    Features are [P, rows], and zeros below them up to a multiple of four. The next block stands
+    in their place.
+    """
+    further = np.zeros((batch.n_words, 0)) if beside is None else beside
+    held = np.zeros((-len(used) % 4 + len(used), min(BLOCK_WORDS, len(seen))))
+    for start in range(0, len(seen), BLOCK_WORDS):
+        rows = seen[start : start + BLOCK_WORDS]
+        block = held[:, : len(rows)]
+        x = block[: len(used)]
+        if batch.coded is None:
+            kernels.standardised(batch.x, further, location, inverse, rows, used, x)
+        else:
+            coded_kernels.standardised(
+                *batch.coded.parts, further, location, inverse, rows, used, x
+            )
+        yield rows, document[start : start + BLOCK_WORDS], block
+
+
+def moments(batch: KeywordBatch, beside: FloatArray | None = None) -> Moments:
+    """Return the moments of all words' features, those ``beside`` [W, P'] included.
+
+    Block by block about the mean of the first one, which is near that of all:
+    sum (x - m)(x - m)' = sum (x - c)(x - c)' - W (m - c)(m - c)'.
+    """
+    own = batch.x.shape[1] if batch.coded is None else len(batch.coded.kind)
+    size = own if beside is None else own + beside.shape[1]
+    rows, used, ones = np.arange(batch.n_words), np.arange(size), np.ones(size)
+    if not len(rows):
+        return Moments(0.0, np.zeros(size), np.zeros((size, size)))
+    centre, total = np.zeros(size), np.zeros(size)
+    first = rows[:BLOCK_WORDS]
+    for _, _, block in _blocks(batch, beside, centre, ones, used, first, first):
+        centre = block[:size].mean(axis=1)
+    square = np.zeros((-size % 4 + size,) * 2)
+    for _, _, block in _blocks(batch, beside, centre, ones, used, rows, rows):
+        total += block[:size].sum(axis=1)
+        kernels.add_product(block, np.ones(block.shape[1]), square)
+    step = total / len(rows)
+    lower = np.tril(square[:size, :size])
+    scatter = lower + np.tril(lower, -1).T - len(rows) * np.outer(step, step)
+    return Moments(float(len(rows)), centre + step, scatter)
 
 
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:

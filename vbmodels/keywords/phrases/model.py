@@ -43,6 +43,7 @@ from vbmodels.keywords.corpus import (
     CorpusProbit,
     CorpusStats,
 )
+from vbmodels.keywords.corpus_likelihood import moments
 from vbmodels.keywords.lengths import Lengths
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.jackknife import (
@@ -265,7 +266,8 @@ class Keyphrases:
         if q.stage == FOLDS:
             return PhraseStats(folds=fold_sums(self.words, q.scorer, batch.words))
         if q.stage == SCALE:
-            return PhraseStats(moments=Moments.of(self.phrase_units(q, batch).x))
+            scores = _SCORES.of(q.scorer, q.coefficients, batch)
+            return PhraseStats(moments=moments(batch.units(batch.x, batch.coded), scores))
         scorer, words, phrases = q.moves
         return PhraseStats(
             scorer=self.words.suff_stats(q.scorer, batch.words, None) if scorer else None,
