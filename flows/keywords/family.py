@@ -236,7 +236,7 @@ class Keywords:
             r, r_hat = sample(settings, batch, index)
             scores = Scores(r, **about, r_hat=r_hat)
         elif isinstance(model, CorpusProbit):
-            nodes = model.by_node(q, _as_fitted(batch, q), fitted=fitted is None)
+            nodes = model.by_node(q, batch, fitted=fitted is None)
             scores = Scores(average(q, batch, nodes), **about, by_node=nodes, weights=q.weights)
         else:
             r = _probabilities(model, q, batch, local, settings, fitted is not None)

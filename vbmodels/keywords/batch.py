@@ -108,22 +108,6 @@ class KeywordBatch(State):
         """Return the rows of document d."""
         return slice(int(self.offsets[d]), int(self.offsets[d + 1]))
 
-    def taken(self, documents: BoolArray) -> KeywordBatch:
-        """Return the documents that are marked [D], without their graphs."""
-        words = np.repeat(documents, self.sizes)
-        offsets = np.concatenate([[0], np.cumsum(self.sizes[documents])]).astype(np.int64)
-        return replace(
-            self.without_graphs(),
-            x=self.x[words],
-            y=self.y[words],
-            offsets=offsets,
-            fold=self.fold[documents],
-            complete=self.complete[documents],
-            edge_offsets=np.zeros(len(offsets), np.int64),
-            unlabelled=self.unseen[documents],
-            coded=None if self.coded is None else self.coded.taken(words),
-        )
-
     def without_graphs(self) -> KeywordBatch:
         """Return the same words without what the models of the corpus do not look at."""
         nothing = np.zeros(0, np.int64)

@@ -532,17 +532,27 @@ class CorpusProbit:
         """
         return average(q, batch, self.by_node(q, batch, fitted=False))
 
-    def by_node(self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool) -> FloatArray:
-        """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`."""
-        found = np.empty((len(q.weights), batch.n_words))
-        shares, covariances, raw = self.listings(q, batch), self._covariances(q), batch.features
-        for i, (theta, share) in enumerate(zip(q.theta, shares, strict=True)):
-            eta = predictors(raw, q.location, q.scale, theta[:-2])
-            if not fitted:
-                x = (raw - q.location) / q.scale
-                spread = np.einsum("ij,jk,ik->i", x, covariances[i], x, optimize=True)
-                eta = eta / np.sqrt(1.0 + spread)
-            found[i] = keyword_probability(eta, batch, share.log_delta)
+    def by_node(
+        self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool,
+        beside: FloatArray | None = None,
+    ) -> FloatArray:  # fmt: skip
+        """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`.
+
+        ``beside`` [W, P'] are features that the batch does not have.
+        """
+        eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], beside)
+        if not fitted:
+            raw = batch.features if beside is None else np.hstack([batch.features, beside])
+            x = (raw[:, : len(q.location)] - q.location) / q.scale
+            for i, covariance in enumerate(self._covariances(q)):
+                spread = np.einsum("ij,jk,ik->i", x, covariance, x, optimize=True)
+                eta[i] /= np.sqrt(1.0 + spread)
+        found: FloatArray = np.array(
+            [
+                keyword_probability(own, batch, share.log_delta)
+                for own, share in zip(eta, self.listings(q, batch), strict=True)
+            ]
+        )
         return found
 
 

@@ -48,7 +48,7 @@ def tail_series(x):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lower_tail(x, bell):
-    """Return Phi(-x) to 2e-13 for 0 <= x <= `FAR`, ``bell`` being exp(-x^2 / 2).
+    """Return Phi(-x), to 2e-13 for 0 <= x <= `FAR`; ``bell`` is exp(-x^2 / 2).
 
     By Cody's rational functions (1969, Mathematics of Computation 23, 631): the exponential of
     erfc is that of the density, so that it is computed once.
@@ -150,6 +150,23 @@ def terms(eta, y, document, log_delta, delta, hidden, expected, out):
             out[BEND, i] = bend
             out[CROSS, i] = -min(pull, 1e150) * inverse
             out[LEVEL_BEND, i] = odds * inverse
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def keyword_probability(eta, y, offsets, hidden, out):
+    """Fill `corpus_likelihood.keyword_probability`; ``hidden`` [D] is 1 - delta_d."""
+    for d in range(len(hidden)):
+        for i in range(offsets[d], offsets[d + 1]):
+            x = abs(eta[i])
+            tail = lower_tail(x, math.exp(-0.5 * x * x))
+            above = 1.0 - tail if eta[i] > 0.0 else tail
+            below = tail if eta[i] > 0.0 else 1.0 - tail
+            if y[i]:
+                out[i] = 1.0
+            elif hidden[d] == 0.0:
+                out[i] = 0.0
+            else:
+                out[i] = hidden[d] * above / (below + hidden[d] * above)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -33,7 +33,6 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import coded_kernels
 from vbmodels.keywords import corpus_kernels as kernels
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.labels import log_tails
 from vbmodels.keywords.lengths import CountLaw
 
 MOST_LISTED = float(np.log(0.97))
@@ -71,13 +70,6 @@ def listing(
     bends = -SHARPNESS * (free * (1.0 - free))[:, None, None] * t[:, :, None] * t[:, None, :]
     bends[:, 1, 1] += free * spread
     return Listing(log_delta, free[:, None] * t, bends)
-
-
-def predictors(x: FloatArray, location: FloatArray, scale: FloatArray, w: FloatArray) -> FloatArray:
-    """Return x'w [W] of raw features for coefficients of standardised ones."""
-    slope = w / scale
-    eta: FloatArray = x @ slope - float(location @ slope)
-    return eta
 
 
 def likelihood(
@@ -212,11 +204,23 @@ def moments(batch: KeywordBatch, beside: FloatArray | None = None) -> Moments:
     return Moments(float(len(rows)), centre + step, scatter)
 
 
+def predictors(
+    batch: KeywordBatch,
+    location: FloatArray,
+    scale: FloatArray,
+    w: FloatArray,
+    beside: FloatArray | None = None,
+) -> FloatArray:
+    """Return x'w [K, W] of every word at K points w [K, P]; other parameters as `likelihood`."""
+    used, rows = np.flatnonzero(np.isfinite(scale)), np.arange(batch.n_words)
+    own, eta = np.ascontiguousarray(w[:, used]), np.empty((len(w), batch.n_words))
+    for at, _, block in _blocks(batch, beside, location, 1.0 / scale, used, rows, rows):
+        eta[:, at[0] : at[-1] + 1] = own @ block[: len(used)]
+    return eta
+
+
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:
     """Return r [W] = Phi (1 - delta) / (1 - delta Phi); 1 where listed, 0 elsewhere if complete."""
-    above, below = log_tails(eta)
-    words = np.repeat(log_delta, batch.sizes)
-    with np.errstate(divide="ignore"):
-        hidden = np.log(-np.expm1(words)) + above
-    r: FloatArray = np.exp(hidden - np.logaddexp(below, hidden))
-    return np.where(batch.y, 1.0, r)
+    r = np.empty(len(eta))
+    kernels.keyword_probability(eta, batch.y, batch.offsets, -np.expm1(log_delta), r)
+    return r
