@@ -13,69 +13,11 @@ from flows.keywords.text import TextOptions, splitter
 from flows.keywords.token_kernels import UNKNOWN
 from flows.keywords.tokens import read_tokens, tokenise
 
-ALPHABET = [
-    *[
-        "a",
-        "b",
-        "D",
-        "p",
-        "3",
-        "8",
-        "o",
-        "x",
-        "X",
-        "word",
-        "and/or",
-        "abc/def",
-        "foo",
-        "é",
-        "U.S.",
-        "e.g.",
-        "etc.",
-        "Dr.",
-        "100%",
-        "n't",
-        "don't",
-        "it's",
-    ],
-    *[
-        "...",
-        "..",
-        ".",
-        "!",
-        "?",
-        "(",
-        ")",
-        ":",
-        ";",
-        "=",
-        "-",
-        "*",
-        "'",
-        '"',
-        "“",
-        "”",
-        "‘",
-        "’",
-        "<",
-        ">",
-        "♥",
-        "°",
-        "_",
-        "^",
-        "[",
-        "]",
-        "{",
-        "}",
-        "|",
-        "/",
-        "\\",
-        ",",
-        "`",
-    ],
-    *("( ! )", "(!)", " : ) ", " : D ", "\n\n", "\n\n\n", "\r\n\r\n", "\t", "  ", "\u00a0", "\x1c"),
-    "END-OF-SENTENCE",
-]
+WORDS = "a b D p 3 8 o x X word and/or abc/def foo é U.S. e.g. etc. Dr. 100% n't don't it's"
+SIGNS = "... .. . ! ? ( ) : ; = - * ' \" “ ” ‘ ’ < > ♥ ° _ ^ [ ] { } | / \\ , `"
+BLANKS = ("\n\n", "\n\n\n", "\r\n\r\n", "\t", "  ", "\u00a0", "\x1c")
+JOINED = ("( ! )", "(!)", " : ) ", " : D ", "END-OF-SENTENCE")
+ALPHABET = [*WORDS.split(), *SIGNS.split(), *BLANKS, *JOINED]
 
 
 def texts(seed, number):
