@@ -130,8 +130,7 @@ def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     seen[spans.words[known][spans.words[known] >= 0]] = True
     tokens = replace(tokens, y=seen, complete=whole)
     folds = tokens.fold[tokens.document_of_word]
-    terms = corpus.prepared.words["stem"]
-    counts = reduce_counts([count_terms(terms, folds, pa.chunked_array([pa.array(seen)]))])
+    counts = reduce_counts([count_terms(corpus.prepared.vocabulary, tokens.term, folds, seen)])
     words = build(tokens, corpus.prepared.vocabulary, counts, n)
     table = count_phrases(spans.key, tokens.fold[spans.document], known)
     sums = added([Rows.of(table)])

@@ -119,13 +119,14 @@ def known_words(scheme: str, truth: np.ndarray, tokens, rng: np.random.Generator
 
 def draw(corpus: Corpus, scheme: str, seed: int) -> Task:
     """Draw the known words and make the features."""
-    tokens, words = corpus.prepared.tokens, corpus.prepared.words
+    tokens = corpus.prepared.tokens
     truth = tokens.y
     known, whole = known_words(scheme, truth, tokens, np.random.default_rng([seed, 3]))
     tokens = replace(tokens, y=known, complete=whole)
     folds = tokens.fold[tokens.document_of_word]
-    counts = reduce_counts([count_terms(words["stem"], folds, pa.chunked_array([pa.array(known)]))])
-    batch = build(tokens, corpus.prepared.vocabulary, counts, tokens.n_documents)
+    vocabulary = corpus.prepared.vocabulary
+    counts = reduce_counts([count_terms(vocabulary, tokens.term, folds, known)])
+    batch = build(tokens, vocabulary, counts, tokens.n_documents)
     return Task(batch, tokens, truth, ~known & ~whole[tokens.document_of_word])
 
 

@@ -29,7 +29,8 @@ from flows.keywords.counts import reduce_counts
 from flows.keywords.documents import build, prepare
 from flows.keywords.family import FAMILY
 from flows.keywords.settings import KeywordSettings
-from flows.keywords.text import Normaliser, TextOptions, tokenise
+from flows.keywords.text import Normaliser, TextOptions
+from flows.keywords.tokens import read_tokens
 
 DOCUMENTS = 500
 
@@ -57,8 +58,8 @@ def main(path: str) -> None:
         sys.stdout.write(f"{name:58s} {each:8.3f} ms\n")
         return result
 
-    tagged = line("split and tag", lambda: [tokenise(text, options) for text in texts])
-    tokens = [token for document in tagged for token in document.tokens]
+    found = line("split and tag", lambda: read_tokens(documents, options))
+    tokens = [found.names[number] for number in found.token]
 
     def normalise_all() -> list[str | None]:
         normalise = Normaliser(options)

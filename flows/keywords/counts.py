@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.features import N_FOLDS, fold_of, label_rates
 
 __all__ = [
@@ -88,34 +89,55 @@ class CorpusCounts:
 
         A term that the counts do not have gets zeros.
         """
-        places = pc.index_in(self.terms["term"], value_set=vocabulary.cast(pa.large_string()))
-        known = self.terms.append_column("place", places).filter(pc.is_valid(places))
-        row, fold = known["place"].to_numpy(), known["fold"].to_numpy()
+        distinct, starts = self._distinct
+        places = pc.index_in(vocabulary.cast(pa.large_string()), value_set=distinct)
+        known = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
+        place = pc.drop_null(places).to_numpy()
+        first, times = starts[place], starts[place + 1] - starts[place]
+        row = np.repeat(known, times)
+        rows = np.arange(times.sum()) + np.repeat(first - np.cumsum(times) + times, times)
+        fold = self.terms["fold"].to_numpy()[rows]
         documents, labels = (np.zeros((len(vocabulary), N_FOLDS), np.int64) for _ in range(2))
-        documents[row, fold] = known["documents"].to_numpy()
-        labels[row, fold] = known["labels"].to_numpy()
+        documents[row, fold] = self.terms["documents"].to_numpy()[rows]
+        labels[row, fold] = self.terms["labels"].to_numpy()[rows]
         return documents, labels
 
+    @cached_property
+    def _distinct(self) -> tuple[pa.Array, IntArray]:
+        """The distinct terms, and the rows where each begins and the last one ends."""
+        if not len(self.terms):
+            return pa.array([], pa.large_string()), np.zeros(1, np.int64)
+        starts = _starts(self.terms)
+        distinct = self.terms["term"].combine_chunks().take(pa.array(starts))
+        return distinct, np.append(starts, len(self.terms))
 
-def count_terms(terms: pa.Array, folds: IntArray, observed: pa.Array) -> pa.Table:
+
+def count_terms(
+    vocabulary: pa.Array, term: IntArray, folds: IntArray, observed: BoolArray
+) -> pa.Table:
     """Count one partition.
 
     Parameters
     ----------
-    terms, folds, observed
-        [W] term, fold of the document, and label of every candidate word, each word once a
-        document.
+    vocabulary
+        Its distinct terms, sorted.
+    term, folds, observed
+        [W] number of the term, fold of the document, and label of every candidate word, each
+        word once a document.
     """
-    return _sum(
-        pa.table(
-            [
-                terms.cast(pa.large_string()),
-                pa.array(folds, pa.int8()),
-                pa.array(np.ones(len(terms), np.int64)),
-                observed.cast(pa.int64()),
-            ],
-            schema=COUNTS,
-        )
+    size = len(vocabulary) * N_FOLDS
+    place = term * N_FOLDS + folds
+    documents = np.bincount(place, minlength=size)
+    labels = np.bincount(place[observed], minlength=size)
+    there = np.flatnonzero(documents)
+    return pa.table(
+        [
+            vocabulary.take(pa.array(there // N_FOLDS)).cast(pa.large_string()),
+            pa.array(there % N_FOLDS, pa.int8()),
+            pa.array(documents[there], pa.int64()),
+            pa.array(labels[there], pa.int64()),
+        ],
+        schema=COUNTS,
     )
 
 

@@ -8,21 +8,19 @@ Three plain steps, each on one partition (a table of documents) unless said othe
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from flows.keywords import token_kernels as kernels
 from flows.keywords.counts import CorpusCounts, count_terms, fold_of
 from flows.keywords.phrases import PhraseMarks, Said, mark, said_of
-from flows.keywords.text import OTHER, UNKNOWN, Normaliser, Tagged, TextOptions, pos_code, tokenise
-from flows.keywords.told import MAX_NAMED, Report, Told
-from vbmodels.core.state import FloatArray
+from flows.keywords.text import Normaliser, TextOptions
+from flows.keywords.tokens import Tokens, columns_of, read_tokens
+from flows.keywords.told import Report, Told
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.features import POS_GROUPS, build_batch
 from vbmodels.keywords.options import DAMPING, WINDOW
@@ -37,11 +35,14 @@ WORDS = pa.schema(
 )
 """One row a candidate word, in the order of the rows of `KeywordBatch`."""
 
-_PHRASE = re.compile("A*N+")
-_PHRASE_LETTER = {
-    code: "A" if name == "adjective" else "N" if "noun" in name else "-"
-    for code, name in enumerate(POS_GROUPS)
-} | {OTHER: "-", UNKNOWN: "-"}
+_GROUP = np.array(
+    [
+        kernels.ADJECTIVE if name == "adjective" else kernels.NOUN if "noun" in name else 0
+        for name in POS_GROUPS
+    ]
+    + [0, 0]
+)
+"""What each part of speech is in a noun phrase, and those of -2 and -1."""
 
 
 @dataclass(frozen=True)
@@ -84,25 +85,70 @@ class Prepared:
         return 0 if self.marks is None else self.marks.listed - int(self.marks.y.sum())
 
 
-@dataclass(frozen=True)
-class _Document:
-    """One document's candidate words [n] and their occurrences [t]."""
+@dataclass
+class _Words:
+    """The candidate words of a partition's documents, as they are found.
 
+    Parameters
+    ----------
+    tokens
+        Its tokens.
+    stems
+        [S] the distinct stems of these.
+    stem
+        [V] number of the stem of each distinct token, -1 where it has none.
+    term, count, offsets
+        [W] stem and occurrences of every candidate, and [D + 1] where each document's begin.
+    """
+
+    tokens: Tokens
     stems: list[str]
-    surfaces: list[str]
-    observed: list[bool]
-    n_tokens: int
-    words: list[int]  # [t] numbers in stems
-    occurrences: list[tuple[int, int, bool, int, int, bool, bool]]  # [t] see _COLUMNS
-    complete: bool = False
-    unlabelled: bool = False
-    scores: list[float] | None = None  # [n] the user's own, NaN where there is none
-    forms: list[str] = field(default_factory=list)  # [t] as they are written
-    said: Said | None = None  # of phrases
-    known: tuple[int, int] = (0, 0)  # keywords found, and those of several words
+    stem: IntArray
+    term: IntArray
+    count: IntArray
+    offsets: IntArray
+
+    def of(self, d: int) -> dict[str, int]:
+        """Return the candidates of a document with their rows."""
+        first, last = self.offsets[d], self.offsets[d + 1]
+        return {self.stems[i]: row for row, i in enumerate(self.term[first:last].tolist(), first)}
+
+    def stand_in(self, d: int) -> set[str]:
+        """Return the stems of all words of a document, candidates or not."""
+        own = slice(self.tokens.offsets[d], self.tokens.offsets[d + 1])
+        stem = self.stem[self.tokens.token[own]]
+        return {self.stems[i] for i in stem[(stem >= 0) & (self.tokens.pos[own] != kernels.OTHER)]}
+
+    def keep(self, rows: IntArray) -> None:
+        """Keep some of the candidates."""
+        document = np.searchsorted(self.offsets, rows, side="right") - 1
+        self.term, self.count = self.term[rows], self.count[rows]
+        self.offsets = np.searchsorted(document, np.arange(len(self.offsets)))
 
 
-_COLUMNS = ("position", "sentence", "title", "pos", "phrase", "capital", "upper")
+@dataclass
+class _Labels:
+    """What rows say of words: which are known and how they are scored; and of phrases.
+
+    Parameters
+    ----------
+    known
+        Rows of the known candidates.
+    absent
+        Known keywords that lack a candidate, as `Report` has them.
+    sizes
+        Keywords with a candidate word, and those of them with several.
+    scores
+        {row: the user's score} of every candidate that has one.
+    said
+        [D] of phrases, where they are asked for.
+    """
+
+    known: set[int] = field(default_factory=set)
+    absent: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=lambda: [0, 0])
+    scores: dict[int, float] = field(default_factory=dict)
+    said: list[Said] = field(default_factory=list)
 
 
 def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) -> Prepared:
@@ -118,35 +164,172 @@ def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) ->
     phrases
         Whether phrases are asked for beside words.
     """
-    normalise = Normaliser(options)
-    report = Report()
-    kept: list[tuple[str, _Document]] = []
-    for row in _rows(documents):
-        document, told = _read(row, normalise, options)
-        report += told
-        if not document.stems:
-            continue
-        if phrases:
-            said = said_of(
-                row.get("keywords"), row.get("gold"), row.get("scored"), row.get("scores"),
-                normalise,
-            )  # fmt: skip
-            document = replace(document, said=said)
-        kept.append((row["doc_id"], document))
-    known, several = (sum(one.known[i] for _, one in kept) for i in range(2))
-    prepared = replace(_pack(kept, report), known=known, several=several)
-    return _with_phrases(prepared, [document for _, document in kept]) if phrases else prepared
+    normalise = Normaliser.of(options)
+    words = _candidates(read_tokens(documents, options), normalise, options)
+    labels = _labels(documents, words, normalise, phrases)
+    names = documents["doc_id"].to_pylist()
+    report = Report(
+        documents=len(names),
+        tokens=len(words.tokens.token),
+        absent_keywords=Told.of(labels.absent),
+        shortened=Told.of(_shorten(words, labels, names, options.max_words)),
+    )
+    return _pack(documents, words, labels, report, phrases)
 
 
-def _with_phrases(prepared: Prepared, documents: list[_Document]) -> Prepared:
-    """Add what a partition's phrases need."""
+def _candidates(tokens: Tokens, normalise: Normaliser, options: TextOptions) -> _Words:
+    """Find every document's words that are frequent enough."""
     numbers: dict[str, int] = {}
-    codes = [numbers.setdefault(f, len(numbers)) for one in documents for f in one.forms]
-    said = [document.said for document in documents if document.said is not None]
-    stems = prepared.vocabulary.to_pylist()
-    marks, counts = mark(prepared.tokens, stems, said, np.array(codes, np.int64))
-    forms = pa.array(list(numbers), pa.string())
-    return replace(prepared, marks=marks, phrase_counts=counts, forms=forms)
+    stem = np.array(
+        [
+            -1 if s is None else numbers.setdefault(s, len(numbers))
+            for s in map(normalise, tokens.names)
+        ],
+        np.int64,
+    )
+    least = np.array([options.least(n) for n in np.diff(tokens.offsets).tolist()], np.int64)
+    found = kernels.candidates(tokens.token, tokens.pos, tokens.offsets, stem, len(numbers), least)
+    return _Words(tokens, list(numbers), stem, *found)
+
+
+def _labels(documents: pa.Table, words: _Words, normalise: Normaliser, phrases: bool) -> _Labels:
+    """Match what the rows list and score with their documents' candidates."""
+    found = _Labels()
+    names = ("doc_id", "keywords", "gold", "scored", "scores")
+    for d, (doc_id, keywords, gold, scored, scores) in enumerate(columns_of(documents, names)):
+        if words.offsets[d] == words.offsets[d + 1] and not keywords:
+            continue
+        places = words.of(d) if keywords or scored else {}
+        for keyword in keywords or ():
+            there, missing = normalise.keyword(keyword, places)
+            found.known.update(map(places.__getitem__, there))
+            found.sizes[0] += bool(there)
+            found.sizes[1] += len(there) > 1
+            if missing:
+                every = words.stand_in(d)
+                reasons = (
+                    f"{word}: {'too rare' if normalise(word) in every else 'absent'}"
+                    for word in missing
+                )
+                found.absent.append(f"{doc_id}: {keyword} ({', '.join(reasons)})")
+        if scored is not None and scores is not None:
+            for term, score in zip(scored, scores, strict=True):
+                for stem in normalise.keyword(term, places)[0]:
+                    row = places[stem]
+                    found.scores[row] = max(score, found.scores.get(row, -math.inf))
+        if phrases and words.offsets[d] < words.offsets[d + 1]:
+            found.said.append(said_of(keywords, gold, scored, scores, normalise))
+    return found
+
+
+def _shorten(words: _Words, labels: _Labels, names: list[str], most: int) -> list[str]:
+    """Cut long documents to the known and the most frequent words, of equal ones the earlier."""
+    told, out = [], []
+    for d in np.flatnonzero(np.diff(words.offsets) > most):
+        first, last = int(words.offsets[d]), int(words.offsets[d + 1])
+        told.append(f"{names[d]} ({last - first})")
+        rows = range(first, last)
+        known = sum(row in labels.known for row in rows)
+        ranked = sorted(rows, key=lambda row: (row not in labels.known, -words.count[row], row))
+        out += ranked[max(most, known) :]
+    if out:
+        kept = np.setdiff1d(np.arange(len(words.term)), out)
+        place = {int(row): i for i, row in enumerate(kept)}
+        words.keep(kept)
+        labels.known = {place[row] for row in labels.known}
+        labels.scores = {place[r]: value for r, value in labels.scores.items() if r in place}
+    return told
+
+
+def _pack(
+    documents: pa.Table, words: _Words, labels: _Labels, report: Report, phrases: bool
+) -> Prepared:
+    """Lay the documents that have a word end to end."""
+    tokens, size = words.tokens, len(words.term)
+    forms = {name: number for number, name in enumerate(tokens.names)}
+    lower = np.array([forms.setdefault(n.lower(), len(forms)) for n in tokens.names], np.int64)
+    table, token, best = kernels.occurrences(
+        tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.told, words.stem,
+        len(words.stems), words.term, words.offsets, _GROUP,
+        np.array([name[:1].isupper() for name in tokens.names], bool),
+        np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool), lower,
+    )  # fmt: skip
+    word, position, sentence, title, pos, phrase, capital, upper = np.ascontiguousarray(table.T)
+    has = np.diff(words.offsets) > 0
+    sizes = np.diff(words.offsets)[has]
+    names = documents["doc_id"].filter(pa.array(has)).combine_chunks()
+    folds = np.array([fold_of(name) for name in names.to_pylist()], np.int64)
+    used, term = np.unique(words.term, return_inverse=True)
+    order = sorted(range(len(used)), key=lambda i: words.stems[used[i]])
+    term = np.argsort(np.array(order, np.int64))[term] if len(order) else term
+    vocabulary = pa.array([words.stems[used[i]] for i in order], pa.string())
+    observed = np.zeros(size, bool)
+    observed[list(labels.known)] = True
+    shown, form = np.unique(best, return_inverse=True)
+    written = list(forms)
+    surfaces = [written[i] for i in shown]
+    rows = pa.table(
+        [
+            names.take(pa.array(np.repeat(np.arange(len(names)), sizes))),
+            pa.array(surfaces, pa.string()).take(pa.array(form)),
+            vocabulary.take(pa.array(term)),
+            pa.array(observed),
+        ],
+        schema=WORDS,
+    )
+    complete, unlabelled = _looked_at(documents)
+    packed = DocumentTokens(
+        term=term.astype(np.int64),
+        y=observed,
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        fold=folds,
+        complete=complete[has],
+        n_tokens=np.diff(tokens.offsets)[has],
+        length=np.array([len(surface) for surface in surfaces], np.int64)[form],
+        hyphen=np.array(["-" in surface for surface in surfaces], bool)[form],
+        word=word,
+        position=position,
+        sentence=sentence,
+        title=title.astype(bool),
+        pos=pos,
+        phrase=phrase,
+        capital=capital.astype(bool),
+        upper=upper.astype(bool),
+        unlabelled=unlabelled[has],
+        score=_scores(labels.scores, size),
+    )
+    without = documents["doc_id"].filter(pa.array(~has)).to_pylist()
+    report = replace(report, words=size, observed=len(labels.known), without_words=Told.of(without))
+    counts = count_terms(vocabulary, term, np.repeat(folds, sizes), observed)
+    known, several = labels.sizes
+    prepared = Prepared(packed, vocabulary, rows, counts, report, known=known, several=several)
+    if not phrases:
+        return prepared
+    own, code = np.unique(token, return_inverse=True)
+    marks, phrase_counts = mark(packed, vocabulary.to_pylist(), labels.said, code)
+    names_of = pa.array([written[i] for i in own], pa.string())
+    return replace(prepared, marks=marks, phrase_counts=phrase_counts, forms=names_of)
+
+
+def _looked_at(documents: pa.Table) -> tuple[BoolArray, BoolArray]:
+    """Return which documents [D] are complete, and at which nobody has looked."""
+    nothing = pa.nulls(len(documents))
+    there = {
+        name: documents[name] for name in ("complete", "keywords") if name in documents.column_names
+    }
+    complete = pc.fill_null(pc.cast(there.get("complete", nothing), pa.bool_()), False)
+    listed = pc.is_valid(there.get("keywords", nothing))
+    done = np.asarray(complete).astype(bool)
+    return done, ~np.asarray(listed).astype(bool) & ~done
+
+
+def _scores(found: dict[int, float], size: int) -> FloatArray | None:
+    """Return the words' scores [W]; None where none has any."""
+    if not found:
+        return None
+    scores = np.full(size, np.nan)
+    scores[list(found)] = list(found.values())
+    return scores
 
 
 def build(
@@ -182,233 +365,3 @@ def build(
         break_at_sentences=break_at_sentences,
         own_labels=not counts.in_phrases,
     )
-
-
-def _rows(documents: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield the rows one at a time, in slices, so that few Python objects are alive."""
-    for batch in documents.to_batches(max_chunksize=256):
-        yield from batch.to_pylist()
-
-
-def _read(
-    row: dict[str, Any], normalise: Normaliser, options: TextOptions
-) -> tuple[_Document, Report]:
-    tagged = _tagged(row, options)
-    stems = normalise.stems(tagged.tokens, tagged.pos)
-    counted = Counter(stem for stem in stems if stem is not None)
-    least = options.least(len(stems))
-    places = {stem: i for i, stem in enumerate(counted) if counted[stem] >= least}
-    known, absent, sizes = _observed(row, normalise, places, counted)
-    shortened = Told()
-    if len(places) > options.max_words:
-        shortened = Told(1, (f"{row['doc_id']} ({len(places)})",))
-        places = _most_frequent(places, counted, known, options.max_words)
-    numbers = {stem: i for i, stem in enumerate(places)}
-    complete = bool(row.get("complete"))
-    document = _occurrences(tagged, stems, numbers, known)
-    document = replace(
-        document,
-        complete=complete,
-        unlabelled=row.get("keywords") is None and not complete,
-        scores=_scores(row, normalise, numbers),
-        known=sizes,
-    )
-    return document, Report(
-        documents=1,
-        tokens=len(stems),
-        words=len(numbers),
-        observed=sum(document.observed),
-        without_words=Told() if numbers else Told(1, (row["doc_id"],)),
-        absent_keywords=absent,
-        shortened=shortened,
-    )
-
-
-def _tagged(row: dict[str, Any], options: TextOptions) -> Tagged:
-    tokens = row.get("tokens")
-    if tokens is None:
-        return tokenise(row.get("text") or "", options)
-    pos = row.get("pos")
-    codes = [UNKNOWN] * len(tokens) if pos is None else [pos_code(tag) for tag in pos]
-    return Tagged(tokens, codes, row.get("sentence"))
-
-
-def _observed(
-    row: dict[str, Any], normalise: Normaliser, places: dict[str, int], counted: Counter[str]
-) -> tuple[set[str], Told, tuple[int, int]]:
-    """Stems of the known keywords' words that are candidates, the keywords that lack one, sizes.
-
-    The sizes are how many keywords have a candidate word, and how many of them several.
-    """
-    found_any = found_several = 0
-    known: set[str] = set()
-    absent = []
-    for keyword in row.get("keywords") or ():
-        found, missing = normalise.keyword(keyword, places)
-        known.update(found)
-        found_any += bool(found)
-        found_several += len(found) > 1
-        if missing:
-            reasons = (
-                f"{word}: {'too rare' if normalise(word) in counted else 'absent'}"
-                for word in missing
-            )
-            absent.append(f"{row['doc_id']}: {keyword} ({', '.join(reasons)})")
-    told = Told(len(absent), tuple(absent[:MAX_NAMED]))
-    return known, told, (found_any, found_several)
-
-
-def _scores(
-    row: dict[str, Any], normalise: Normaliser, numbers: dict[str, int]
-) -> list[float] | None:
-    """Return the user's score of every candidate: the largest of what has its stem."""
-    if row.get("scored") is None or row.get("scores") is None:
-        return None
-    found: dict[str, float] = {}
-    for term, score in zip(row["scored"], row["scores"], strict=True):
-        for word in normalise.keyword(term, numbers)[0]:
-            found[word] = max(score, found.get(word, -math.inf))
-    return [found.get(stem, math.nan) for stem in numbers]
-
-
-def _most_frequent(
-    places: dict[str, int], counted: Counter[str], known: set[str], most: int
-) -> dict[str, int]:
-    """Keep the observed and the most frequent words, of equal ones the earlier, in order."""
-    ranked = sorted(places, key=lambda stem: (stem not in known, -counted[stem], places[stem]))
-    chosen = set(ranked[: max(most, len(known))])
-    return {stem: place for stem, place in places.items() if stem in chosen}
-
-
-def _occurrences(
-    tagged: Tagged,
-    stems: list[str | None],
-    numbers: dict[str, int],
-    known: set[str],
-) -> _Document:
-    """Gather where and how every candidate word occurs."""
-    sentence = tagged.sentence
-    phrase = _phrases(tagged)
-    title = sentence[0] if sentence else None
-    words, occurrences, written = [], [], []
-    forms: dict[tuple[int, str], int] = {}
-    before = None
-    for place, stem in enumerate(stems):
-        word = numbers.get(stem) if stem is not None else None
-        where = UNKNOWN if sentence is None else sentence[place]
-        if word is not None:
-            token = tagged.tokens[place]
-            upper = len(token) > 1 and token.isupper()
-            capital = place > 0 and where == before and token[0].isupper()
-            words.append(word)
-            written.append(token)
-            form = word, token if upper or capital else token.lower()
-            forms[form] = forms.get(form, 0) + 1
-            in_title = sentence is not None and where == title
-            code = tagged.pos[place]
-            occurrences.append((place, where, in_title, code, phrase[place], capital, upper))
-        before = where
-    return _Document(
-        stems=list(numbers),
-        surfaces=_most_frequent_forms(forms, len(numbers)),
-        observed=[stem in known for stem in numbers],
-        n_tokens=len(stems),
-        words=words,
-        occurrences=occurrences,
-        forms=written,
-    )
-
-
-def _most_frequent_forms(forms: dict[tuple[int, str], int], size: int) -> list[str]:
-    """Return the most frequent form of each word; of equals the earlier."""
-    best, found = [0] * size, [""] * size
-    for (word, form), times in forms.items():
-        if times > best[word]:
-            best[word], found[word] = times, form
-    return found
-
-
-def _phrases(tagged: Tagged) -> list[int]:
-    """Length of the noun phrase (adjectives, then nouns, in one sentence) at each token."""
-    length = [0] * len(tagged.tokens)
-    if UNKNOWN in tagged.pos:
-        return length
-    letters = "".join(map(_PHRASE_LETTER.__getitem__, tagged.pos))
-    for start, end in _sentences(tagged):
-        for found in _PHRASE.finditer(letters, start, end):
-            size = found.end() - found.start()
-            length[found.start() : found.end()] = [size] * size
-    return length
-
-
-def _sentences(tagged: Tagged) -> Iterable[tuple[int, int]]:
-    """First and last-but-one token of each sentence."""
-    n, sentence = len(tagged.tokens), tagged.sentence
-    if sentence is None:
-        return [(0, n)]
-    cuts = [i for i in range(1, n) if sentence[i] != sentence[i - 1]]
-    return pairwise([0, *cuts, n])
-
-
-def _all_scores(documents: list[_Document]) -> FloatArray | None:
-    """Return the words' scores [W]; None where no document has any."""
-    if all(document.scores is None for document in documents):
-        return None
-    parts = [
-        np.full(len(document.stems), np.nan) if document.scores is None else document.scores
-        for document in documents
-    ]
-    return np.concatenate(parts).astype(np.float64)
-
-
-def _pack(kept: list[tuple[str, _Document]], report: Report) -> Prepared:
-    """Lay the documents end to end."""
-    documents = [document for _, document in kept]
-    sizes = np.array([len(document.stems) for document in documents], np.int64)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    folds = np.array([fold_of(doc_id) for doc_id, _ in kept], np.int64)
-    stems = [stem for document in documents for stem in document.stems]
-    surfaces = [surface for document in documents for surface in document.surfaces]
-    vocabulary, term = np.unique(np.array(stems, dtype=object), return_inverse=True)
-    observed = np.array([flag for document in documents for flag in document.observed], bool)
-    occurrences = [row for document in documents for row in document.occurrences]
-    columns = dict(
-        zip(_COLUMNS, np.array(occurrences, np.int64).reshape(-1, len(_COLUMNS)).T, strict=True)
-    )
-    word = [
-        np.array(document.words, np.int64) + start
-        for document, start in zip(documents, offsets, strict=False)
-    ]
-    words = pa.table(
-        [
-            pa.array(
-                np.repeat(np.array([doc_id for doc_id, _ in kept], object), sizes), pa.string()
-            ),
-            pa.array(surfaces, pa.string()),
-            pa.array(stems, pa.string()),
-            pa.array(observed),
-        ],
-        schema=WORDS,
-    )
-    tokens = DocumentTokens(
-        term=term.astype(np.int64),
-        y=observed,
-        offsets=offsets,
-        fold=folds,
-        complete=np.array([document.complete for document in documents], bool),
-        n_tokens=np.array([document.n_tokens for document in documents], np.int64),
-        length=np.array([len(surface) for surface in surfaces], np.int64),
-        hyphen=np.array(["-" in surface for surface in surfaces], bool),
-        word=np.concatenate(word) if word else np.zeros(0, np.int64),
-        position=columns["position"].copy(),
-        sentence=columns["sentence"].copy(),
-        title=columns["title"].astype(bool),
-        pos=columns["pos"].copy(),
-        phrase=columns["phrase"].copy(),
-        capital=columns["capital"].astype(bool),
-        upper=columns["upper"].astype(bool),
-        unlabelled=np.array([document.unlabelled for document in documents], bool),
-        score=_all_scores(documents),
-    )
-    counts = count_terms(words["stem"], np.repeat(folds, sizes), words["observed"])
-    return Prepared(tokens, pa.array(vocabulary, pa.string()), words, counts, report)

@@ -98,7 +98,7 @@ class Keywords:
 
     def cost(self, settings: KeywordSettings) -> Cost:
         """Return what a document of a hundred words costs (benchmarks/scale.md)."""
-        return Cost(1.1e-3, 2.4e-3) if settings.with_phrases else Cost(4e-4, 8.5e-4)
+        return Cost(5e-4, 1.1e-3) if settings.with_phrases else Cost(1.5e-4, 5e-4)
 
     def check(self, file: InputFile, settings: KeywordSettings) -> Checked:
         """List the faults of one file of documents."""
@@ -236,7 +236,7 @@ class Keywords:
             r, r_hat = sample(settings, batch, index)
             scores = Scores(r, **about, r_hat=r_hat)
         elif isinstance(model, CorpusProbit):
-            nodes = model.by_node(q, _as_fitted(batch, q), fitted=fitted is None)
+            nodes = model.by_node(q, batch, fitted=fitted is None)
             scores = Scores(average(q, batch, nodes), **about, by_node=nodes, weights=q.weights)
         else:
             r = _probabilities(model, q, batch, local, settings, fitted is not None)

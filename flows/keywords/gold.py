@@ -21,7 +21,7 @@ def gold_labels(documents: pa.Table, words: pa.Table, options: TextOptions) -> p
     """
     if documents["gold"].null_count == len(documents):
         return pa.nulls(len(words), pa.bool_())
-    normalise = Normaliser(options)
+    normalise = Normaliser.of(options)
     places: dict[str, dict[str, int]] = {}
     doc_ids, stems = words["doc_id"].to_pylist(), words["stem"].to_pylist()
     for row, (doc_id, stem) in enumerate(zip(doc_ids, stems, strict=True)):

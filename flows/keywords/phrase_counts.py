@@ -11,6 +11,7 @@ and of those of other folds than its document's, how many have it and in how man
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,11 @@ class Whole:
         kept = rows.taken(np.repeat(stays, np.diff(ends)))
         return cls(kept, rows.phrase[at[stays]], documents[stays], labels[stays])
 
+    @cached_property
+    def _by_fold(self) -> list[Rows]:
+        """The rows of every fold: each partition asks for them."""
+        return [self.rows.taken(self.rows.fold == fold) for fold in range(N_FOLDS)]
+
     def elsewhere(self, phrases: KeyArray, folds: IntArray) -> Elsewhere:
         """Return what the corpus tells of phrases [M] of documents of these folds [M]."""
         total = [np.zeros(len(phrases), np.int64) for _ in range(2)]
@@ -141,8 +147,7 @@ class Whole:
             for target, values in zip(total, (self.documents, self.labels), strict=True):
                 target[ours] = values[place[ours]]
             for fold in range(N_FOLDS):
-                here = np.flatnonzero(folds == fold)
-                mine = self.rows.taken(self.rows.fold == fold)
+                here, mine = np.flatnonzero(folds == fold), self._by_fold[fold]
                 if not (len(here) and len(mine.phrase)):
                     continue
                 place, ours = _places(mine.phrase, phrases[here])

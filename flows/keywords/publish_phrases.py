@@ -42,8 +42,9 @@ def keep_phrase_scores(
     by_node = probability[None]
     units = batch.bare()
     if q.phrases is not None:
-        units = model.phrase_units(q, batch)
-        by_node, weights = model.phrases.by_node(q.phrases, units, fitted=fitted), q.phrases.weights
+        units, own = model.phrases_and_scores(q, batch)
+        by_node = model.phrases.by_node(q.phrases, units, fitted=fitted, beside=own)
+        weights = q.phrases.weights
         probability = average(q.phrases, units, by_node)
     scores = Scores(probability, units.offsets, units.complete, by_node=by_node, weights=weights)
     storage.write_bytes(work_url(paths, "phrase_scores", index, "npz"), to_bytes(scores))

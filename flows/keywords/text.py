@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Literal
 
@@ -25,13 +25,13 @@ import Stemmer
 
 from flows.faults import Fault, InputError
 from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
+from flows.keywords.token_kernels import OTHER as OTHER
+from flows.keywords.token_kernels import UNKNOWN as UNKNOWN
 from vbmodels.keywords.features import POS_GROUPS
 
 Stem = Literal["auto", "none", "porter", "snowball"]
 
 _IMPORTING = threading.Lock()
-UNKNOWN = -1  # part of speech of untagged tokens
-OTHER = -2  # part of speech of tokens that are no candidates
 
 _NOUN, _PLURAL, _PROPER, _ADJECTIVE, _VERB, _GERUND, _PARTICIPLE = range(len(POS_GROUPS))
 
@@ -58,12 +58,9 @@ POS_CODES = {
 """Penn and universal tags of candidate words; every other tag, modal verbs and AUX among
 them, marks a word that is no candidate."""
 
-_TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
-_TITLE_WORDS = 40
-_SLASH = re.compile(r"(?<=\w\w\w)/(?=\w\w\w)")
 _NO_WORD = re.compile(r"[=()\[\]{}<>|\\@^~*\"$%;:,?!]")
 _LONGEST = 50
-_MOST_TOKENS = 2**16  # of which a process remembers the tags
+MOST_TOKENS = 2**16  # of which a process remembers the tags
 _POSSESSIVE = re.compile("['’]s?$")
 _INSIDE = re.compile(r"[^\W_]+")
 _EDGES = "".join(chr(c) for c in range(33, 127) if not chr(c).isalnum()) + "“”‘’«»–—…"
@@ -167,6 +164,12 @@ def _parser() -> Any:
     return parser
 
 
+def splitter() -> Any:
+    """Return the module of textblob that splits text into tokens, with its rules."""
+    _parser()
+    return sys.modules["textblob._text"]
+
+
 @contextmanager
 def _without_corpora() -> Iterator[None]:
     """Import textblob's modules without what its package loads first.
@@ -187,34 +190,6 @@ def _without_corpora() -> Iterator[None]:
             yield
         finally:
             del sys.modules[name]
-
-
-def tokenise(text: str, options: TextOptions) -> Tagged:
-    """Split a text into sentences and tokens, and tag them where the language has a tagger.
-
-    The first line is a title, a sentence of its own, when it has at most 40 words and the
-    next line begins with a capital, a digit or a quotation mark; indented lines continue it.
-    """
-    parser = _parser()
-    found = _TITLE.match(text)
-    if found and len(found[1].split()) <= _TITLE_WORDS and not text[found.end()].islower():
-        text = f"{found[1]}\n\n{text[found.end() :]}"
-    english = options.language == ENGLISH
-    split: dict[str, Any] = {} if english else {"replace": {}}
-    text = _SLASH.sub(" / ", text)
-    tokens: list[str] = []
-    pos: list[int] = []
-    sentence: list[int] = []
-    for number, line in enumerate(parser.find_tokens(text, **split)):
-        words = line.split(" ")
-        tokens += words
-        sentence += [number] * len(words)
-        if english and options.tag:
-            pos.append(_AT_THE_START[words[0]])
-            pos += map(_INSIDE_SENTENCES.__getitem__, words[1:])
-        else:
-            pos += [UNKNOWN] * len(words)
-    return Tagged(tokens, pos, sentence)
 
 
 def pos_code(tag: str) -> int:
@@ -240,13 +215,13 @@ class _TokenCodes(dict[str, int]):
         self._before = before
 
     def __missing__(self, token: str) -> int:
-        if len(self) >= _MOST_TOKENS:
+        if len(self) >= MOST_TOKENS:
             self.clear()
         code = self[token] = pos_code(_parser().find_tags([*self._before, token])[-1][1])
         return code
 
 
-_AT_THE_START, _INSIDE_SENTENCES = _TokenCodes([]), _TokenCodes(["a"])
+AT_THE_START, INSIDE_SENTENCES = _TokenCodes([]), _TokenCodes(["a"])
 
 
 class Normaliser:
@@ -263,14 +238,13 @@ class Normaliser:
         self._stop = stop_words(options.language) if options.stop_words else frozenset()
         self._stemmer = Stemmer.Stemmer(options.algorithm) if options.algorithm else None
         self._known: dict[str, str | None] = {}
+        self._terms: dict[str, Sequence[tuple[str, str | None, Sequence[str | None]]]] = {}
 
-    def stems(self, tokens: Sequence[str], codes: Sequence[int]) -> list[str | None]:
-        """Return the stem of every token, None where its part of speech is no candidate's."""
-        known = self._known
-        for token in {t for t in tokens if t not in known}:
-            self(token)
-        pairs = zip(tokens, codes, strict=True)
-        return [None if code == OTHER else known[token] for token, code in pairs]
+    @classmethod
+    @lru_cache(maxsize=4)
+    def of(cls, options: TextOptions) -> Normaliser:
+        """Return that of a process, which knows the words of earlier partitions."""
+        return cls(options)
 
     def __call__(self, token: str) -> str | None:
         """Return the stem of a token, or None.
@@ -281,6 +255,8 @@ class Normaliser:
         try:
             return self._known[token]
         except KeyError:
+            if len(self._known) >= MOST_TOKENS:
+                self._known.clear()
             stem = self._known[token] = self._normalise(token)
             return stem
 
@@ -299,18 +275,29 @@ class Normaliser:
         Words before the first that has a stem ("the") are left out. Nothing is returned for a
         term with a stop word or a sign inside: no phrase has these.
         """
-        words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
-        found = [self(word) for word in words]
-        first = next((i for i, stem in enumerate(found) if stem is not None), len(found))
-        whole = [stem for stem in found[first:] if stem is not None]
+        found = self._words_of(term)
+        first = next((i for i, (_, stem, _) in enumerate(found) if stem is not None), len(found))
+        whole = [stem for _, stem, _ in found[first:] if stem is not None]
         if not whole or len(whole) < len(found) - first:
             return []
         parts: list[str] = []
-        for word, stem in zip(words[first:], whole, strict=True):
-            inside = [self(part) for part in _INSIDE.findall(word)]
+        for _, stem, inside in found[first:]:
             several = len(inside) > 1 and None not in inside
-            parts += [part for part in inside if part is not None] if several else [stem]
+            parts += [part for part in (inside if several else (stem,)) if part is not None]
         return [whole] if parts == whole else [whole, parts]
+
+    def _words_of(self, term: str) -> Sequence[tuple[str, str | None, Sequence[str | None]]]:
+        """Return every word of a term, its stem, and those of its parts; each term once."""
+        if (known := self._terms.get(term)) is not None:
+            return known
+        if len(self._terms) >= MOST_TOKENS:
+            self._terms.clear()
+        words = [_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in term.split()]
+        found = [
+            (word, self(word), [self(part) for part in _INSIDE.findall(word)]) for word in words
+        ]
+        self._terms[term] = found
+        return found
 
     def keyword(self, phrase: str, candidates: dict[str, int]) -> tuple[list[str], list[str]]:
         """Match a known keyword, of one or more words, with a document's candidates.
@@ -324,14 +311,13 @@ class Normaliser:
             Stems of the words that are candidates, and the words that are not.
         """
         found, missing = [], []
-        for word in (_POSSESSIVE.sub("", piece.strip(_EDGES)) for piece in phrase.split()):
-            stem = self(word)
+        for word, stem, inside in self._words_of(phrase):
             if stem is None:
                 continue
             if stem in candidates:
                 found.append(stem)
                 continue
-            parts = [part for part in map(self, _INSIDE.findall(word)) if part is not None]
+            parts = [part for part in inside if part is not None]
             if len(parts) > 1 and all(part in candidates for part in parts):
                 found += parts
             else:

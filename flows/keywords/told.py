@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 MAX_NAMED = 100
@@ -14,6 +15,11 @@ class Told:
 
     count: int = 0
     names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Told:
+        """Tell of these."""
+        return cls(len(names), tuple(names[:MAX_NAMED]))
 
     def __add__(self, other: Told) -> Told:
         return Told(self.count + other.count, (self.names + other.names)[:MAX_NAMED])

@@ -54,6 +54,7 @@ MOVED = {
 GONE = {
     "vbmodels.bags.embedding.Embedding": frozenset({"ascent"}),
     "vbmodels.experts.published.cavi.Mixture": frozenset({"gram"}),
+    "vbmodels.keywords.corpus.CorpusGlobal": frozenset({"bends"}),
 }
 """Fields that a class had then, by its name of now: what they said is told elsewhere."""
 

@@ -66,8 +66,8 @@ class KeywordBatch(State):
 
     @property
     def features(self) -> FloatArray:
-        """[W, P] what x holds, or would if it were not coded."""
-        return self.x if self.coded is None else self.coded.dense()
+        """[W, P] what x holds, or would if it were not coded; columns lie in one piece."""
+        return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
 
     @property
     def unseen(self) -> BoolArray:
@@ -107,22 +107,6 @@ class KeywordBatch(State):
     def words(self, d: int) -> slice:
         """Return the rows of document d."""
         return slice(int(self.offsets[d]), int(self.offsets[d + 1]))
-
-    def taken(self, documents: BoolArray) -> KeywordBatch:
-        """Return the documents that are marked [D], without their graphs."""
-        words = np.repeat(documents, self.sizes)
-        offsets = np.concatenate([[0], np.cumsum(self.sizes[documents])]).astype(np.int64)
-        return replace(
-            self.without_graphs(),
-            x=self.x[words],
-            y=self.y[words],
-            offsets=offsets,
-            fold=self.fold[documents],
-            complete=self.complete[documents],
-            edge_offsets=np.zeros(len(offsets), np.int64),
-            unlabelled=self.unseen[documents],
-            coded=None if self.coded is None else self.coded.taken(words),
-        )
 
     def without_graphs(self) -> KeywordBatch:
         """Return the same words without what the models of the corpus do not look at."""

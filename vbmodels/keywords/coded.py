@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.keywords import coded_kernels as kernels
 
 SHORTEST, LONGEST = 2**8, 2**16
@@ -98,19 +98,12 @@ class CodedFeatures(State):
     def dense(self) -> FloatArray:
         """Return the matrix [W, P] as it was."""
         size = len(self.kind)
-        x = np.empty((self.rows, size))
+        x = np.empty((size, self.rows))
         kernels.standardised(
             *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(self.rows),
             np.arange(size), x,
         )  # fmt: skip
-        return x
-
-    def taken(self, rows: BoolArray) -> Self:
-        """Return the rows that are marked [W]."""
-        return type(self)(
-            self.kind, self.place, self.start, self.short[:, rows], self.long[:, rows],
-            self.plain[:, rows], self.values, int(rows.sum()),
-        )  # fmt: skip
+        return x.T
 
 
 def _rows(columns: list[NDArray[Any]], size: int, kind: type) -> NDArray[Any]:

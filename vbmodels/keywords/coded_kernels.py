@@ -48,20 +48,16 @@ def encode(bits, codes, found, keys, places):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def column(kind, place, start, short, long, plain, values, rows, location, inverse, out):
-    """Fill (number - location) * inverse of some rows of a column."""
-    if kind == CONSTANT:
-        for i in range(len(rows)):
-            out[i] = (values[start] - location) * inverse
-    elif kind == SHORT:
-        for i in range(len(rows)):
-            out[i] = (values[start + np.int64(short[place, rows[i]])] - location) * inverse
-    elif kind == LONG:
-        for i in range(len(rows)):
-            out[i] = (values[start + np.int64(long[place, rows[i]])] - location) * inverse
+def _decoded(codes, values, centre, factor, rows, out):
+    """Fill (values[codes] - centre) * factor of some rows; those side by side as they lie."""
+    n = len(rows)
+    if n and rows[n - 1] - rows[0] == n - 1:
+        near = codes[rows[0] : rows[0] + n]
+        for i in range(n):
+            out[i] = (values[near[i]] - centre) * factor
     else:
-        for i in range(len(rows)):
-            out[i] = (plain[place, rows[i]] - location) * inverse
+        for i in range(n):
+            out[i] = (values[codes[rows[i]]] - centre) * factor
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -71,9 +67,14 @@ def standardised(kind, place, start, short, long, plain, values, beside, locatio
     size = len(kind)
     for j in range(len(columns)):
         k = columns[j]
-        if k < size:
-            column(kind[k], place[k], start[k], short, long, plain, values, rows, location[k],
-                   inverse[k], out[:, j])  # fmt: skip
-        else:
+        if k >= size or kind[k] == PLAIN:
             for i in range(len(rows)):
-                out[i, j] = (beside[rows[i], k - size] - location[k]) * inverse[k]
+                x = plain[place[k], rows[i]] if k < size else beside[rows[i], k - size]
+                out[j, i] = (x - location[k]) * inverse[k]
+        elif kind[k] == CONSTANT:
+            out[j, : len(rows)] = (values[start[k]] - location[k]) * inverse[k]
+        elif kind[k] == SHORT:
+            own = values[start[k] : start[k] + 256]
+            _decoded(short[place[k]], own, location[k], inverse[k], rows, out[j])
+        else:
+            _decoded(long[place[k]], values[start[k] :], location[k], inverse[k], rows, out[j])

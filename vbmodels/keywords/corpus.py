@@ -12,10 +12,11 @@ delta_d = 0, and they say nothing. A word that is not listed is a keyword with p
 theta = (w, log pi, kappa) is fitted to the mode of the penalised log-likelihood, a partition
 giving its value, gradient and information: by Fisher scoring of w while far away, with pi and
 kappa held (far from the mode rate and constant are one direction, along which whole steps fail),
-by Newton's steps of all from where they promise less than `NEAR` nats, and at the end by gradients
-with the last information. Steps are halved until the objective does not fall; one that would move
-log pi by more than `FARTHEST` moves it so far, and w along the ridge with it. Some features look at
-labels, so it is a pseudo-likelihood.
+by Newton's steps of all from where they promise less than `NEAR` nats, and from less than `CHORD`
+on by gradients with the last information, asked only of points whose search goes on. Steps are
+halved until the objective does not fall; one that would move log pi by more than `FARTHEST` moves
+it so far, and w along the ridge with it. Some features look at labels, so it is a
+pseudo-likelihood.
 
 Where there are labels enough the first search looks at a tenth of the documents, one fold, and
 its end is where that of all begins: some three standard errors away (an estimate from a tenth has
@@ -43,13 +44,17 @@ from scipy.special import ndtri
 from vbmodels.core.ascent import search
 from vbmodels.core.moments import Moments
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import BoolArray, FloatArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus_likelihood import (
+    GRADIENT,
+    INFORMATION,
+    NOTHING,
     Listing,
     keyword_probability,
     likelihood,
     listing,
+    moments,
     predictors,
 )
 from vbmodels.keywords.lengths import CountLaw, Lengths
@@ -75,8 +80,9 @@ FARTHEST = 0.5
 SETTLED, READ, BEGUN = 1e-10, 1e-4, 0.5
 """Rise in nats that a whole step still promises where a search ends: at the nodes, where the
 labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
-CHORD = 1e-2
-"""Rise in nats below which the information at the nodes is not made anew."""
+CHORD, SLOW = 0.1, 0.01
+"""A point's information is not made anew where a step promises less than this rise in nats, and
+less than this share of the last rise."""
 SAMPLE_FOLD = 0
 SAMPLE_LABELS = 100
 """Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
@@ -123,8 +129,9 @@ class CorpusGlobal(State):
         Documents fitted, and those of them whose keywords are all known.
     sampled
         Whether partitions look at the documents of one fold alone, to begin with.
-    bends
-        Whether they return an information.
+    wanted
+        [K] what partitions return of each point of a trial; see `likelihood`. None: all of every
+        one.
     """
 
     phase: str
@@ -140,7 +147,7 @@ class CorpusGlobal(State):
     n_documents: int
     n_complete: int
     sampled: bool = False
-    bends: bool = True
+    wanted: IntArray | None = None
 
     @property
     def mean(self) -> FloatArray:
@@ -180,11 +187,14 @@ class CorpusCursor(Cursor):
         [K] of it that is tried next.
     done
         [K] whether the point's search has ended.
+    wanted
+        [K] what is asked of each point next; None: all of every one.
     """
 
     step: FloatArray | None = None
     share: FloatArray | None = None
     done: BoolArray | None = None
+    wanted: IntArray | None = None
 
     @property
     def over(self) -> bool:
@@ -241,7 +251,7 @@ class CorpusProbit:
     def observe(self, batch: KeywordBatch) -> CorpusObserved:
         """Return the moments of the features and the table of lengths."""
         return CorpusObserved(
-            words=Moments.of(batch.features),
+            words=moments(batch),
             lengths=Lengths.of(batch),
             n_documents=batch.n_documents,
             n_complete=int(batch.complete.sum()),
@@ -347,13 +357,10 @@ class CorpusProbit:
 
         ``beside`` [W, P'] are features that the batch does not have.
         """
-        if q.sampled:
-            own = batch.fold == SAMPLE_FOLD
-            beside = None if beside is None else beside[np.repeat(own, batch.sizes)]
-            batch = batch.taken(own)
+        own = batch.fold == SAMPLE_FOLD if q.sampled else None
         w, shares = np.ascontiguousarray(q.theta[:, :-2]), self.listings(q, batch)
         return CorpusStats(
-            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.bends)
+            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.wanted, own)
         )
 
     def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
@@ -440,7 +447,7 @@ class CorpusProbit:
             if q.sampled:
                 return replace(q, sampled=False, expected=False)
             return self._at_nodes(self._read_off(q))
-        return replace(q, theta=q.theta + _tried(at))
+        return replace(q, theta=q.theta + _tried(at), wanted=at.wanted)
 
     def _read_off(self, q: CorpusGlobal) -> CorpusGlobal:
         """Add what the labels' shape says of the rate."""
@@ -460,8 +467,8 @@ class CorpusProbit:
         assert at.step is not None
         assert at.share is not None
         assert at.done is not None
-        if not asked.bends:
-            stats = replace(stats, information=at.stats.information)
+        if asked.wanted is not None:
+            stats = _joined(stats, at.stats, asked.wanted)
         before, after = self.values(at.q, at.stats), self.values(asked, stats)
         risen = after >= before - ROUNDING * np.maximum(1.0, np.abs(before))
         risen |= at.done
@@ -475,15 +482,13 @@ class CorpusProbit:
         q = self._informed(replace(at.q, theta=theta), kept)
         steps, promised = self._steps(q, kept)
         settled = _settled(q)
-        q = replace(
-            q,
-            expected=q.expected and bool(promised.max() > NEAR),
-            bends=q.phase == LABELS or bool(promised.max() > CHORD or not risen.all()),
-        )
         share = np.where(risen, 1.0, 0.5 * at.share)
         idle = risen & (after - before < settled)
         done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
-        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done)
+        anew = ~risen | (promised > CHORD) | (promised > SLOW * (after - before))
+        wanted = np.where(done, NOTHING, np.where(anew, INFORMATION, GRADIENT))
+        q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
+        return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done, wanted)
 
     # Answers.
 
@@ -527,17 +532,27 @@ class CorpusProbit:
         """
         return average(q, batch, self.by_node(q, batch, fitted=False))
 
-    def by_node(self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool) -> FloatArray:
-        """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`."""
-        found = np.empty((len(q.weights), batch.n_words))
-        shares, covariances, raw = self.listings(q, batch), self._covariances(q), batch.features
-        for i, (theta, share) in enumerate(zip(q.theta, shares, strict=True)):
-            eta = predictors(raw, q.location, q.scale, theta[:-2])
-            if not fitted:
-                x = (raw - q.location) / q.scale
-                spread = np.einsum("ij,jk,ik->i", x, covariances[i], x, optimize=True)
-                eta = eta / np.sqrt(1.0 + spread)
-            found[i] = keyword_probability(eta, batch, share.log_delta)
+    def by_node(
+        self, q: CorpusGlobal, batch: KeywordBatch, *, fitted: bool,
+        beside: FloatArray | None = None,
+    ) -> FloatArray:  # fmt: skip
+        """Return P(keyword) [K, W] at every node of the rate; `probabilities`, or `predict`.
+
+        ``beside`` [W, P'] are features that the batch does not have.
+        """
+        eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], beside)
+        if not fitted:
+            raw = batch.features if beside is None else np.hstack([batch.features, beside])
+            x = (raw[:, : len(q.location)] - q.location) / q.scale
+            for i, covariance in enumerate(self._covariances(q)):
+                spread = np.einsum("ij,jk,ik->i", x, covariance, x, optimize=True)
+                eta[i] /= np.sqrt(1.0 + spread)
+        found: FloatArray = np.array(
+            [
+                keyword_probability(own, batch, share.log_delta)
+                for own, share in zip(eta, self.listings(q, batch), strict=True)
+            ]
+        )
         return found
 
 
@@ -608,6 +623,19 @@ def _step(
     rest = gradient[others] - bend[np.ix_(others, rate)] @ step[rate]
     step[others] = inverse(bend[np.ix_(others, others)], variance[others]) @ rest
     return step
+
+
+def _joined(new: CorpusStats, old: CorpusStats, wanted: IntArray) -> CorpusStats:
+    """Return what was wanted of each point, and what was known of it before."""
+    least = (GRADIENT, GRADIENT, INFORMATION)
+    return CorpusStats(
+        *(
+            np.where((wanted >= level).reshape(-1, *[1] * (one.ndim - 1)), one, before)
+            for level, one, before in zip(
+                least, vars(new).values(), vars(old).values(), strict=True
+            )
+        )
+    )
 
 
 def _tried(at: CorpusCursor) -> FloatArray:

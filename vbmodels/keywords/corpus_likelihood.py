@@ -22,23 +22,24 @@ Documents that nobody has labelled (delta = 0) say nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
 
-from vbmodels.core.state import FloatArray
+from vbmodels.core.moments import Moments
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import coded_kernels
 from vbmodels.keywords import corpus_kernels as kernels
 from vbmodels.keywords.batch import KeywordBatch
-from vbmodels.keywords.labels import log_tails
 from vbmodels.keywords.lengths import CountLaw
 
 MOST_LISTED = float(np.log(0.97))
 SHARPNESS = 8.0
 BLOCK_WORDS = 4096
-STRIP_WORDS = 1024
-"""Words whose features stay in the processor's cache between their weighing and the product."""
+NOTHING, GRADIENT, INFORMATION = range(3)
+"""What may be asked of a point: more each time."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,6 @@ def listing(
     return Listing(log_delta, free[:, None] * t, bends)
 
 
-def predictors(x: FloatArray, location: FloatArray, scale: FloatArray, w: FloatArray) -> FloatArray:
-    """Return x'w [W] of raw features for coefficients of standardised ones."""
-    slope = w / scale
-    eta: FloatArray = x @ slope - float(location @ slope)
-    return eta
-
-
 def likelihood(
     batch: KeywordBatch,
     location: FloatArray,
@@ -86,7 +80,8 @@ def likelihood(
     shares: list[Listing],
     expected: bool,
     beside: FloatArray | None = None,
-    bends: bool = True,
+    wanted: IntArray | None = None,
+    documents: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-likelihood [K], gradient [K, P + 2] and minus its Hessian [K, P + 2, P + 2].
 
@@ -104,67 +99,128 @@ def likelihood(
         Whether Fisher's information stands in the Hessian's place: it is never indefinite.
     beside
         [W, P'] further columns of the features; None where the batch has all.
-    bends
-        Whether the Hessian is asked for; else it is zero, and half of the time is saved.
+    wanted
+        [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all): what is not wanted of a
+        point is zero, and its time is saved. None: all of every point.
+    documents
+        [D] whose words are looked at; None: all.
     """
-    points, size = w.shape[0], w.shape[1] + 2
+    size = w.shape[1] + 2
+    gradient, whole = np.zeros((len(w), size)), np.zeros((len(w), size, size))
+    values = np.zeros(len(w))
+    wanted = np.full(len(w), INFORMATION) if wanted is None else wanted
+    live = np.flatnonzero(wanted > NOTHING)
+    bent = np.flatnonzero(wanted[live] == INFORMATION).tolist()
+    w, shares, points = w[live], [shares[i] for i in live], len(live)
     # A constant feature has an infinite scale, and no part in anything.
     used = np.flatnonzero(np.isfinite(scale))
     own, places = np.ascontiguousarray(w[:, used]), np.append(used, [size - 2, size - 1])
     value, slope = np.zeros(points), np.zeros((points, len(places)))
     information = np.zeros((points, len(places), len(places)))
-    seen = np.flatnonzero(np.repeat(~batch.unseen, batch.sizes))
+    square = np.zeros((points, *(-len(used) % 4 + len(used),) * 2))
+    looked_at = ~batch.unseen if documents is None else documents & ~batch.unseen
+    seen = np.flatnonzero(np.repeat(looked_at, batch.sizes))
     document = batch.document_of_word[seen]
-    further = np.zeros((batch.n_words, 0)) if beside is None else beside
-    inverse = 1.0 / scale
     listed = [(s.log_delta, np.exp(s.log_delta), -np.expm1(s.log_delta)) for s in shares]
+    level, level_bend = (np.zeros((points, batch.n_documents)) for _ in range(2))
+    for rows, d, block in _blocks(batch, beside, location, 1.0 / scale, used, seen, document):
+        x, y = block[: len(used)], batch.y[rows]
+        eta, word = own @ x, np.empty((points, kernels.TERMS, len(rows)))
+        for i, share in enumerate(shares):
+            kernels.terms(eta[i], y, d, *listed[i], expected, word[i])
+            kernels.by_document(word[i], d, share.slopes, level[i], level_bend[i])
+        value += word[:, kernels.VALUE].sum(axis=1)
+        slope[:, :-2] += word[:, kernels.SCORE] @ x.T
+        for i in bent:
+            kernels.add_product(block, word[i, kernels.BEND], square[i])
+            information[i, :-2, -2:] += x @ word[i, kernels.ACROSS].T
+    for i, share in enumerate(shares):
+        slope[i, -2:] = level[i] @ share.slopes
+    for i in bent:
+        bend, share = information[i], shares[i]
+        lower = np.tril(square[i, : len(used), : len(used)])
+        bend[:-2, :-2] = lower + np.tril(lower, -1).T
+        bend[-2:, :-2] = bend[:-2, -2:].T
+        bend[-2:, -2:] = share.slopes.T @ (level_bend[i][:, None] * share.slopes)
+        if not expected:
+            bend[-2:, -2:] += np.tensordot(level[i], share.bends, 1)
+    values[live] = value
+    gradient[live[:, None], places] = slope
+    whole[live[:, None, None], places[:, None], places] = information
+    return values, gradient, whole
+
+
+def _blocks(
+    batch: KeywordBatch,
+    beside: FloatArray | None,
+    location: FloatArray,
+    inverse: FloatArray,
+    used: IntArray,
+    seen: IntArray,
+    document: IntArray,
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Yield rows, their documents and their standardised features, block by block.
+
+    Features are [P, rows], and zeros below them up to a multiple of four. The next block stands
+    in their place.
+    """
+    further = np.zeros((batch.n_words, 0)) if beside is None else beside
+    held = np.zeros((-len(used) % 4 + len(used), min(BLOCK_WORDS, len(seen))))
     for start in range(0, len(seen), BLOCK_WORDS):
-        rows, d = seen[start : start + BLOCK_WORDS], document[start : start + BLOCK_WORDS]
-        x, y = np.empty((len(rows), len(used))), batch.y[rows]
+        rows = seen[start : start + BLOCK_WORDS]
+        block = held[:, : len(rows)]
+        x = block[: len(used)]
         if batch.coded is None:
             kernels.standardised(batch.x, further, location, inverse, rows, used, x)
         else:
             coded_kernels.standardised(
                 *batch.coded.parts, further, location, inverse, rows, used, x
             )
-        word = np.empty((kernels.TERMS, len(rows)))
-        for i, share in enumerate(shares):
-            kernels.terms(x @ own[i], y, d, *listed[i], expected, word)
-            slopes = share.slopes[d]
-            value[i] += word[kernels.VALUE].sum()
-            slope[i, :-2] += word[kernels.SCORE] @ x
-            slope[i, -2:] += word[kernels.LEVEL] @ slopes
-            if not bends:
-                continue
-            bend = information[i]
-            _add_product(x, word[kernels.BEND], bend[:-2, :-2])
-            across = x.T @ (word[kernels.CROSS][:, None] * slopes)
-            bend[:-2, -2:] += across
-            bend[-2:, :-2] += across.T
-            bend[-2:, -2:] += slopes.T @ (word[kernels.LEVEL_BEND][:, None] * slopes)
-            if not expected:
-                bend[-2:, -2:] += np.tensordot(word[kernels.LEVEL], share.bends[d], 1)
-    gradient, whole = np.zeros((points, size)), np.zeros((points, size, size))
-    gradient[:, places] = slope
-    whole[:, places[:, None], places] = information
-    return value, gradient, whole
+        yield rows, document[start : start + BLOCK_WORDS], block
 
 
-def _add_product(x: FloatArray, weight: FloatArray, total: FloatArray) -> None:
-    """Add x' diag(weight) x to ``total``, strip by strip."""
-    weighted = np.empty((min(STRIP_WORDS, len(x)), x.shape[1]))
-    for start in range(0, len(x), STRIP_WORDS):
-        strip = x[start : start + STRIP_WORDS]
-        out = weighted[: len(strip)]
-        np.multiply(weight[start : start + STRIP_WORDS, None], strip, out=out)
-        total += strip.T @ out
+def moments(batch: KeywordBatch, beside: FloatArray | None = None) -> Moments:
+    """Return the moments of all words' features, those ``beside`` [W, P'] included.
+
+    Block by block about the mean of the first one, which is near that of all:
+    sum (x - m)(x - m)' = sum (x - c)(x - c)' - W (m - c)(m - c)'.
+    """
+    own = batch.x.shape[1] if batch.coded is None else len(batch.coded.kind)
+    size = own if beside is None else own + beside.shape[1]
+    rows, used, ones = np.arange(batch.n_words), np.arange(size), np.ones(size)
+    if not len(rows):
+        return Moments(0.0, np.zeros(size), np.zeros((size, size)))
+    centre, total = np.zeros(size), np.zeros(size)
+    first = rows[:BLOCK_WORDS]
+    for _, _, block in _blocks(batch, beside, centre, ones, used, first, first):
+        centre = block[:size].mean(axis=1)
+    square = np.zeros((-size % 4 + size,) * 2)
+    for _, _, block in _blocks(batch, beside, centre, ones, used, rows, rows):
+        total += block[:size].sum(axis=1)
+        kernels.add_product(block, np.ones(block.shape[1]), square)
+    step = total / len(rows)
+    lower = np.tril(square[:size, :size])
+    scatter = lower + np.tril(lower, -1).T - len(rows) * np.outer(step, step)
+    return Moments(float(len(rows)), centre + step, scatter)
+
+
+def predictors(
+    batch: KeywordBatch,
+    location: FloatArray,
+    scale: FloatArray,
+    w: FloatArray,
+    beside: FloatArray | None = None,
+) -> FloatArray:
+    """Return x'w [K, W] of every word at K points w [K, P]; other parameters as `likelihood`."""
+    used, rows = np.flatnonzero(np.isfinite(scale)), np.arange(batch.n_words)
+    own, eta = np.ascontiguousarray(w[:, used]), np.empty((len(w), batch.n_words))
+    for at, _, block in _blocks(batch, beside, location, 1.0 / scale, used, rows, rows):
+        eta[:, at[0] : at[-1] + 1] = own @ block[: len(used)]
+    return eta
 
 
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:
     """Return r [W] = Phi (1 - delta) / (1 - delta Phi); 1 where listed, 0 elsewhere if complete."""
-    above, below = log_tails(eta)
-    words = np.repeat(log_delta, batch.sizes)
-    with np.errstate(divide="ignore"):
-        hidden = np.log(-np.expm1(words)) + above
-    r: FloatArray = np.exp(hidden - np.logaddexp(below, hidden))
-    return np.where(batch.y, 1.0, r)
+    r = np.empty(len(eta))
+    kernels.keyword_probability(eta, batch.y, batch.offsets, -np.expm1(log_delta), r)
+    return r

@@ -6,14 +6,18 @@ word's own label. Since x uses y, the models' likelihood is a pseudo-likelihood.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.keywords import graph_kernels
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.graph import cooccurrences, system_matrix
 from vbmodels.keywords.options import DAMPING, WINDOW
@@ -63,6 +67,9 @@ NEUTRAL_NEIGHBOURS = 0.0
 """Values of the three graph features that use labels in a document with fewer than two
 observed words, where they are not defined (a word's own label would be the only one, or
 there is none)."""
+
+LARGE = 200
+"""Words from which on LAPACK is faster than a compiled loop over the documents."""
 
 SMOOTHING = 3.0
 """Documents that a word's label rate is shrunk by."""
@@ -140,7 +147,15 @@ def build_batch(
         _repeated_bigram(tokens),
         *own_score(tokens),
     )
-    return replace(graphs, x=np.column_stack(columns).astype(np.float64, copy=False))
+    return replace(graphs, x=side_by_side(columns))
+
+
+def side_by_side(columns: Sequence[NDArray[Any]]) -> FloatArray:
+    """Return columns [W] as a matrix, each lying in one piece as whoever encodes it reads it."""
+    rows = np.empty((len(columns), len(columns[0])))
+    for row, column in zip(rows, columns, strict=True):
+        row[:] = column
+    return rows.T
 
 
 def label_rates(documents: IntArray, labels: IntArray) -> FloatArray:
@@ -247,11 +262,23 @@ def _graph_features(
     graphs: KeywordBatch, damping: float, own_labels: bool
 ) -> tuple[FloatArray, ...]:
     """Return TextRank, affinity, reach and observed neighbours of every word; `_graph_scores`."""
-    scores = tuple(np.empty(graphs.n_words) for _ in range(4))
-    for d, (y, a) in enumerate(graphs.documents()):
-        y = y & own_labels
-        for column, score in zip(scores, _graph_scores(a, y, damping), strict=True):
-            column[graphs.words(d)] = score
+    size = graphs.n_words
+    labels = graphs.n_observed >= 2 if own_labels else np.zeros(graphs.n_documents, bool)
+    whole = labels | (graphs.sizes > LARGE)
+    rank = np.empty(size)
+    graph_kernels.textrank(
+        np.flatnonzero(~whole), graphs.offsets, graphs.edge_row, graphs.edge_col,
+        graphs.edge_count, graphs.edge_offsets, damping, rank,
+    )  # fmt: skip
+    neutral = (NEUTRAL_AFFINITY, NEUTRAL_AFFINITY, NEUTRAL_NEIGHBOURS)
+    scores = (rank, *(np.full(size, value) for value in neutral))
+    for d in np.flatnonzero(whole).tolist():
+        own = graphs.words(d)
+        y = graphs.y[own] & own_labels
+        for column, score in zip(
+            scores, _graph_scores(graphs.adjacency(d), y, damping), strict=True
+        ):
+            column[own] = score
     return scores
 
 

@@ -14,7 +14,8 @@ from flows.keywords.check import check_documents
 from flows.keywords.counts import reduce_counts
 from flows.keywords.documents import build, prepare
 from flows.keywords.languages import stop_words
-from flows.keywords.text import OTHER, Normaliser, TextOptions, tokenise
+from flows.keywords.text import OTHER, Normaliser, TextOptions
+from flows.keywords.tokens import tokenise
 from flows.keywords.told import MAX_NAMED, Report, Told
 from vbmodels.keywords.features import FEATURE_NAMES, POS_GROUPS
 from vbmodels.keywords.graph import adjacency

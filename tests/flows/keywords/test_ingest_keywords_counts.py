@@ -25,7 +25,8 @@ def partition(seed, size=400, terms=150):
     fold = rng.integers(0, N_FOLDS, size)
     observed = rng.random(size) < 0.2
     rows = list(zip(term, fold.tolist(), observed.tolist(), strict=True))
-    return count_terms(pa.array(term), fold, pa.array(observed)), rows
+    vocabulary, number = np.unique(term, return_inverse=True)
+    return count_terms(pa.array(vocabulary), number, fold, observed), rows
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +111,8 @@ def test_lookup_gives_a_partitions_terms(corpus):
 
 
 def test_nothing_to_count():
-    nothing = count_terms(
-        pa.array([], pa.string()), np.zeros(0, np.int64), pa.array([], pa.bool_())
-    )
+    none = np.zeros(0, np.int64)
+    nothing = count_terms(pa.array([], pa.string()), none, none, np.zeros(0, bool))
     for tables in ([], [nothing], [nothing, nothing]):
         found = reduce_counts(tables)
         assert found.terms == COUNTS.empty_table()

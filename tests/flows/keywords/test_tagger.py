@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 from flows.keywords.text import (
-    _AT_THE_START,
-    _INSIDE_SENTENCES,
+    AT_THE_START,
+    INSIDE_SENTENCES,
     TextOptions,
     _parser,
     pos_code,
-    tokenise,
 )
+from flows.keywords.tokens import tokenise
 
 TAGS = """
 from flows.keywords.text import _parser
@@ -47,14 +47,14 @@ TEXT = (
 
 def test_a_token_has_the_tag_that_it_has_in_its_sentence(monkeypatch):
     """Though each is worked out once, whatever stands beside it, in a memory of a limited size."""
-    monkeypatch.setattr("flows.keywords.text._MOST_TOKENS", 5)
+    monkeypatch.setattr("flows.keywords.text.MOST_TOKENS", 5)
     lines = [line.split(" ") for line in _parser().find_tokens(TEXT)]
     assert len(lines) > 3
     told = [pos_code(tag) for line in lines for _, tag in _parser().find_tags(line)]
     for _ in range(2):
         assert tokenise(TEXT, TextOptions()).pos == told
-    assert len(_INSIDE_SENTENCES) <= 5
+    assert len(INSIDE_SENTENCES) <= 5
 
 
 def test_a_token_that_begins_a_sentence_may_be_another_word():
-    assert _AT_THE_START["Found"] != _INSIDE_SENTENCES["Found"]
+    assert AT_THE_START["Found"] != INSIDE_SENTENCES["Found"]

@@ -70,6 +70,22 @@ def test_rows_are_standardised_with_the_columns_beside_them():
     rows = np.array([7, 0, 3])
     whole = (np.hstack([x, beside])[rows] - location) / scale
     for columns in ([0, 1, 2, 3, 4], [0, 1, 3, 4], [1, 2], [4]):
-        out = np.empty((3, len(columns)))
+        out = np.empty((len(columns), 3))
         kernels.standardised(x, beside, location, 1.0 / scale, rows, np.array(columns), out)
-        assert_allclose(out, whole[:, columns], rtol=1e-14)
+        assert_allclose(out.T, whole[:, columns], rtol=1e-14)
+
+
+def test_the_lower_tail_is_the_normal_one_on_both_sides_of_every_seam():
+    seams = np.sqrt(2.0) * np.array([0.46875, 4.0])
+    for x in [*np.linspace(0.0, kernels.FAR, 97), *seams, *np.nextafter(seams, 9.0)]:
+        tail = kernels.lower_tail(x, np.exp(-0.5 * x * x))
+        assert tail == pytest.approx(float(mp.ncdf(-x)), rel=2e-13)
+
+
+def test_the_product_fills_the_lower_triangle():
+    rng = np.random.default_rng(1)
+    x, weight = rng.standard_normal((8, 1100)), rng.standard_normal(1100)
+    total = np.zeros((8, 8))
+    for part in np.split(np.arange(1100), [3, 700]):
+        kernels.add_product(np.ascontiguousarray(x[:, part]), weight[part], total)
+    assert_allclose(np.tril(total), np.tril((x * weight) @ x.T), rtol=1e-11, atol=1e-11)

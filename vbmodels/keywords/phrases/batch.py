@@ -50,8 +50,8 @@ class PhraseBatch(State):
 
     @property
     def features(self) -> FloatArray:
-        """[M, Q] what x holds, or would if it were not coded."""
-        return self.x if self.coded is None else self.coded.dense()
+        """[M, Q] what x holds, or would if it were not coded; columns lie in one piece."""
+        return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
 
     def compact(self) -> PhraseBatch:
         """Return the same for the corpus model: without graphs, features in codes."""

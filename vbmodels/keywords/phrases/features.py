@@ -19,7 +19,9 @@ from vbmodels.keywords.features import (
     POS_GROUPS,
     keyphraseness_elsewhere,
     score_columns,
+    side_by_side,
 )
+from vbmodels.keywords.phrases import span_kernels as kernels
 from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch
 from vbmodels.keywords.phrases.spans import Spans
 
@@ -151,7 +153,7 @@ def build_phrases(
         *_relations(spans, y),
         *score_columns(own, spans.document),
     )
-    x = np.column_stack(columns).astype(np.float64, copy=False)
+    x = side_by_side(columns)
     sizes = np.diff(spans.offsets)
     has = np.flatnonzero(sizes)
     offsets = np.concatenate([[0], np.cumsum(sizes[has])]).astype(np.int64)
@@ -226,24 +228,5 @@ def _relations(spans: Spans, y: BoolArray) -> tuple[FloatArray, ...]:
     """
     inside, holds = np.zeros(len(y)), np.zeros(len(y))
     shares = np.full(len(y), NEUTRAL_SHARE)
-    known = np.bincount(spans.document[y], minlength=len(spans.offsets) - 1)
-    for d in np.flatnonzero(known >= 2):
-        rows = slice(int(spans.offsets[d]), int(spans.offsets[d + 1]))
-        members, size = spans.words[rows], spans.size[rows]
-        seen = np.flatnonzero(y[rows])
-        k = len(seen)
-        low = int(members[members >= 0].min())
-        has = np.zeros((len(size), int(members.max()) - low + 2))
-        has[np.arange(len(size))[:, None], np.where(members >= 0, members - low, -1)] = 1.0
-        has = has[:, :-1]
-        both = has @ has[seen].T
-        one, other = size[:, None], size[seen][None]
-        without = (spans.key[rows] % np.uint64(k)).astype(np.int64)
-        without[seen] = np.arange(k)
-        counts = np.ones(both.shape)
-        counts[np.arange(len(size)), without] = 0.0
-        counts /= k - 1
-        inside[rows] = np.sum(counts * ((both == one) & (one < other)), axis=1)
-        holds[rows] = np.sum(counts * ((both == other) & (other < one)), axis=1)
-        shares[rows] = np.log(0.05 + np.sum(counts * both / (one + other - both), axis=1))
+    kernels.relations(spans.words, spans.size, spans.key, spans.offsets, y, inside, holds, shares)
     return inside, holds, shares

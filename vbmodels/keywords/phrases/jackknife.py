@@ -49,11 +49,11 @@ def fold_sums(model: CorpusProbit, q: CorpusGlobal, batch: KeywordBatch) -> Fold
     first = replace(
         q, theta=q.theta[:1], weights=q.weights[:1], credibility=q.credibility[:1], expected=False
     )
+    shares, w = model.listings(first, batch), np.ascontiguousarray(first.theta[:, :-2])
     for fold in range(N_FOLDS):
-        own = batch.taken(batch.fold == fold)
-        shares = model.listings(first, own)
-        w = np.ascontiguousarray(first.theta[:, :-2])
-        _, slope, bend = likelihood(own, q.location, q.scale, w, shares, False)
+        _, slope, bend = likelihood(
+            batch, q.location, q.scale, w, shares, False, documents=batch.fold == fold
+        )
         gradient[fold], information[fold] = slope[0], bend[0]
     return FoldSums(gradient, information)
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 KeyArray = NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def stem_keys(stems: Iterable[str]) -> KeyArray:
@@ -32,32 +32,17 @@ def stem_key(stem: str) -> int:
     return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "big")
 
 
-def phrase_keys(words: KeyArray) -> KeyArray:
-    """Return the numbers [S] of phrases whose n words have the numbers ``words`` [S, n]."""
-    key = np.full(len(words), np.uint64(words.shape[1]), np.uint64)
-    with np.errstate(over="ignore"):
-        for column in words.T:
-            key = (key * _GOLDEN) ^ column
-            key = (key ^ (key >> np.uint64(30))) * _FIRST
-            key = (key ^ (key >> np.uint64(27))) * _SECOND
-            key = key ^ (key >> np.uint64(31))
-    return key
-
-
 def key_of(stems: Iterable[str]) -> int:
-    """Return the number of one phrase.
+    """Return the number of one phrase; `span_kernels.mixed` makes the same of numbers.
 
     >>> key_of(["neural", "network"]) == key_of(["network", "neural"])
     False
-    >>> words = stem_keys(["neural", "network"])
-    >>> key_of(["neural", "network"]) == int(phrase_keys(words[None])[0])
-    True
     """
     words = list(stems)
     key = len(words)
     for word in words:
-        key = (key * int(_GOLDEN) & _MASK) ^ stem_key(word)
-        key = ((key ^ (key >> 30)) * int(_FIRST)) & _MASK
-        key = ((key ^ (key >> 27)) * int(_SECOND)) & _MASK
+        key = (key * _GOLDEN & _MASK) ^ stem_key(word)
+        key = ((key ^ (key >> 30)) * _FIRST) & _MASK
+        key = ((key ^ (key >> 27)) * _SECOND) & _MASK
         key ^= key >> 31
     return key

@@ -43,6 +43,7 @@ from vbmodels.keywords.corpus import (
     CorpusProbit,
     CorpusStats,
 )
+from vbmodels.keywords.corpus_likelihood import moments
 from vbmodels.keywords.lengths import Lengths
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.jackknife import (
@@ -265,7 +266,7 @@ class Keyphrases:
         if q.stage == FOLDS:
             return PhraseStats(folds=fold_sums(self.words, q.scorer, batch.words))
         if q.stage == SCALE:
-            return PhraseStats(moments=Moments.of(self.phrase_units(q, batch).x))
+            return PhraseStats(moments=moments(*self.phrases_and_scores(q, batch)))
         scorer, words, phrases = q.moves
         return PhraseStats(
             scorer=self.words.suff_stats(q.scorer, batch.words, None) if scorer else None,
@@ -282,9 +283,17 @@ class Keyphrases:
             else None,
         )
 
+    def phrases_and_scores(
+        self, q: PhraseGlobal, batch: PhraseBatch
+    ) -> tuple[KeywordBatch, FloatArray]:
+        """Return the phrases with the features that they came with, and the words' scores."""
+        scores = _SCORES.of(q.scorer, q.coefficients, batch)
+        return batch.units(batch.x, batch.coded), scores
+
     def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
         """Return the phrases with all of their features, the words' scores at ``q`` included."""
-        return batch.units(np.hstack([batch.features, _SCORES.of(q.scorer, q.coefficients, batch)]))
+        phrases, scores = self.phrases_and_scores(q, batch)
+        return batch.units(np.hstack([phrases.features, scores]))
 
     def elbo(self, q: PhraseGlobal, stats: PhraseStats) -> float:
         """Return the sum of the log posterior densities of what is published."""

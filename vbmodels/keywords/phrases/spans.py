@@ -9,16 +9,16 @@ than 1000 tokens a phrase stands twice, or among the first 400.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens
 from vbmodels.keywords.features import POS_GROUPS
-from vbmodels.keywords.phrases.keys import KeyArray, phrase_keys
+from vbmodels.keywords.phrases import span_kernels as kernels
+from vbmodels.keywords.phrases.keys import KeyArray
 
-MOST_WORDS = 4
+MOST_WORDS = kernels.MOST_WORDS
 LONG_DOCUMENT, EARLY = 1000, 400
 VERB = POS_GROUPS.index("verb")
 LAST = (
@@ -90,66 +90,21 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
         & inside[:-1]
     )
     opens, closes = np.append(True, ~joined), np.append(~joined, True)
-    last = np.isin(tokens.pos, LAST)
-    keys = term_keys[tokens.term]
-    starts, sizes, found = [], [], []
-    begins = np.flatnonzero(inside)
-    for n in range(1, MOST_WORDS + 1):
-        if n > 1:
-            begins = begins[begins + n - 1 < len(tokens.word)]
-            begins = begins[joined[begins + n - 2]]
-        at = begins[last[begins + n - 1]]
-        rows = tokens.word[at[:, None] + np.arange(n)]
-        different = np.ones(len(at), bool)
-        for i, j in combinations(range(n), 2):
-            different &= rows[:, i] != rows[:, j]
-        at, rows = at[different], rows[different]
-        starts.append(at)
-        sizes.append(np.full(len(at), n, np.int64))
-        found.append(phrase_keys(keys[rows]))
-    start, size = np.concatenate(starts), np.concatenate(sizes)
-    key: KeyArray = np.concatenate(found)
-    maximal = opens[start] & closes[start + size - 1] if len(start) else np.zeros(0, bool)
-    return _grouped(tokens, document, start, size, key, maximal)
-
-
-def _grouped(
-    tokens: DocumentTokens,
-    document: IntArray,
-    start: IntArray,
-    size: IntArray,
-    key: KeyArray,
-    maximal: BoolArray,
-) -> Spans:
-    """Gather the occurrences of each phrase of a document, and leave out the rare ones."""
-    of = document[start]
-    order = np.lexsort((start, key, of))
-    start, size, of = start[order], size[order], of[order]
-    key, maximal = key[order], maximal[order]
-    new = np.ones(len(start), bool)
-    new[1:] = (of[1:] != of[:-1]) | (key[1:] != key[:-1])
-    head = np.flatnonzero(new)
-    count = np.diff(np.append(head, len(start)))
-    early = tokens.position[start[head]] < EARLY
-    kept = (tokens.n_tokens[of[head]] <= LONG_DOCUMENT) | (count > 1) | early
-    rank = np.lexsort((size[head], start[head], of[head]))
-    rank = rank[kept[rank]]
-    number = np.full(len(head), -1, np.int64)
-    number[rank] = np.arange(len(rank))
-    phrase = number[np.cumsum(new) - 1] if len(start) else np.zeros(0, np.int64)
-    head = head[rank]
-    place = start[head][:, None] + np.arange(MOST_WORDS)
-    within = np.arange(MOST_WORDS) < size[head][:, None]
-    words = np.where(within, tokens.word[np.where(within, place, 0)] if len(head) else place, -1)
-    offsets = np.searchsorted(of[head], np.arange(tokens.n_documents + 1)).astype(np.int64)
+    start, size, key = kernels.occurrences(
+        tokens.word, inside, joined, np.isin(tokens.pos, LAST), term_keys[tokens.term]
+    )
+    of, position = document[start], tokens.position[start]
+    phrase, first, offsets = kernels.grouped(
+        of, start, size, key, tokens.n_tokens > LONG_DOCUMENT, position < EARLY,
+        tokens.n_documents,
+    )  # fmt: skip
+    maximal = opens[start] & closes[start + size - 1]
+    first_start, size = start[first], size[first]
+    place = first_start[:, None] + np.arange(MOST_WORDS)
+    within = np.arange(MOST_WORDS) < size[:, None]
+    words = np.where(within, tokens.word[np.where(within, place, 0)] if len(first) else place, -1)
     stays = phrase >= 0
     return Spans(
-        words.astype(np.int64),
-        size[head].astype(np.int64),
-        key[head],
-        offsets,
-        start[head].astype(np.int64),
-        phrase[stays],
-        start[stays].astype(np.int64),
-        maximal[stays],
-    )
+        words.astype(np.int64), size, key[first], offsets, first_start, phrase[stays],
+        start[stays], maximal[stays],
+    )  # fmt: skip

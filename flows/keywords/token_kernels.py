@@ -1,0 +1,207 @@
+# mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
+"""Numbered tokens to sentences, candidate words and their occurrences, document by document.
+
+Letters: D documents, C chunks (what stands between two blanks), T tokens, V distinct tokens,
+S distinct stems, W candidate words of all documents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ENDS, FOLLOWS, BREAK = 1, 2, 4
+"""What a token is to its sentence: its end, may follow its end, only a mark of one."""
+OTHER, UNKNOWN = -2, -1
+NOUN, ADJECTIVE = 1, 2
+"""What a part of speech is in a noun phrase."""
+
+
+@njit(cache=True, nogil=True)
+def split(chunk, offsets, start, pieces, given, kind, late, early):
+    """Return token, sentence [T], offsets [D + 1] and the tokens that may be half an emoticon.
+
+    A sentence ends at its first end and what follows on it, as textblob has it.
+
+    Parameters
+    ----------
+    chunk, offsets
+        [C] number of every chunk, and [D + 1] where each document's begin.
+    start, pieces
+        Tokens of chunk c are ``pieces[start[c]:start[c + 1]]``.
+    given
+        [D] whether the document's tokens are the user's: they stay in one sentence, -1.
+    kind
+        [V] `ENDS`, `FOLLOWS`, `BREAK`.
+    late, early
+        [V] bits of the characters before which a token would end an emoticon, and of its last one.
+    """
+    total = 0
+    for c in chunk:
+        total += start[c + 1] - start[c]
+    token, sentence = np.empty(total, np.int64), np.empty(total, np.int64)
+    odd = np.zeros(total, np.bool_)
+    ends = np.zeros(len(offsets), np.int64)
+    filled = 0
+    for d in range(len(given)):
+        last = filled
+        for c in chunk[offsets[d] : offsets[d + 1]]:
+            for k in range(start[c], start[c + 1]):
+                token[last] = pieces[k]
+                last += 1
+        if given[d]:
+            sentence[filled:last] = UNKNOWN
+            filled = last
+        number, size, ended = 0, 0, False
+        for j in range(ends[d] if not given[d] else last, last):
+            t = token[j]
+            if ended and not kind[t] & FOLLOWS:
+                ended = False
+                if size:
+                    number, size = number + 1, 0
+            if kind[t] & ENDS:
+                ended = True
+            if kind[t] & BREAK:
+                continue
+            odd[filled] = size > 0 and late[t] & early[token[filled - 1]] != 0
+            token[filled], sentence[filled] = t, number
+            filled, size = filled + 1, size + 1
+        ends[d + 1] = filled
+    return token[:filled], sentence[:filled], ends, odd[:filled]
+
+
+@njit(cache=True, nogil=True)
+def candidates(token, pos, offsets, stem, stems, least):
+    """Return stem, occurrences [W] and offsets [D + 1] of each document's frequent words.
+
+    Parameters
+    ----------
+    token, pos, offsets
+        [T], [T], [D + 1] the documents.
+    stem
+        [V] number of the stem of each token, -1 where it has none.
+    stems
+        S.
+    least
+        [D] fewest occurrences of a candidate.
+    """
+    times = np.zeros(stems, np.int64)
+    found, count = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
+    ends = np.zeros(len(offsets), np.int64)
+    filled = 0
+    for d in range(len(least)):
+        seen = filled
+        for i in range(offsets[d], offsets[d + 1]):
+            s = stem[token[i]]
+            if s >= 0 and pos[i] != OTHER:
+                if times[s] == 0:
+                    found[seen] = s
+                    seen += 1
+                times[s] += 1
+        for k in range(filled, seen):
+            s = found[k]
+            if times[s] >= least[d]:
+                found[filled], count[filled] = s, times[s]
+                filled += 1
+            times[s] = 0
+        ends[d + 1] = filled
+    return found[:filled], count[:filled], ends
+
+
+@njit(cache=True, nogil=True)
+def _noun_phrases(pos, group, breaks, first, last, length):
+    """Fill the length of the noun phrase (adjectives, then nouns) at each token of a document."""
+    length[first:last] = 0
+    for i in range(first, last):
+        if pos[i] == UNKNOWN:
+            return
+    i = first
+    while i < last:
+        j = i
+        while j < last and (j == i or not breaks[j]) and group[pos[j]] == ADJECTIVE:
+            j += 1
+        k = j
+        while k < last and (k == i or not breaks[k]) and group[pos[k]] == NOUN:
+            k += 1
+        if k > j:
+            length[i:k] = k - i
+        i = max(k, i + 1)
+
+
+@njit(cache=True, nogil=True)
+def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, group, capital,
+                upper, lower):  # fmt: skip
+    """Return where and how every candidate word occurs, and its most frequent form [W].
+
+    Parameters
+    ----------
+    token, pos, sentence, offsets
+        [T], [T], [T], [D + 1] the documents.
+    told
+        [D] whether sentences are known.
+    stem, stems
+        As in `candidates`.
+    term, words
+        [W] stem of each candidate, and [D + 1] where each document's begin.
+    group
+        What each part of speech is in a noun phrase; the last two are those of -2 and -1.
+    capital, upper, lower
+        [V] whether a token begins with a capital, is written in capitals, and the number of its
+        form in lower case.
+
+    Returns
+    -------
+    table
+        [O, 8] word, place in the document, sentence, whether in its title, part of speech, words
+        of the noun phrase, whether capitalised inside a sentence, whether in capitals.
+    token
+        [O] the token.
+    form
+        [W] the most frequent form; of equals the earlier.
+    """
+    row = np.full(stems, -1)
+    table, which = np.empty((len(token), 8), np.int64), np.empty(len(token), np.int64)
+    length, breaks = np.empty(len(token), np.int64), np.zeros(len(token), np.bool_)
+    breaks[1:] = sentence[1:] != sentence[:-1]
+    head, best = np.full(len(term), -1), np.full(len(term), -1)
+    forms, times = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
+    after = np.empty(len(token), np.int64)
+    filled = known = 0
+    for d in range(len(told)):
+        first, last = offsets[d], offsets[d + 1]
+        if words[d] == words[d + 1]:
+            continue
+        for r in range(words[d], words[d + 1]):
+            row[term[r]] = r
+        _noun_phrases(pos, group, breaks, first, last, length)
+        for i in range(first, last):
+            t = token[i]
+            if stem[t] < 0 or pos[i] == OTHER or row[stem[t]] < 0:
+                continue
+            r = row[stem[t]]
+            inside = i > first and not breaks[i]
+            high = inside and capital[t]
+            one = table[filled]
+            one[0], one[1], one[2], one[4] = r, i - first, sentence[i], pos[i]
+            one[3] = told[d] and sentence[i] == sentence[first]
+            one[5], one[6], one[7] = length[i], high, upper[t]
+            which[filled] = t
+            filled += 1
+            form = t if high or upper[t] else lower[t]
+            k = head[r]
+            while k >= 0 and forms[k] != form:
+                k = after[k]
+            if k < 0:
+                k, known = known, known + 1
+                forms[k], times[k], after[k], head[r] = form, 0, head[r], k
+            times[k] += 1
+        for r in range(words[d], words[d + 1]):
+            row[term[r]] = -1
+            k = head[r]
+            most = -1
+            while k >= 0:  # the latest comes first
+                if most < 0 or times[k] >= times[most]:
+                    most = k
+                k = after[k]
+            best[r] = forms[most]
+    return table[:filled], which[:filled], best
