@@ -111,7 +111,12 @@ class LogisticRegression:
         return Global(Gaussian.from_linear(observed.linear, precision), a)
 
     def local_step(self, q: Global, batch: Rows, local: Local | None) -> Local:
-        """Return c_n = sqrt(E psi_n^2)."""
+        """Return c_n = sqrt(E psi_n^2), or without a state yet |E psi_n|: near it, in no product.
+
+        The bound holds at any c_n.
+        """
+        if local is None:
+            return Local(np.abs(batch.x @ q.w.mean))
         return Local(np.sqrt(self.squares(q, batch.x)))
 
     def suff_stats(self, q: Global, batch: Rows, local: Local) -> Sums:
