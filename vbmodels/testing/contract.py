@@ -14,6 +14,7 @@ except ImportError as error:
 
 from vbmodels.core.memoised import NotMemoisable, refuse
 from vbmodels.core.protocol import Loop
+from vbmodels.core.squarem import squarem
 from vbmodels.core.streaming import refuse_stream
 from vbmodels.testing import (
     agreement,
@@ -22,6 +23,7 @@ from vbmodels.testing import (
     draws,
     extremes,
     memoising,
+    near,
     rising,
     running,
     stationary,
@@ -44,6 +46,7 @@ ITEMS: dict[str, Item] = {
     "test_3_resume_from_every_step_gives_the_same_bits": "resume",
     "test_4_global_step_is_stationary": "stationary",
     "test_4_local_step_is_stationary": "stationary",
+    "test_4_vectors_near_the_path_are_states": "stationary",
     "test_4_rounds_keep_the_bound": "stationary",
     "test_4_rounds_end_where_the_bound_is_stationary": "stationary",
     "test_4_a_stream_discounts_all_that_it_learns": "stationary",
@@ -200,6 +203,14 @@ class ModelContract:
     def test_4_local_step_is_stationary(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, a partition's parameters."""
         ask(request, stationary.check_local_step, case, asked(case.local_step), seed=0)
+
+    def test_4_vectors_near_the_path_are_states(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 4, what SQUAREM asks of a model's coordinates."""
+        if squarem not in running.loops(case).values():
+            pytest.skip("no loop leaves its path: it has no coordinates or a loop of its own")
+        ask(request, near.check_near, case, asked(case.global_step), seed=0)
 
     def test_4_rounds_keep_the_bound(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, what the memoised loop knows of the bound."""
