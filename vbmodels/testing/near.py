@@ -26,31 +26,30 @@ def check_near(case: Case, item: GlobalStep, seed: int) -> Figures:
     refuses the leap, and goes on by plain sweeps.
     """
     batches, model = case.tiny(seed), case.model()
-    path = list(itertools.islice(steps(case, plain_loop(case), batches, seed), 4))
-    vectors = [model.to_vector(step.q) for step, _ in path]
-    largest, rtol = 0.0, max(case.rise_rtol, 1e-9)
-    for at in range(len(path) - 2):
-        step, reduce = path[at]
-        states = reduce.local_states(path[-1][0].cursor.number)
-        for named, vector in _vectors(vectors[at : at + 3]):
-            where = f"tiny({seed}), {named} sweep {step.iteration}"
-            there = model.from_vector(step.q, vector)
-            _finite(there, where)
-            if named.startswith("at"):
-                same = model.elbo(step.q, step.cursor.stats), model.elbo(there, step.cursor.stats)
-                NEAR.holds(
-                    bool(np.isclose(*same, rtol=1e-9, atol=1e-9)), where,
-                    f"the bound is {same[0]!r}, that of the state of its vector {same[1]!r}",
-                )  # fmt: skip
-            before = bound(model, there, batches, states)
-            pairs = zip(batches, states, strict=True)
-            settled = [model.local_step(there, b, x) for b, x in pairs]
-            after = bound(model, there, batches, settled)
-            largest = max(largest, after - before)
+    path = list(itertools.islice(steps(case, plain_loop(case), batches, seed), 3))
+    (step, _), *_, (last, reduce) = path
+    states, largest = reduce.local_states(last.cursor.number), 0.0
+    rtol = max(case.rise_rtol, 1e-9)
+    for named, vector in _vectors([model.to_vector(one.q) for one, _ in path]):
+        where = f"tiny({seed}), {named} sweep {step.iteration}"
+        there = model.from_vector(step.q, vector)
+        _finite(there, where)
+        if named == "at":
+            same = model.elbo(step.q, step.cursor.stats), model.elbo(there, step.cursor.stats)
             NEAR.holds(
-                bool(np.isfinite(before) and after >= before - rtol * max(1.0, abs(before))), where,
-                f"the local steps take the bound from {before!r} to {after!r}",
-            )  # fmt: skip
+                bool(np.isclose(*same, rtol=1e-9, atol=1e-9)),
+                where,
+                f"the bound is {same[0]!r}, that of the state of its vector {same[1]!r}",
+            )
+        before = bound(model, there, batches, states)
+        settled = [model.local_step(there, b, x) for b, x in zip(batches, states, strict=True)]
+        after = bound(model, there, batches, settled)
+        NEAR.holds(
+            bool(np.isfinite(before) and after >= before - rtol * max(1.0, abs(before))),
+            where,
+            f"the local steps take the bound from {before!r} to {after!r}",
+        )
+        largest = max(largest, after - before)
     return {"largest rise": largest}
 
 
@@ -61,7 +60,7 @@ def _vectors(three: list[FloatArray]) -> list[tuple[str, FloatArray]]:
     a = float(np.clip(np.linalg.norm(r) / max(float(np.linalg.norm(v)), 1e-300), 1.0, STRIDE))
     found = [("at", zero), (f"a leap of {a:.2g} from", zero + 2.0 * a * r + a * a * v)]
     far = min(FARTHEST, float(np.max(np.abs(r))))
-    aside = itertools.product(directions(zero.size, 10), (-far, far))
+    aside = itertools.product(directions(zero.size, 4), (-far, far))
     return found + [(f"{size:.2g} aside of", zero + size * along) for along, size in aside]
 
 
