@@ -35,7 +35,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "vbflows_lda"))
 
 from vbflows_lda import kernels  # noqa: E402
-from vbflows_lda.model import Documents, Topics  # noqa: E402
+from vbflows_lda.documents import Documents  # noqa: E402
+from vbflows_lda.model import Topics  # noqa: E402
 from vbflows_lda.simulate import simulate  # noqa: E402
 from vbflows_lda.vocabulary import WORD, chosen  # noqa: E402
 

@@ -10,7 +10,7 @@ from tests.contract import toy
 from tests.contract.case_toy import CASE
 from vbmodels.core.cavi import cavi
 from vbmodels.core.squarem import squarem
-from vbmodels.testing import bits, memoising, rising, running, stationary, streaming, truth
+from vbmodels.testing import bits, memoising, near, rising, running, stationary, streaming, truth
 from vbmodels.testing.case import Case, Coordinates
 from vbmodels.testing.contract import asked
 from vbmodels.testing.identity import ContractBroken
@@ -71,6 +71,20 @@ def test_a_wrong_coupling_is_caught(bug, said):
     case = replace(CASE, model=bug)
     with pytest.raises(ContractBroken, match=said):
         memoising.check_coupling(case, case.global_step, 0)
+
+
+@pytest.mark.parametrize(
+    ("bug", "said"),
+    [
+        (toy.PrecisionLeftBehind, "the local steps take the bound from"),
+        (toy.WeightBeforeItsLogarithm, "at sweep 0\n.*that of the state of its vector"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_vector_that_is_no_states_is_caught(bug, said):
+    case = replace(CASE, model=bug)
+    with pytest.raises(ContractBroken, match=said):
+        near.check_near(case, case.global_step, 0)
 
 
 @pytest.mark.parametrize("bug", [toy.MisscaledPrior, toy.PrecisionForVariance])

@@ -291,6 +291,41 @@ class CouplingOfPartitions(Toy):
         return super().coupling(q, stats) + 1e-3
 
 
+@dataclass(frozen=True)
+class WithPrecision(Global):
+    """Global parameters beside E tau, which follows from them."""
+
+    tau: float
+
+    @classmethod
+    def of(cls, q: Global, tau: float | None = None) -> WithPrecision:
+        own = {name: vars(q)[name] for name in ("mean", "weight", "shape", "rate")}
+        return cls(**own, tau=q.shape / q.rate if tau is None else tau)
+
+
+class PrecisionLeftBehind(Toy):
+    """The local step reads E tau where a vector does not bring it."""
+
+    def init(self, observed: Observed, rng: np.random.Generator) -> WithPrecision:
+        return WithPrecision.of(super().init(observed, rng))
+
+    def local_step(self, q: WithPrecision, batch: Groups, local: Local | None) -> Local:
+        return super().local_step(replace(q, rate=q.shape / q.tau), batch, local)
+
+    def global_step(self, q: Global, stats: Sums) -> WithPrecision:
+        return WithPrecision.of(super().global_step(q, stats))
+
+    def from_vector(self, q: WithPrecision, vector: FloatArray) -> WithPrecision:
+        return WithPrecision.of(super().from_vector(q, vector), q.tau)
+
+
+class WeightBeforeItsLogarithm(Toy):
+    """A vector's second number is a logarithm; it is taken for the weight."""
+
+    def from_vector(self, q: Global, vector: FloatArray) -> Global:
+        return replace(super().from_vector(q, vector), weight=float(vector[1]))
+
+
 class UnitsApartFromTheirSum(Toy):
     """What a unit is told to have is not what the statistics have of it."""
 

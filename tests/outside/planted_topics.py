@@ -117,14 +117,10 @@ class HiddenState(Topics):
 class MeanOfDocuments(Topics):
     """What a partition reports is divided by its own number of documents, which may be 0."""
 
-    def observe(self, batch):
-        seen = super().observe(batch)
-        documents = np.float64(len(batch.offsets) - 1)
+    def suff_stats(self, q, batch, local):
+        found, documents = super().suff_stats(q, batch, local), np.float64(len(local.gamma))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return replace(seen, words=seen.words / documents * documents)
-
-    def init(self, observed, rng):
-        return Global(super().init(observed, rng).lam * (1.0 + 0.0 * observed.words))
+            return Sums(found.counts / documents * documents, found.bound)
 
 
 class CountsPartitions(Topics):

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from scipy.special import digamma
 from vbflows_lda import kernels, vocabulary
+from vbflows_lda.model import Topics
 from vbflows_lda.settings import TopicSettings
+from vbflows_lda.tests import row as topics_row
 from vbflows_mixture import start
 from vbflows_mixture.model import Mixture, Rows
 from vbflows_mixture.predict import told
@@ -20,6 +22,8 @@ from flows.faults import InputError
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import tree_sum
 from vbmodels.core.moments import Moments
+from vbmodels.testing import memoising
+from vbmodels.testing.identity import ContractBroken
 
 
 def test_words_are_counted_and_chosen_by_documents():
@@ -75,3 +79,15 @@ def test_the_density_of_a_mixture_integrates_to_one():
     grid = np.stack(np.meshgrid(line, line), -1).reshape(-1, 2)
     total = np.exp(told(q, grid)[1]).sum() * (line[1] - line[0]) ** 2
     assert total == pytest.approx(1.0, abs=0.01)
+
+
+class OneMaximum(Topics):
+    """It says that its bound has one maximum, where topics may change places."""
+
+    unimodal = True
+
+
+def test_a_model_that_is_not_unimodal_is_caught_when_it_says_so():
+    case = topics_row.row(OneMaximum)
+    with pytest.raises(ContractBroken, match=r"(?s)ends at the same maximum.*they end"):
+        memoising.check_one_maximum(case, case.global_step, 0)

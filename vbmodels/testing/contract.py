@@ -13,7 +13,8 @@ except ImportError as error:
     ) from error
 
 from vbmodels.core.memoised import NotMemoisable, refuse
-from vbmodels.core.protocol import Loop
+from vbmodels.core.protocol import Loop, Unimodal
+from vbmodels.core.squarem import squarem
 from vbmodels.core.streaming import refuse_stream
 from vbmodels.testing import (
     agreement,
@@ -22,6 +23,7 @@ from vbmodels.testing import (
     draws,
     extremes,
     memoising,
+    near,
     rising,
     running,
     stationary,
@@ -44,7 +46,9 @@ ITEMS: dict[str, Item] = {
     "test_3_resume_from_every_step_gives_the_same_bits": "resume",
     "test_4_global_step_is_stationary": "stationary",
     "test_4_local_step_is_stationary": "stationary",
+    "test_4_vectors_near_the_path_are_states": "stationary",
     "test_4_rounds_keep_the_bound": "stationary",
+    "test_4_unimodal_models_have_one_maximum": "stationary",
     "test_4_rounds_end_where_the_bound_is_stationary": "stationary",
     "test_4_a_stream_discounts_all_that_it_learns": "stationary",
     "test_4_a_stream_keeps_the_bound": "stationary",
@@ -201,6 +205,14 @@ class ModelContract:
         """Item 4, a partition's parameters."""
         ask(request, stationary.check_local_step, case, asked(case.local_step), seed=0)
 
+    def test_4_vectors_near_the_path_are_states(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 4, what SQUAREM asks of a model's coordinates."""
+        if squarem not in running.loops(case).values():
+            pytest.skip("no loop leaves its path: it has no coordinates or a loop of its own")
+        ask(request, near.check_near, case, asked(case.global_step), seed=0)
+
     def test_4_rounds_keep_the_bound(self, case: Case, request: pytest.FixtureRequest) -> None:
         """Item 4, what the memoised loop knows of the bound."""
         memoisable(case)
@@ -212,6 +224,14 @@ class ModelContract:
         """Item 4, at the end of the memoised loop."""
         memoisable(case)
         ask(request, memoising.check_end, case, asked(case.global_step), seed=0)
+
+    def test_4_unimodal_models_have_one_maximum(
+        self, case: Case, request: pytest.FixtureRequest
+    ) -> None:
+        """Item 4, what a model says that may move before all rows were seen."""
+        if not isinstance(case.model(), Unimodal):
+            pytest.skip("it does not say that its bound has one maximum")
+        ask(request, memoising.check_one_maximum, case, asked(case.global_step), seed=0)
 
     def test_4_a_stream_discounts_all_that_it_learns(
         self, case: Case, request: pytest.FixtureRequest

@@ -15,7 +15,8 @@ from flows.data.runs import RunPaths
 from flows.family import Each, Findings, Ingested, Prepared
 from flows.one_table import ReadsOneTable
 from vbflows_lda import vocabulary as words_of
-from vbflows_lda.model import Documents, Global, Local, Topics
+from vbflows_lda.documents import Documents
+from vbflows_lda.model import Global, Local, Topics
 from vbflows_lda.report import TopicSummary, report
 from vbflows_lda.schema import DOCUMENT_TOPICS, DOCUMENTS_IN, TOPIC_WORDS
 from vbflows_lda.settings import TopicSettings

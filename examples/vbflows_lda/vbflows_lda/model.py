@@ -20,36 +20,9 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from vbflows_lda import kernels
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
-
-
-@dataclass(frozen=True)
-class Documents(State):
-    """One partition: document d has the words offsets[d] to offsets[d + 1], each a few times.
-
-    Attributes
-    ----------
-    word
-        Which word of the vocabulary, [M].
-    count
-        How often it stands in the document, [M].
-    offsets
-        [D + 1].
-    vocabulary
-        Words of the vocabulary, V.
-    """
-
-    word: IntArray
-    count: FloatArray
-    offsets: IntArray
-    vocabulary: int
-
-
-@dataclass(frozen=True)
-class Observed(Stats):
-    """What the start needs: how often each word stands in all documents, [V]."""
-
-    words: FloatArray
+from vbflows_lda.documents import Documents
+from vbflows_lda.start import Sample, clusters
+from vbmodels.core.state import FloatArray, State, Stats
 
 
 @dataclass(frozen=True)
@@ -104,17 +77,18 @@ class Topics:
     topics: int = 20
     alpha: float = 0.1
     eta: float = 0.05
-    inner: int = 8
+    inner: int = 4
     inner_tol: float = 1e-3
     compiled: bool = True
 
-    def observe(self, batch: Documents) -> Observed:
-        """Count every word."""
-        return Observed(np.bincount(batch.word, batch.count, batch.vocabulary))
+    def observe(self, batch: Documents) -> Sample:
+        """Take a sample of the documents."""
+        return Sample.of(batch)
 
-    def init(self, observed: Observed, rng: np.random.Generator) -> Global:
-        """Start with noise in every topic: topics are told apart by nothing else."""
-        return Global(rng.gamma(100.0, 0.01, (self.topics, len(observed.words))))
+    def init(self, observed: Sample, rng: np.random.Generator) -> Global:
+        """Start with clusters of the sample, each with the mean of all and some noise in it."""
+        counts = clusters(observed.documents, self.topics, rng)
+        return Global(counts + counts.mean() + rng.gamma(100.0, 0.01, counts.shape))
 
     def local_step(self, q: Global, batch: Documents, local: Local | None) -> Local:
         """Repeat gamma_dk = alpha + sum_w n_dw phi_dwk with phi at its optimum; 5.2 (6) and (7).

@@ -40,7 +40,7 @@ class TopicSettings(RunSettings):
         0.5, gt=0.0, le=1.0, description="Words of a larger share of documents are left out."
     )
     show_words: int = Field(10, ge=1, description="Words of a topic that are shown and published.")
-    inner: int = Field(8, ge=1, description="Most updates of a document's topics in a sweep.")
+    inner: int = Field(4, ge=1, description="Most updates of a document's topics in a sweep.")
     inner_tol: float = Field(
         1e-3, gt=0.0, description="Mean change of a document's topics, in words, that ends them."
     )

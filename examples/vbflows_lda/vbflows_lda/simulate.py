@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data import storage
-from vbflows_lda.model import Documents
+from vbflows_lda.documents import Documents
 from vbmodels.core.state import FloatArray
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from flows.data import storage
 from flows.data.runs import RunPaths
 from flows.faults import Fault, InputError
-from vbflows_lda.model import Documents
+from vbflows_lda.documents import Documents
 from vbflows_lda.settings import TopicSettings
 from vbmodels.core.state import to_bytes
 

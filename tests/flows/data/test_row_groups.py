@@ -11,8 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from vbflows_counts.settings import CountSettings
+from vbflows_lda.settings import TopicSettings
+from vbflows_logistic.settings import LogisticSettings
+from vbflows_mixture.settings import MixtureSettings
 
-from flows.catalogue import pipeline_named
+from flows.catalogue import PIPELINES, pipeline_named
 from flows.data import storage
 from flows.data.storage import row_groups, tables
 from flows.run.events import Listener, Stage
@@ -153,6 +157,13 @@ def test_threads_share_what_one_decodes(tmp_path, counted):
 
 
 ROWS = {"keywords": 300, "bags": 200, "variants": 3000, "features": 3000, "experts": 2000}
+OUTSIDE = {
+    "counts": (CountSettings, 5000),
+    "lda": (TopicSettings, 300),
+    "logistic": (LogisticSettings, 3000),
+    "mixture": (MixtureSettings, 3000),
+}
+"""Packages of outsiders, whose families read one declared table: settings and rows."""
 
 
 class Enough(Exception):
@@ -168,11 +179,14 @@ class UntilRead(Listener):
 
 
 @pytest.mark.parametrize("partitions", [1, 16])
-@pytest.mark.parametrize("name", ROWS)
-def test_a_run_reads_its_input_once(name, partitions, tmp_path, counted):
+@pytest.mark.parametrize("name", [*ROWS, *OUTSIDE])
+def test_a_run_reads_its_input_once(name, partitions, tmp_path, counted, monkeypatch):
     """To check it and to ingest it, and to see where to cut it."""
-    url = pipelines.simulate(name, str(tmp_path / "in"), ROWS[name])
-    chosen = {**pipelines.SETTINGS[name], "partitions": partitions}
+    if name in OUTSIDE:
+        monkeypatch.setitem(PIPELINES, name, OUTSIDE[name][0])
+    rows = ROWS[name] if name in ROWS else OUTSIDE[name][1]
+    url = pipelines.simulate(name, str(tmp_path / "in"), rows)
+    chosen = {**pipelines.SETTINGS.get(name, {}), "partitions": partitions}
     settings = pipeline_named(name).settings(**chosen)
     with pytest.raises(Enough):
         launch(

@@ -90,6 +90,44 @@ def test_rounds_take_fewer_sweeps_than_one_round():
     assert ends[16] < ends[1]
 
 
+class OneMaximum(Toy):
+    unimodal = True
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 16])
+def test_a_unimodal_model_moves_in_its_first_sweep_and_its_bound_is_right(rounds):
+    seen = []
+
+    class Noting(Watching):
+        def visit(self, q, **options):
+            seen.append(q)
+            return super().visit(q, **options)
+
+    reduce = Noting(OneMaximum(), batches(0, 16))
+    first, second = steps(Memoised(rounds), OneMaximum(), reduce, 2)
+    assert len({q.mean for q in seen[:rounds]}) == rounds  # the start's, and one after each round
+    assert same_bits(first.q, seen[rounds - 1])
+    assert [first.elbo, second.elbo] == pytest.approx(reduce.bounds[::rounds], rel=1e-12)
+    held = steps(Memoised(rounds), Toy(), InProcess(Toy(), batches(0, 16)), 1)
+    assert same_bits(held[0].q, seen[0])  # others hold the start for a sweep
+    assert first.elbo > held[0].elbo
+
+
+def test_a_unimodal_model_ends_where_plain_sweeps_do_and_goes_on_with_the_same_bits():
+    model, parts = OneMaximum(), batches(1, 7)
+    sweeps = fit(Toy(), parts, tol=1e-15, loop=cavi)
+    done = fit(model, parts, tol=1e-15, loop=Memoised())
+    np.testing.assert_allclose(model.to_vector(done.q), model.to_vector(sweeps.q), rtol=1e-6)
+    reduce = InProcess(model, parts)
+    whole = steps(Memoised(), model, reduce, 4)
+    again = InProcess(model, parts)
+    half = steps(Memoised(), model, again, 2)[-1]
+    resumed = InProcess(model, parts)
+    resumed.restore(half.cursor.number, again.local_states(half.cursor.number))
+    rest = list(itertools.islice(Memoised()(model, resumed, half.cursor), 3))
+    assert all(same_bits(a.cursor, b.cursor) for a, b in zip(rest, whole[1:], strict=True))
+
+
 def test_no_more_rounds_than_partitions():
     model = Toy()
     reduce = InProcess(model, batches(0, 2))

@@ -12,7 +12,8 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 from scipy.special import digamma, gammaln, logsumexp
 
-from vbflows_lda.model import Documents, Global, Local, Topics
+from vbflows_lda.documents import Documents
+from vbflows_lda.model import Global, Local, Topics
 from vbflows_lda.simulate import corpus, simulate
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
