@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from types import ModuleType
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from vbmodels.keywords.features import POS_GROUPS
 Stem = Literal["auto", "none", "porter", "snowball"]
 
 _IMPORTING = threading.Lock()
+_OF_THREAD = threading.local()
 
 _NOUN, _PLURAL, _PROPER, _ADJECTIVE, _VERB, _GERUND, _PARTICIPLE = range(len(POS_GROUPS))
 
@@ -241,10 +242,15 @@ class Normaliser:
         self._terms: dict[str, Sequence[tuple[str, str | None, Sequence[str | None]]]] = {}
 
     @classmethod
-    @lru_cache(maxsize=4)
     def of(cls, options: TextOptions) -> Normaliser:
-        """Return that of a process, which knows the words of earlier partitions."""
-        return cls(options)
+        """Return that of a thread, which knows the words of earlier partitions.
+
+        A stemmer is not for several threads at once.
+        """
+        if getattr(_OF_THREAD, "options", None) != options:
+            _OF_THREAD.options, _OF_THREAD.normaliser = options, cls(options)
+        known: Normaliser = _OF_THREAD.normaliser
+        return known
 
     def __call__(self, token: str) -> str | None:
         """Return the stem of a token, or None.

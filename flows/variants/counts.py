@@ -301,9 +301,11 @@ def clean(
     read = counts.any(axis=(1, 2))
     known = ref >= 0
     keep = read & known
-    enough = judged(counts, ref, case)
-    enough[[] if anchors is None else anchors] = True
-    looked_at = None if sums is None else np.flatnonzero(enough[keep])
+    looked_at = None
+    if sums is not None:
+        enough = judged(counts, ref, case)
+        enough[[] if anchors is None else anchors] = True
+        looked_at = np.flatnonzero(enough[keep])
     loci = Loci(
         np.asarray(chrom, dtype=np.str_)[keep],
         pos[keep].astype(np.int64),

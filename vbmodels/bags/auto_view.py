@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,16 @@ from vbmodels.bags.gp_data import (
     fold_of_bags,
     rows_of,
 )
+from vbmodels.bags.memory import Memory
 from vbmodels.bags.united import united
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 
-@dataclass
-class ViewCache:
-    """What the witness sees of partitions in the present phase; a memory, never a meaning.
+class ViewCache(Memory[Batch]):
+    """What the witness sees of partitions, until another phase or map comes.
 
-    Entries go with their batch, and when another phase or map comes; what is kept of a view
-    (`gp_likelihood.BlockCache`) goes with it.
+    What is kept of a view (`gp_likelihood.BlockCache`) goes with it.
     """
-
-    kept: dict[int, tuple[bytes, Batch]] = field(default_factory=dict)
 
     def view(
         self,
@@ -49,13 +45,7 @@ class ViewCache:
         """
         key = b"".join(of.mean.tobytes() + of.scale.tobytes() for of in maps)
         key += repr((phase, shares)).encode()
-        known, seen = self.kept.get(id(data), (b"", None))
-        if seen is None or known != key:
-            if id(data) not in self.kept:
-                weakref.finalize(data, self.kept.pop, id(data), None)
-            seen = _seen(maps, data, phase, shares)
-            self.kept[id(data)] = (key, seen)
-        return seen
+        return self.of(data, key, lambda: _seen(maps, data, phase, shares))
 
 
 CACHE = ViewCache()

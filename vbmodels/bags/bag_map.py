@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 
@@ -14,6 +13,7 @@ from vbmodels.bags.bag_basis import Basis, Moments
 from vbmodels.bags.bag_blocks import ModalityMap, modality_map, scaling, with_distributions
 from vbmodels.bags.bag_pools import Chosen, Pools, bags_sampled, pooled, sampled_bags, sizes_of
 from vbmodels.bags.batch import Bags, Instances, bags
+from vbmodels.bags.memory import Memory
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 
 PIECE = 4096
@@ -162,26 +162,17 @@ def with_bases(of: BagMap, found: Moments) -> BagMap:
     return replace(of, bases=tuple(Basis.of(*one, of.kept) for one in each))
 
 
-@dataclass
-class ColumnCache:
-    """Columns of the labelled bags of partitions; a memory, never a meaning.
-
-    Entries go with their batch, and when another map comes.
-    """
-
-    kept: dict[int, tuple[str, FloatArray]] = field(default_factory=dict)
+class ColumnCache(Memory[FloatArray]):
+    """Columns of the labelled bags of partitions, until another map comes."""
 
     def columns(self, of: BagMap, turn: FloatArray, key: str, data: Bags) -> FloatArray:
         """Return F of a partition's labelled bags, turned, from memory where it is."""
-        found, columns = self.kept.get(id(data), ("", np.empty((0, 0))))
-        if found != key:
+
+        def made() -> FloatArray:
             columns = of.columns(data.labelled())
-            if turn.size:
-                columns = columns @ turn
-            if id(data) not in self.kept:
-                weakref.finalize(data, self.kept.pop, id(data), None)
-            self.kept[id(data)] = (key, columns)
-        return columns
+            return columns @ turn if turn.size else columns
+
+        return self.of(data, key.encode(), made)
 
 
 CACHE = ColumnCache()

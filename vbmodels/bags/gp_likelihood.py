@@ -24,9 +24,8 @@ Gauss-Newton then leaves out the last term.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from scipy.special import log_ndtr
 
 from vbmodels.bags.gp_data import Batch, blocks_of, folds_of, instances_of, labels_of, rows_of
 from vbmodels.bags.gp_features import LEAK, FeatureMap
+from vbmodels.bags.memory import Memory
 from vbmodels.core.linalg import pack
 from vbmodels.core.special import inverse_mills, log1mexp
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
@@ -111,28 +111,15 @@ class Block:
         return result
 
 
-@dataclass
-class BlockCache:
-    """Blocks of the last partitions that were worked on; a memory, never a meaning.
-
-    Entries go with their batch, and when another feature map comes.
-    """
-
-    kept: dict[int, tuple[bytes, list[Block]]] = field(default_factory=dict)
+class BlockCache(Memory[list[Block]]):
+    """Blocks of partitions, until another feature map comes."""
 
     def blocks(self, batch: Batch, features: FeatureMap, keep: bool) -> Iterator[Block]:
         """Return the blocks of a partition, from memory where they are."""
         made = (Block.of(batch, bags, features) for bags in blocks_of(batch))
         if not keep:
             return made
-        wanted = features.key
-        key, blocks = self.kept.get(id(batch), (b"", []))
-        if key != wanted:
-            blocks = list(made)
-            if id(batch) not in self.kept:
-                weakref.finalize(batch, self.kept.pop, id(batch), None)
-            self.kept[id(batch)] = (wanted, blocks)
-        return iter(blocks)
+        return iter(self.of(batch, features.key, lambda: list(made)))
 
 
 CACHE = BlockCache()

@@ -14,8 +14,7 @@ bags, and the fit of `collapsed` goes on with these.
 from __future__ import annotations
 
 import warnings
-import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from vbmodels.bags.gp_features import FeatureMap, feature_map
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.landmarks import single
 from vbmodels.bags.layout import Layout
+from vbmodels.bags.memory import Memory
 from vbmodels.bags.mode import FewBags, refuse_hopeless
 from vbmodels.bags.posterior import Posterior
 from vbmodels.core.protocol import Cursor, Step
@@ -79,23 +79,14 @@ def _features(of: Instances, kernel: FeatureMap) -> Instances:
     return Instances(np.concatenate(parts), of.offsets)
 
 
-@dataclass
-class MappedCache:
-    """Mapped bags of partitions; a memory, never a meaning. Entries go with their batch."""
-
-    kept: dict[int, tuple[bytes, Bags]] = field(default_factory=dict)
+class MappedCache(Memory[Bags]):
+    """Mapped bags of partitions, until other landmarks or pools come."""
 
     def bags(self, q: Mapped, data: Bags) -> Bags:
         """Return mapped bags, from memory where they are."""
         arrays = (*q.pool_means, *q.pool_sds)
         key = b"".join([*(k.key for k in q.kernels), *(a.tobytes() for a in arrays)])
-        known, found = self.kept.get(id(data), (b"", None))
-        if found is None or known != key:
-            found = q.mapped(data)
-            if id(data) not in self.kept:
-                weakref.finalize(data, self.kept.pop, id(data), None)
-            self.kept[id(data)] = (key, found)
-        return found
+        return self.of(data, key, lambda: q.mapped(data))
 
 
 CACHE = MappedCache()
