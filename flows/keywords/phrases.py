@@ -116,7 +116,7 @@ def mark(
         if not (one.known or one.gold is not None or one.scores):
             continue
         low, high = int(spans.offsets[d]), int(spans.offsets[d + 1])
-        place = {key: row for row, key in enumerate(spans.key[low:high].tolist(), low)}
+        place = dict(zip(spans.key[low:high].tolist(), range(low, high), strict=True))
         for keys in one.known:
             y[[place[key] for key in keys if key in place][:1]] = True
         listed += _distinct(one.known)
