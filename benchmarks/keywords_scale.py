@@ -15,6 +15,7 @@ import re
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,14 @@ class Sizes(threading.Thread):
         """Look every second until told to end."""
         while not self.ended.wait(1.0):
             for work in self.target.glob("runs/*/work"):
-                for kind in work.iterdir():
-                    size = sum(_size(file) for file in kind.rglob("*"))
-                    self.most[kind.name] = max(self.most.get(kind.name, 0), size)
+                with suppress(OSError):  # the run takes its folders away while they are looked at
+                    self._look(work)
+
+    def _look(self, work: Path) -> None:
+        for kind in work.iterdir():
+            size = sum(_size(file) for file in kind.rglob("*"))
+            if kind.is_dir():
+                self.most[kind.name] = max(self.most.get(kind.name, 0), size)
 
 
 def _size(file: Path) -> int:

@@ -42,7 +42,7 @@ def check_documents(
     """
     checker = Checker(table, file)
     held = reduce(add, map(held_in, checker.slabs(pieces)), Held())
-    checker.found.tell(*held.faults(file))
+    checker.found.tell(*_alone(file, checker.columns), *held.faults(file))
     return checker, held.listed
 
 
@@ -100,8 +100,21 @@ def held_in(documents: pa.Table) -> Held:
 def look(file: InputFile, table: Table) -> Checked:
     """List the faults of a file's columns."""
     checker, _ = partition.look(file.url, table)
+    checker.found.tell(*_alone(file.url, checker.columns))
     keys = (file.url,) if checker.named else ()
     return Checked(checker.rows, tuple(checker.found.faults()), keys)
+
+
+def _alone(file: str, columns: Sequence[str]) -> list[Fault]:
+    """Say so where terms have no scores, or scores no terms."""
+    pair = {"scored", "scores"}
+    there = pair.intersection(columns)
+    if len(there) != 1:
+        return []
+    (missing,) = pair - there
+    remedy = f"name the column that has them with --column {missing}=NAME, or leave both out"
+    return [Fault(file, f"columns {' and '.join(sorted(pair))}", f"{there.pop()} alone",
+                  remedy=remedy)]  # fmt: skip
 
 
 def piece(checker: Checker, documents: pa.Table) -> CheckedPiece:

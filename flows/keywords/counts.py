@@ -130,15 +130,7 @@ def count_terms(
     documents = np.bincount(place, minlength=size)
     labels = np.bincount(place[observed], minlength=size)
     there = np.flatnonzero(documents)
-    return pa.table(
-        [
-            vocabulary.take(pa.array(there // N_FOLDS)).cast(pa.large_string()),
-            pa.array(there % N_FOLDS, pa.int8()),
-            pa.array(documents[there], pa.int64()),
-            pa.array(labels[there], pa.int64()),
-        ],
-        schema=COUNTS,
-    )
+    return _rows(vocabulary, there, documents[there], labels[there])
 
 
 def merge_counts(left: pa.Table, right: pa.Table) -> pa.Table:
@@ -163,14 +155,30 @@ def add_counts(tables: Iterable[pa.Table]) -> list[pa.Table]:
 
 
 def _sum(table: pa.Table) -> pa.Table:
-    grouped = table.group_by(["term", "fold"], use_threads=False).aggregate(
-        [("documents", "sum"), ("labels", "sum")]
+    """Add rows of equal term and fold; sorted. Only distinct terms are compared as text."""
+    coded = table["term"].combine_chunks().dictionary_encode()
+    order = pc.array_sort_indices(coded.dictionary).to_numpy().astype(np.int64)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    place = rank[coded.indices.to_numpy()] * N_FOLDS + table["fold"].to_numpy()
+    there, row = np.unique(place, return_inverse=True)
+    sums = [np.zeros(len(there), np.int64) for _ in range(2)]
+    for total, name in zip(sums, ("documents", "labels"), strict=True):
+        np.add.at(total, row, table[name].to_numpy())
+    return _rows(coded.dictionary.take(pa.array(order)), there, *sums)
+
+
+def _rows(vocabulary: pa.Array, place: IntArray, documents: IntArray, labels: IntArray) -> pa.Table:
+    """Return `COUNTS` of the terms and folds at ``place`` (term * N_FOLDS + fold, sorted)."""
+    return pa.table(
+        [
+            vocabulary.take(pa.array(place // N_FOLDS)).cast(pa.large_string()),
+            pa.array(place % N_FOLDS, pa.int8()),
+            pa.array(documents, pa.int64()),
+            pa.array(labels, pa.int64()),
+        ],
+        schema=COUNTS,
     )
-    summed = grouped.rename_columns({"documents_sum": "documents", "labels_sum": "labels"}).select(
-        COUNTS.names
-    )
-    ordered = summed.sort_by([("term", "ascending"), ("fold", "ascending")])
-    return ordered.cast(COUNTS).combine_chunks()
 
 
 def reduce_counts(tables: Sequence[pa.Table], *, max_terms: int = MAX_TERMS) -> CorpusCounts:

@@ -18,7 +18,7 @@ from flows.keywords import token_kernels as kernels
 from flows.keywords.counts import CorpusCounts, count_terms, fold_of
 from flows.keywords.phrases import PhraseMarks, Said, mark, said_of
 from flows.keywords.text import Normaliser, TextOptions
-from flows.keywords.tokens import Tokens, columns_of, read_tokens
+from flows.keywords.tokens import Tokens, columns_of, distinct, read_tokens
 from flows.keywords.told import Report, Told
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
@@ -110,8 +110,9 @@ class _Words:
 
     def of(self, d: int) -> dict[str, int]:
         """Return the candidates of a document with their rows."""
-        first, last = self.offsets[d], self.offsets[d + 1]
-        return {self.stems[i]: row for row, i in enumerate(self.term[first:last].tolist(), first)}
+        first, last = int(self.offsets[d]), int(self.offsets[d + 1])
+        stems = map(self.stems.__getitem__, self.term[first:last].tolist())
+        return dict(zip(stems, range(first, last), strict=True))
 
     def stand_in(self, d: int) -> set[str]:
         """Return the stems of all words of a document, candidates or not."""
@@ -259,13 +260,13 @@ def _pack(
     sizes = np.diff(words.offsets)[has]
     names = documents["doc_id"].filter(pa.array(has)).combine_chunks()
     folds = np.array([fold_of(name) for name in names.to_pylist()], np.int64)
-    used, term = np.unique(words.term, return_inverse=True)
+    used, term = distinct(words.term, len(words.stems))
     order = sorted(range(len(used)), key=lambda i: words.stems[used[i]])
     term = np.argsort(np.array(order, np.int64))[term] if len(order) else term
     vocabulary = pa.array([words.stems[used[i]] for i in order], pa.string())
     observed = np.zeros(size, bool)
     observed[list(labels.known)] = True
-    shown, form = np.unique(best, return_inverse=True)
+    shown, form = distinct(best, len(forms))
     written = list(forms)
     surfaces = [written[i] for i in shown]
     rows = pa.table(
@@ -305,7 +306,7 @@ def _pack(
     prepared = Prepared(packed, vocabulary, rows, counts, report, known=known, several=several)
     if not phrases:
         return prepared
-    own, code = np.unique(token, return_inverse=True)
+    own, code = distinct(token, len(written))
     marks, phrase_counts = mark(packed, vocabulary.to_pylist(), labels.said, code)
     names_of = pa.array([written[i] for i in own], pa.string())
     return replace(prepared, marks=marks, phrase_counts=phrase_counts, forms=names_of)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from flows.keywords.counts import CorpusCounts
 from flows.keywords.phrase_counts import count_phrases
-from flows.keywords.text import Normaliser
+from flows.keywords.text import MOST_TOKENS, Normaliser
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.phrases.batch import PhraseBatch
@@ -84,6 +85,7 @@ def said_of(
     )
 
 
+@lru_cache(maxsize=MOST_TOKENS)
 def _keys(term: str, normalise: Normaliser) -> tuple[int, ...]:
     """Return the numbers of a term as it stands, and of its words in parts if those differ."""
     found = []
@@ -116,7 +118,7 @@ def mark(
         if not (one.known or one.gold is not None or one.scores):
             continue
         low, high = int(spans.offsets[d]), int(spans.offsets[d + 1])
-        place = {key: row for row, key in enumerate(spans.key[low:high].tolist(), low)}
+        place = dict(zip(spans.key[low:high].tolist(), range(low, high), strict=True))
         for keys in one.known:
             y[[place[key] for key in keys if key in place][:1]] = True
         listed += _distinct(one.known)

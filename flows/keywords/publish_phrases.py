@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any, cast
@@ -46,7 +47,9 @@ def keep_phrase_scores(
         by_node = model.phrases.by_node(q.phrases, units, fitted=fitted, beside=own)
         weights = q.phrases.weights
         probability = average(q.phrases, units, by_node)
-    scores = Scores(probability, units.offsets, units.complete, by_node=by_node, weights=weights)
+    scores = Scores(probability, units.offsets, units.complete)
+    if _asks(settings):
+        scores = replace(scores, by_node=by_node, weights=weights)
     storage.write_bytes(work_url(paths, "phrase_scores", index, "npz"), to_bytes(scores))
     return Histogram.of(probability, batch.y, units.offsets, settings.per_document)
 
@@ -106,7 +109,12 @@ def _write(index: int, least: int, settings: KeywordSettings, paths: RunPaths) -
     storage.write_table(paths.table("phrases", index), table)
     gold = pa.chunked_array([pa.array(marks.gold == 1, mask=marks.gold == UNKNOWN_TRUTH)])
     open_ = None
-    if settings.ask and not settings.with_words:
+    if _asks(settings):
         by_node, weights = cast(tuple[Any, Any], (scores.by_node, scores.weights))
         open_ = unsettled(by_node, weights, marks.y, chosen, scores.complete, offsets, settings.ask)
     return Written(summarise(table, gold, offsets, None), open_)
+
+
+def _asks(settings: KeywordSettings) -> bool:
+    """Whether the table ask/ is made of phrases: where words are published too, it is theirs."""
+    return bool(settings.ask) and not settings.with_words

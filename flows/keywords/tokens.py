@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -155,15 +156,13 @@ def read_tokens(documents: pa.Table, options: TextOptions) -> Tokens:
         sentence.append(None if tokens is None else lines)
     numbers = _Numbers()
     pieces = _PIECES[english]
-    parts = [
-        [numbers[t] for t in (chunk if isinstance(chunk, tuple) else pieces[chunk])]
-        for chunk in chunks
-    ]
+    parts = [chunk if isinstance(chunk, tuple) else pieces[chunk] for chunk in chunks]
+    each = np.fromiter(map(numbers.__getitem__, chain.from_iterable(parts)), np.int64)
     token, where, offsets, odd = kernels.split(
         np.concatenate([np.zeros(0, np.int64), *codes]),
         np.cumsum(sizes),
         np.cumsum([0, *map(len, parts)]),
-        np.array([number for part in parts for number in part], np.int64),
+        each,
         np.array(given, bool),
         *_signs(list(numbers)),
     )
@@ -207,9 +206,17 @@ def _tagged(tokens: Tokens, tag: bool) -> IntArray:
     begins[tokens.offsets[:-1][tokens.offsets[:-1] < len(begins)]] = True
     found = np.empty(len(begins), np.int64)
     for rows, code_of in ((begins, AT_THE_START), (~begins, INSIDE_SENTENCES)):
-        own, place = np.unique(tokens.token[rows], return_inverse=True)
-        found[rows] = np.array([code_of[tokens.names[i]] for i in own], np.int64)[place]
+        own, place = distinct(tokens.token[rows], len(tokens.names))
+        names = map(tokens.names.__getitem__, own.tolist())
+        found[rows] = np.fromiter(map(code_of.__getitem__, names), np.int64, len(own))[place]
     return found
+
+
+def distinct(numbers: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Return ``unique(numbers, return_inverse=True)`` of numbers below ``size``, unsorted."""
+    there = np.zeros(size, bool)
+    there[numbers] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
 
 
 def _signs(names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint64]]:

@@ -167,10 +167,17 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     return Fault(
         file="settings",
         column=name,
-        expected=problem["msg"][:1].lower() + problem["msg"][1:],
+        expected=_expected(problem),
         found=shown(problem["input"]),
         remedy=_remedy(settings, problem),
     )
+
+
+def _expected(problem: Any) -> str:
+    if problem["type"] == "missing":
+        return "a value in this place too"
+    said: str = problem["msg"].removeprefix("Input should be ")
+    return said[:1].lower() + said[1:]
 
 
 def _remedy(settings: type[BaseModel], problem: Any) -> str | None:

@@ -95,8 +95,7 @@ class KeywordBatch(State):
     @property
     def n_observed(self) -> IntArray:
         """k_d [D]: observed keywords of each document."""
-        total = np.concatenate([[0], np.cumsum(self.y, dtype=np.int64)])
-        observed: IntArray = total[self.offsets[1:]] - total[self.offsets[:-1]]
+        observed: IntArray = np.diff(np.searchsorted(np.flatnonzero(self.y), self.offsets))
         return observed
 
     @property

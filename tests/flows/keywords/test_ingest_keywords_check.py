@@ -141,3 +141,11 @@ def test_all_faults_come_at_once_and_many_rows_are_summed_up():
     assert len(faults) == 2 * (MAX_ROWS + 1)
     assert "found the same in 80 more rows" in faults[MAX_ROWS]
     assert "found the same in 79 more rows" in faults[-1]
+
+
+@pytest.mark.parametrize(("given", "missing"), [("scored", "scores"), ("scores", "scored")])
+def test_terms_without_scores_and_scores_without_terms_are_refused(given, missing):
+    cells = [["word"], ["two"]] if given == "scored" else [[1.0], [2.0]]
+    (fault,) = found(GOOD.append_column(given, pa.array(cells)))
+    assert f"expected columns scored and scores, found {given} alone" in fault
+    assert f"--column {missing}=NAME" in fault
