@@ -114,7 +114,7 @@ def log_evidence(parts: Sequence[Counts], model: BatchNull = MODEL) -> float:
     penalty -= 0.5 * np.log(q.tau / 0.15) ** 2
     if q.of_context is not None:  # b_tc ~ N(b_t, .5^2)
         penalty -= 2.0 * ((q.of_context - q.shift[:, None]) ** 2).sum()
-    return float(total + penalty + share * (0.5 * np.log(q.v) + 100.0 * np.log1p(-q.v)))
+    return float(total + penalty + share * (0.5 * np.log(q.v) + 1000.0 * np.log1p(-q.v)))
 
 
 def shifts(of: Units, q: Any) -> list[float]:

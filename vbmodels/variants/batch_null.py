@@ -11,7 +11,7 @@ sequencer), and a little at every site. With x = logit mu, unit u of type t:
 with e_t, g_c, rho, pi and log M as in `two_groups`, and
 
     b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
-    log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 101).
+    log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 1001).
 
 By trinucleotide d is around b_tc instead, c the bases beside the location; see `contexts`.
 
@@ -57,11 +57,12 @@ from vbmodels.variants.two_groups import CENTRE_M, Global, Observed, Sums, TwoGr
 WIDE = 1.2
 TAU_RANGE = (0.03, 1.0)
 TAU_CENTRE = 0.15
+N_OF = (N_TYPES, N_CONTEXTS)
 TAUS = np.array([0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
 EVERY = 8  # steps from one look at all of TAUS to the next
 LEAST_GAIN = 0.1  # nats by which another tau must be better than the present one
 SB_PSEUDO, SB_SD = 4.0, 0.3
-V_PRIOR = (0.5, 100.0)
+V_PRIOR = (0.5, 1000.0)
 LONGEST = 0.7
 Types = Literal["12", "6", "1", "trinucleotide"]
 
@@ -105,9 +106,9 @@ class BatchGlobal(Global):
         Weight of the wide component.
     looks
         Steps taken; every so often the next pass compares `TAUS`.
-    of_context
-        [12, 17] b_tc: the difference by substitution and the bases beside it; None where it
-        is by substitution alone.
+    of_context, context_se
+        [12, 17] b_tc: the difference by substitution and the bases beside it, and its standard
+        error; None where it is by substitution alone.
     """
 
     shift: FloatArray
@@ -118,6 +119,7 @@ class BatchGlobal(Global):
     v: float
     looks: int
     of_context: FloatArray | None = field(default=None, kw_only=True)
+    context_se: FloatArray | None = field(default=None, kw_only=True)
 
     def shift_of(self, of: Units | Table) -> FloatArray:
         """Return the shift of every unit, [U]."""
@@ -209,7 +211,7 @@ class BatchNull(TwoGroups):
             **vars(super().init(observed, rng)),
             shift=np.zeros(N_TYPES), shift_se=np.full(N_TYPES, SB_SD), shift_mean=0.0,
             shift_sd=SB_SD, tau=TAU_CENTRE, v=0.005, looks=0,
-            of_context=np.zeros((N_TYPES, N_CONTEXTS)) if self.contextual else None,
+            **self._of_contexts(np.zeros(N_OF), np.full(N_OF, CONTEXT_SD)),
         )  # fmt: skip
 
     def restart(self, observed: Observed, before: Any, rng: np.random.Generator) -> BatchGlobal:
@@ -305,7 +307,7 @@ class BatchNull(TwoGroups):
                 self.log_m, stats.units, stats.log_m, stats.log_m2, stats.spread[3:],
                 (q.log_m_mean, q.log_m_sd), CENTRE_M,
             )  # fmt: skip
-        b, se, of_context = self._shifts(q, stats, careful)
+        b, se, nested = self._shifts(q, stats, careful)
         group = np.unique(groups(self.types), return_index=True)[1]
         own = b[group]
         precision = len(own) / q.shift_sd**2
@@ -316,16 +318,17 @@ class BatchNull(TwoGroups):
             **of, shift=b, shift_se=se, shift_mean=mean,
             shift_sd=float(np.sqrt(squares / (len(own) + SB_PSEUDO))),
             tau=self._tau(q, stats, careful), v=self._weight(q, stats, near, far, careful),
-            looks=q.looks + 1, of_context=of_context,
+            looks=q.looks + 1, **nested,
         )  # fmt: skip
 
     def _shifts(
         self, q: Any, stats: Any, careful: bool
-    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
         """Move b by Newton's step: score over Louis' information, each with its prior's."""
         if self.contextual:
             nested = self._nested(q, stats, careful)
-            return nested.shift, 1.0 / np.sqrt(nested.information), nested.of_context
+            found = self._of_contexts(nested.of_context, nested.context_information**-0.5)
+            return nested.shift, nested.information**-0.5, found
         group = groups(self.types)
         summed = np.zeros((N_TYPES, 4))
         np.add.at(summed, group, stats.shift)
@@ -335,7 +338,11 @@ class BatchNull(TwoGroups):
         # Louis' information may come out small or negative away from the maximum.
         newton = np.maximum(observed + prior, 0.01 * complete)
         step = (score - prior * (q.shift - q.shift_mean)) / (complete if careful else newton)
-        return q.shift + np.clip(step, -LONGEST, LONGEST), 1.0 / np.sqrt(newton), None
+        return q.shift + np.clip(step, -LONGEST, LONGEST), 1.0 / np.sqrt(newton), {}
+
+    def _of_contexts(self, shift: FloatArray, se: FloatArray) -> dict[str, Any]:
+        """Return the fields of shifts by context, none where there are none."""
+        return {"of_context": shift, "context_se": se} if self.contextual else {}
 
     def _nested(self, q: Any, stats: Any, careful: bool) -> Nested:
         """Move b_tc and b_t together."""
@@ -420,6 +427,7 @@ class BatchNull(TwoGroups):
             shift_mean=float(mean), shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
             tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
             v=float(expit(np.clip(at_v, -30.0, 0.0))), looks=q.looks, of_context=of_context,
+            context_se=q.context_se,
         )  # fmt: skip
 
     def caps_hit(self, q: Any) -> list[str]:
@@ -431,7 +439,9 @@ class BatchNull(TwoGroups):
 
 
 _NO_NODES = np.empty((0, 0, 0))
-_OWN = frozenset(("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks", "of_context"))
+_OWN = frozenset(
+    ("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks", "of_context", "context_se")
+)
 
 
 def by_context(of: Units | Table) -> IntArray:

@@ -65,13 +65,14 @@ class Nested(NamedTuple):
 
     Attributes
     ----------
-    of_context
-        [T, C] b_tc.
+    of_context, context_information
+        [T, C] b_tc, and its information from data and prior.
     shift, information
-        [T] b_t, and its information from data and prior.
+        [T] b_t, and the same of it.
     """
 
     of_context: FloatArray
+    context_information: FloatArray
     shift: FloatArray
     information: FloatArray
 
@@ -97,4 +98,4 @@ def nested_step(
     own = (1.0 - kept) * at + kept * square * score
     told = (1.0 - kept).sum(axis=1) / square + 1.0 / sd**2
     shift = (own.sum(axis=1) / square + mean / sd**2) / told
-    return Nested(own + kept * shift[:, None], shift, told)
+    return Nested(own + kept * shift[:, None], information + 1.0 / square, shift, told)

@@ -132,7 +132,7 @@ def simulate_scenario(
     of_type = 2e-4 * np.exp(0.7 * rng.standard_normal(12) - 0.245)
     errors = of_type[kind] * rng.gamma(2.0, 0.5, kind.shape)
     errors = np.where(rng.random(kind.shape) < scenario.hot, scenario.hot_factor * errors, errors)
-    context = along(ref)
+    context = along(ref.astype(np.int64))
     factor = scenario.errors * np.where(np.isin(kind, _places(OXIDATION)), scenario.oxidation, 1.0)
     beside = np.isin(N_CONTEXTS * kind + context[:, None], _contexts(DEAMINATED))
     factor = factor * np.where(beside, scenario.deamination, 1.0)
