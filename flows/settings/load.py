@@ -89,6 +89,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
             meant = {
                 str(problem["loc"][0]) for problem in error.errors()
                 if problem["type"] in _TEXT_ASKED and len(problem["loc"]) == 1
+                and not isinstance(problem["input"], list | dict)
             }  # fmt: skip
             as_text = {key: texts[key] for key in meant & (texts.keys() - own.keys())}
             if not as_text:
