@@ -182,8 +182,8 @@ CASE = Case(
     local_step="the local state is a table of likelihoods: it depends on the data alone",
     monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
-    # A leap divides two small differences: rounding grows more than under plain ascent.
-    partition_rtol=1e-8,
+    # A leap divides two small differences: 1e-15 in tau at the start is 1e-8 in P(H1) later.
+    partition_rtol=1e-7,
     slow=frozenset({"recovery", "stationary"}),
     sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),
@@ -215,16 +215,12 @@ SAMPLED = replace(
     calibration="that of batch_null: a sample differs from it by what its units count for",
     batches=lambda seed, parts: sampled(batches(seed, parts)),
     tiny=lambda seed: sampled(tiny(seed)),
-    # Half the units and an eighth of the priors leave the objective flatter: rounding grows more.
-    partition_rtol=1e-7,
     recovery=Recovery(error=missed_among_many, tolerance=0.3, seeds=(0, 1, 2)),
 )
 CONTEXTS = BatchNull(types="trinucleotide")
 OF_CONTEXTS = replace(
     CASE,
     name="batch_null_contexts",
-    # Two hundred shifts more, most of which the data hardly tell: rounding grows more.
-    partition_rtol=1e-7,
     model=lambda: CONTEXTS,
     calibration="that of batch_null: by context the same quadrature is taken at other shifts",
     extremes=Extremes(
