@@ -4,9 +4,9 @@
     python -m benchmarks.variants_breaks summary OUT.jsonl
 
 Every scenario of `vbmodels.variants.scenarios`, each method on the same counts: the batch-aware
-null (the default, and with noise=multiplicative), the exchangeable null, Fisher's exact test on
-pooled reads and a beta-binomial likelihood ratio, both with Benjamini and Hochberg at .05. One JSON
-line a run.
+null (the default, with noise=multiplicative, and with types=trinucleotide), the exchangeable null,
+Fisher's exact test on pooled reads and a beta-binomial likelihood ratio, both with Benjamini and
+Hochberg at .05. One JSON line a run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ from vbmodels.variants.scenarios import FINDS, NULLS, SCENARIOS, simulate_scenar
 from vbmodels.variants.two_groups import MIXTURE, TwoGroups
 
 LEVEL = 0.05
-METHODS = ("batch", "multiplicative", "exchangeable", "fisher", "beta_binomial")
+BATCH = {
+    "batch": BatchNull(alternatives=MIXTURE, growing=False),
+    "multiplicative": BatchNull(alternatives=MIXTURE),
+    "contexts": BatchNull(alternatives=MIXTURE, growing=False, types="trinucleotide"),
+}
+METHODS = (*BATCH, "exchangeable", "fisher", "beta_binomial")
 
 
 def two_groups(model: TwoGroups, counts: Counts) -> tuple[BoolArray, dict]:
@@ -117,9 +122,8 @@ def one_run(name: str, seed: int) -> dict:
     """Run every method on one draw of a scenario."""
     counts, of, true, row = drawn(name, seed)
     for method in METHODS:
-        if method in ("batch", "multiplicative"):
-            growing = method == "multiplicative"
-            calls, about = two_groups(BatchNull(alternatives=MIXTURE, growing=growing), counts)
+        if method in BATCH:
+            calls, about = two_groups(BATCH[method], counts)
         elif method == "exchangeable":
             calls, about = two_groups(TwoGroups(alternatives=MIXTURE), counts)
         else:
@@ -139,7 +143,7 @@ def summary(rows: list[dict]) -> list[str]:
     for name in (*NULLS, *FINDS):
         if runs := by.get(name):
             lines.append(table_row(name, runs, METHODS))
-    cpu = {m: [r[m]["cpu"] for r in rows] for m in METHODS[:2]}
+    cpu = {m: [r[m]["cpu"] for r in rows] for m in ("batch", "exchangeable")}
     lines.append("")
     lines.append(
         "CPU of a fit, median seconds: "

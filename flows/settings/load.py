@@ -10,6 +10,7 @@ from flows.faults import Fault, InputError, did_you_mean, shown
 from flows.settings.base import AUTO, ComputeSettings, RunSettings
 
 M = TypeVar("M", bound=BaseModel)
+_TEXT_ASKED = ("string_type", "literal_error")
 
 
 def compute_settings(
@@ -60,6 +61,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         With one fault for each unknown name, wrong type or value out of range.
     """
     values: dict[str, Any] = {}
+    texts: dict[str, str] = {}
     if config is not None:
         values.update(_read_config(config))
     for assignment in assignments:
@@ -76,9 +78,23 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
                 ]
             )
         values[key.strip()] = _value(assignment, text) if text.strip() else ""
-    values.update({key: value for key, value in given.items() if value is not None})
+        texts[key.strip()] = text.strip()
+    own = {key: value for key, value in given.items() if value is not None}
+    values.update(own)
     try:
-        return settings(**values)
+        try:
+            return settings(**values)
+        except ValidationError as error:
+            # YAML takes 17, no and 1e5 for other than text: where text is asked for, they are it.
+            meant = {
+                str(problem["loc"][0]) for problem in error.errors()
+                if problem["type"] in _TEXT_ASKED and len(problem["loc"]) == 1
+                and not isinstance(problem["input"], list | dict)
+            }  # fmt: skip
+            as_text = {key: texts[key] for key in meant & (texts.keys() - own.keys())}
+            if not as_text:
+                raise
+            return settings(**{**values, **as_text})
     except ValidationError as error:
         raise InputError([_fault(settings, problem) for problem in error.errors()]) from error
 

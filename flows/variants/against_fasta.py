@@ -85,7 +85,7 @@ class Against:
             )  # fmt: skip
             rows = rows[(pos[rows] >= 1) & (pos[rows] <= length) & (ref[rows] >= 0)]
             there = np.full(len(ref), -1, np.int8)
-            there[rows] = self._bases(contig, pos[rows])
+            there[rows] = bases_at(self.file, contig, pos[rows])
             found.rows(
                 rows[(there[rows] >= 0) & (there[rows] != ref[rows])], "ref",
                 lambda row, there=there, contig=contig:
@@ -93,16 +93,17 @@ class Against:
                 lambda row: repr(BASES[ref[row]]), _REMEDY,
             )  # fmt: skip
 
-    def _bases(self, contig: str, pos: IntArray) -> Any:
-        """Return the bases at positions (from 1) as indices in ACGT, -1 for others."""
-        unique, at = np.unique(pos, return_inverse=True)
-        apart = (np.diff(unique) > _GAP) | (np.diff(unique >> _WINDOW) != 0)
-        found = [
-            base_codes(self.file.fetch(contig, int(run[0]) - 1, int(run[-1])))[run - run[0]]
-            for run in np.split(unique, np.flatnonzero(apart) + 1)
-            if run.size
-        ]
-        return np.concatenate(found)[at] if found else np.zeros(0, np.int8)
+
+def bases_at(file: pysam.FastaFile, contig: str, pos: IntArray) -> Any:
+    """Return the bases at positions (from 1) as indices in ACGT, -1 for others."""
+    unique, at = np.unique(pos, return_inverse=True)
+    apart = (np.diff(unique) > _GAP) | (np.diff(unique >> _WINDOW) != 0)
+    found = [
+        base_codes(file.fetch(contig, int(run[0]) - 1, int(run[-1])))[run - run[0]]
+        for run in np.split(unique, np.flatnonzero(apart) + 1)
+        if run.size
+    ]
+    return np.concatenate(found)[at] if found else np.zeros(0, np.int8)
 
 
 def _by_contig(column: pa.ChunkedArray) -> Iterator[tuple[str, IntArray]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from flows.data import storage
 from flows.data.runs import RunPaths
+from flows.variants.contexts import contexts_of
 from flows.variants.counts import Column, Loci
 from flows.variants.indel_counts import read_indels
 from flows.variants.locations import Assembled, members_of, read_counts, read_loci, work_url
@@ -58,13 +59,17 @@ def weighed(
     columns
         The replicates.
     """
-    counts = replace(read_counts(paths, index, "counts"), member=members_of(columns, settings))
+    loci = read_loci(paths, index)
+    counts = replace(
+        read_counts(paths, index, "counts"), member=members_of(columns, settings),
+        context=contexts_of(loci, settings),
+    )  # fmt: skip
     least = float(probability.min())
     if least == 1.0:
         return counts
     url = work_url(paths, "indels", index, "npz")
     own = probability[differing(counts, read_indels(url) if storage.exists(url) else None)]
-    taken = even(read_loci(paths, index), settings.seed) < own
+    taken = even(loci, settings.seed) < own
     return replace(counts, weight=np.where(taken, least / own, 0.0), share=least)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from flows.data.run_tables import Parameter
 from vbmodels.variants.batch_null import BatchNull, names_of_types
+from vbmodels.variants.contexts import names_of_contexts
 from vbmodels.variants.panel import PanelNull
 from vbmodels.variants.published.pair import Pair
 
@@ -39,6 +40,13 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
         rows += [
             Parameter("shift", kind, float(b), float(se))
             for kind, b, se in zip(names_of_types(), q.shift, q.shift_se, strict=True)
+        ]
+    if isinstance(model, BatchNull) and q.of_context is not None:
+        rows += [
+            Parameter("context_shift", name, float(b), float(se))
+            for name, b, se in zip(
+                names_of_contexts(), q.of_context.flat, q.context_se.flat, strict=True
+            )
         ]
     if isinstance(model, PanelNull):
         rows += [

@@ -13,6 +13,7 @@ from flows.report import plots
 from flows.report.page import Findings, Grid, Section
 from flows.variants import detection, indel_report
 from flows.variants.batch_report import batch_results, batch_section, batch_warnings
+from flows.variants.context_report import context_section, context_warnings
 from flows.variants.panel_report import of_panel, panel_section
 from flows.variants.roles import mixed_warnings
 from flows.variants.settings import READ_FILTERS, VariantSettings
@@ -102,6 +103,8 @@ def report(
         sections.append(_rates(calls, settings))
     if batch is not None:
         sections.append(batch_section(batch, settings.case, settings.compared_with))
+        if batch.of_context is not None:
+            sections.append(context_section(batch))
         if settings.members:
             sections.append(panel_section(batch, settings))
     indels = [p.indels for p in parts if p.indels is not None]
@@ -144,6 +147,7 @@ def warnings_of(
     warnings = [f"A hyperparameter stands at the limit of its range: {cap}." for cap in caps]
     if batch is not None:
         warnings += batch_warnings(batch, settings.case, settings.compared_with)
+        warnings += context_warnings(batch, settings.case, settings.compared_with)
     not_run = filters_not_run(parts, settings)
     lacking = [n for n, why in not_run.items() if why.startswith((NO_STRANDS, NO_READS))]
     if lacking:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from flows.settings.base import Probability
 from flows.settings.declared import declared
@@ -134,6 +134,16 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         description="posterior_difference: least difference of the rates. At 0 the rule has no "
         "point null and about half its calls are false with 14 variants in 400 locations; "
         "5e-4 controls that. Without a control: least rate, above 0 (the papers take 0.05).",
+    )
+    types: Annotated[
+        Literal["12", "6", "1", "trinucleotide"],
+        BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    ] = Field(
+        "12",
+        description="null batch: by what the difference varies: each of 12 substitutions, 6 pairs "
+        "with the complement on the other strand (G>T with C>A), 1 for all, or trinucleotide: "
+        "each substitution by the bases beside it too, around the substitution's own; needs the "
+        "FASTA.",
     )
     alpha: Probability = Field(
         0.05, description="posterior_difference: a call needs P(difference > tau) > 1 - alpha."
@@ -290,6 +300,15 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
             raise ValueError(
                 "test posterior_difference without a control asks for tau above 0, the least rate "
                 "of a variant: every rate exceeds 0; the papers take 0.05"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_fasta_for_contexts(self) -> VariantSettings:
+        if self.types == "trinucleotide" and self.fasta is None:
+            raise ValueError(
+                "types trinucleotide asks for the bases beside each location, and no FASTA is "
+                "named: give --set fasta=FILE, or types=12"
             )
         return self
 

@@ -14,6 +14,8 @@ from vbmodels.variants.batch import Counts
 from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.variants.simulate import Truth, simulate
 
+CONTIG = "simulated"
+
 
 def write_counts(target: str, rows: int, seed: int) -> list[str]:
     """Write ``counts.parquet`` and ``_truth/variants.parquet``; return their URLs.
@@ -29,7 +31,7 @@ def write_counts(target: str, rows: int, seed: int) -> list[str]:
 
 
 def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str]:
-    """Write the counts of a scenario of samples that differ, as `write_counts` does.
+    """Write the counts of a scenario of samples that differ, as `write_counts` does, and a FASTA.
 
     Variants are as many a location as in its 300 locations. The samples of a panel are normal1,
     normal2 and so on.
@@ -37,7 +39,11 @@ def write_scenario(target: str, rows: int, seed: int, scenario: str) -> list[str
     what = SCENARIOS[scenario]
     n_variants = min(rows, round(what.n_variants * rows / 300))
     rng = np.random.default_rng(seed)
-    return _write(target, *simulate_scenario(rng, replace(what, n_variants=n_variants), rows))
+    counts, truth = simulate_scenario(rng, replace(what, n_variants=n_variants), rows)
+    letters = "".join(np.array(list(BASES))[counts.ref].tolist())
+    fasta = storage.join(target, "reference.fa")
+    storage.write_bytes(fasta, f">{CONTIG}\n{letters}\n".encode())
+    return [*_write(target, counts, truth), fasta]
 
 
 def _columns(counts: Counts) -> list[tuple[str, str]]:
@@ -50,11 +56,11 @@ def _columns(counts: Counts) -> list[tuple[str, str]]:
 
 def _write(target: str, counts: Counts, truth: Truth) -> list[str]:
     n_variants = len(truth.location)
-    table = to_table(counts.counts, counts.ref, "simulated", 0, _columns(counts))
+    table = to_table(counts.counts, counts.ref, CONTIG, 0, _columns(counts))
     letters = np.array(list(BASES))
     known = pa.table(
         {
-            "chrom": pa.array(["simulated"] * n_variants, pa.string()),
+            "chrom": pa.array([CONTIG] * n_variants, pa.string()),
             "pos": truth.location + 1,
             "ref": pa.array(letters[counts.ref[truth.location]].tolist(), pa.string()),
             "alt": pa.array(letters[truth.alt].tolist(), pa.string()),

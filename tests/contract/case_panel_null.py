@@ -120,7 +120,7 @@ def log_evidence(parts: Sequence[Counts]) -> float:
     penalty -= 0.5 * ((q.shift - q.shift_mean) ** 2).sum() / q.shift_sd**2
     penalty -= 16.0 * np.log(q.shift_sd) + 0.5 * q.shift_mean**2 + 0.18 / q.shift_sd**2
     penalty -= 2.0 * (q.member_shift**2).sum() + 0.5 * np.log(q.tau / 0.15) ** 2
-    return float(total + penalty + 0.5 * np.log(q.v) + 100.0 * np.log1p(-q.v))
+    return float(total + penalty + 0.5 * np.log(q.v) + 1000.0 * np.log1p(-q.v))
 
 
 def recovery_error(seed: int) -> float:

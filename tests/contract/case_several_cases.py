@@ -43,5 +43,5 @@ CASE = Case(
     evidence=OF_ONE,
     sampler=OF_ONE,
     recovery=OF_ONE,
-    partition_rtol=1e-8,
+    partition_rtol=case_batch_null.CASE.partition_rtol,
 )

@@ -6,6 +6,7 @@ from flows.experts.settings import ExpertSettings
 from flows.faults import InputError
 from flows.keywords.settings import KeywordSettings
 from flows.settings import compute_settings, describe, load
+from flows.variants.settings import VariantSettings
 
 
 def faults_of(*args, **kwargs):
@@ -45,6 +46,22 @@ def test_a_config_that_is_no_mapping_or_not_there_is_refused(tmp_path):
     assert "No such file" in faults_of(str(tmp_path / "none.yaml"), [])[0]
     config.write_text("a: [")
     assert "expected a YAML or JSON file" in faults_of(str(config), [])[0]
+
+
+@pytest.mark.parametrize("text", ["17", "007", "no", "1e5", "2021-01-02", "null"])
+def test_what_yaml_takes_for_no_text_is_text_where_text_is_asked_for(text):
+    assert load(VariantSettings, None, [f"case={text}"]).case == text
+
+
+def test_a_choice_may_be_a_number(tmp_path):
+    assert load(VariantSettings, None, ["types=6"]).types == "6"
+    config = tmp_path / "c.yaml"
+    config.write_text("types: 6\n")
+    assert load(VariantSettings, str(config), []).types == "6"
+    with pytest.raises(InputError, match="found '7'"):
+        load(VariantSettings, None, ["types=7"])
+    with pytest.raises(InputError, match="a valid string"):
+        load(VariantSettings, None, ["case=[1, 2]"])
 
 
 def test_settings_cannot_be_changed():

@@ -36,6 +36,8 @@ class Counts(State):
     member
         [R] which of the control's samples each replicate is of, from 0; -1 for the case. None: all
         replicates of the control are of one sample.
+    context
+        [J] which bases are beside each location, as `contexts` has them; None: not known.
     """
 
     counts: NDArray[np.int32]
@@ -44,6 +46,7 @@ class Counts(State):
     weight: FloatArray | None = None
     share: float = 1.0
     member: IntArray | None = None
+    context: IntArray | None = None
 
     def __post_init__(self) -> None:
         j, r = self.counts.shape[:2]
@@ -65,8 +68,13 @@ class Counts(State):
 
     def take(self, index: Any) -> Counts:
         """Return the locations at ``index``."""
-        weight = None if self.weight is None else self.weight[index]
-        return replace(self, counts=self.counts[index], ref=self.ref[index], weight=weight)
+        return replace(
+            self,
+            counts=self.counts[index],
+            ref=self.ref[index],
+            weight=None if self.weight is None else self.weight[index],
+            context=None if self.context is None else self.context[index],
+        )
 
     def sample(self) -> Counts:
         """Return the locations that hyperparameters are fitted on."""
@@ -93,7 +101,7 @@ class Units(State):
         [R] True for the replicates of the case.
     member, share
         As `Counts` has them.
-    weight
+    weight, context
         [U] of the location.
     """
 
@@ -106,6 +114,7 @@ class Units(State):
     member: IntArray | None = None
     weight: FloatArray | None = None
     share: float = 1.0
+    context: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -125,6 +134,7 @@ class Units(State):
             location=self.location[index],
             alt=self.alt[index],
             weight=None if self.weight is None else self.weight[index],
+            context=None if self.context is None else self.context[index],
         )
 
     def by_weight(self) -> Units:
@@ -156,6 +166,7 @@ def units(batch: Counts) -> Units:
         member=batch.member,
         weight=None if batch.weight is None else batch.weight[location],
         share=batch.share,
+        context=None if batch.context is None else batch.context[location],
     )
 
 

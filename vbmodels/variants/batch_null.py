@@ -11,7 +11,9 @@ sequencer), and a little at every site. With x = logit mu, unit u of type t:
 with e_t, g_c, rho, pi and log M as in `two_groups`, and
 
     b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
-    log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 101).
+    log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 1001).
+
+By trinucleotide d is around b_tc instead, c the bases beside the location; see `contexts`.
 
 Multiplicative noise of coefficient of variation c gives M mu = 1/c^2: where it is asked for, M
 grows as 1/mu below .002, and is constant above. As tau and v go to 0 at b = 0 this is the
@@ -27,19 +29,18 @@ maximum alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from scipy.special import expit, logit
 
 from vbmodels.core.protocol import Cursor, Reduce, Step
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants import batch_null_kernels as kernels
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import N_TYPES, Units
 from vbmodels.variants.batch_null_reference import (
-    N_SHIFT,
     N_TAU,
     Shifted,
     Widened,
@@ -47,6 +48,7 @@ from vbmodels.variants.batch_null_reference import (
     size_of_sums,
     widened,
 )
+from vbmodels.variants.contexts import CONTEXT_SD, N_CONTEXTS, UNKNOWN, Nested, nested_step
 from vbmodels.variants.guarded import guarded
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.table import CONSTANT, GROWING, Noise, Table
@@ -55,13 +57,14 @@ from vbmodels.variants.two_groups import CENTRE_M, Global, Observed, Sums, TwoGr
 WIDE = 1.2
 TAU_RANGE = (0.03, 1.0)
 TAU_CENTRE = 0.15
+N_OF = (N_TYPES, N_CONTEXTS)
 TAUS = np.array([0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
 EVERY = 8  # steps from one look at all of TAUS to the next
 LEAST_GAIN = 0.1  # nats by which another tau must be better than the present one
 SB_PSEUDO, SB_SD = 4.0, 0.3
-V_PRIOR = (0.5, 100.0)
+V_PRIOR = (0.5, 1000.0)
 LONGEST = 0.7
-Types = Literal["12", "6", "1"]
+Types = Literal["12", "6", "1", "trinucleotide"]
 
 
 def names_of_types() -> list[str]:
@@ -76,12 +79,13 @@ def names_of_types() -> list[str]:
 def groups(types: Types) -> np.ndarray:
     """Return to which shift each of the 12 substitutions belongs, [12].
 
-    "12": each its own; "6": with its complement on the other strand (G>T with C>A); "1": all.
+    "12": each its own, and so by trinucleotide, whose shifts are around it; "6": with its
+    complement on the other strand (G>T with C>A); "1": all.
 
     >>> groups("6").tolist()
     [0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]
     """
-    if types == "12":
+    if types in ("12", "trinucleotide"):
         return np.arange(N_TYPES)
     return np.array([0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]) * (types == "6")
 
@@ -102,6 +106,9 @@ class BatchGlobal(Global):
         Weight of the wide component.
     looks
         Steps taken; every so often the next pass compares `TAUS`.
+    of_context, context_se
+        [12, 17] b_tc: the difference by substitution and the bases beside it, and its standard
+        error; None where it is by substitution alone.
     """
 
     shift: FloatArray
@@ -111,6 +118,14 @@ class BatchGlobal(Global):
     tau: float
     v: float
     looks: int
+    of_context: FloatArray | None = field(default=None, kw_only=True)
+    context_se: FloatArray | None = field(default=None, kw_only=True)
+
+    def shift_of(self, of: Units | Table) -> FloatArray:
+        """Return the shift of every unit, [U]."""
+        if self.of_context is None:
+            return np.asarray(self.shift[of.kind])
+        return np.asarray(self.of_context.ravel()[by_context(of)])
 
     @property
     def comparing(self) -> bool:
@@ -125,8 +140,8 @@ class BatchSums(Sums):
     Attributes
     ----------
     shift
-        [12, 4] by type: expected units near and far under H0, score and observed information
-        in b_t.
+        [G, 4] by type, or by type and context: expected units near and far under H0, score and
+        observed information in b.
     spread
         [6] score and observed information in log tau; information in logit v; the units'
         summed variance of log M, its covariance with log^2 M, and the variance of that.
@@ -152,10 +167,9 @@ class BatchTable(Table):
     log_far: FloatArray
     far_slope: FloatArray
 
-    @property
-    def widened(self) -> Widened:
-        """What a pass over the units reads."""
-        return Widened(self.grids, self.log_far, self.far_slope)
+    def widened(self, group: IntArray) -> Widened:
+        """Return what a pass over the units reads; ``group`` [U] is which shift each has."""
+        return Widened(self.grids, self.log_far, self.far_slope, group)
 
 
 @dataclass(frozen=True)
@@ -182,8 +196,9 @@ class BatchNull(TwoGroups):
         super().__post_init__()
         if self.sense == "germline":
             raise ValueError("a case without a control has no batch: expected 'gain' or 'either'")
-        if self.types not in ("12", "6", "1"):
-            raise ValueError(f"expected types '12', '6' or '1', got {self.types!r}")
+        if self.types not in get_args(Types):
+            *some, last = map(repr, get_args(Types))
+            raise ValueError(f"expected types {', '.join(some)} or {last}, got {self.types!r}")
 
     @property
     def noise(self) -> Noise:
@@ -196,6 +211,7 @@ class BatchNull(TwoGroups):
             **vars(super().init(observed, rng)),
             shift=np.zeros(N_TYPES), shift_se=np.full(N_TYPES, SB_SD), shift_mean=0.0,
             shift_sd=SB_SD, tau=TAU_CENTRE, v=0.005, looks=0,
+            **self._of_contexts(np.zeros(N_OF), np.full(N_OF, CONTEXT_SD)),
         )  # fmt: skip
 
     def restart(self, observed: Observed, before: Any, rng: np.random.Generator) -> BatchGlobal:
@@ -203,15 +219,28 @@ class BatchNull(TwoGroups):
         fresh = self.init(observed, rng)
         if not isinstance(before, BatchGlobal) or before.rho.shape != fresh.rho.shape:
             return fresh
+        if (before.of_context is None) == self.contextual:
+            return fresh
         return replace(before, anchor=fresh.anchor, looks=0)
 
     def catch_up(self, q: Any, before: Any, known: Any, new: Any) -> Any:
         """Take one step, the unchanged partitions' sums as they were; none from another null's."""
-        return self.global_step(q, known + new) if isinstance(known, BatchSums) else q
+        same = isinstance(known, BatchSums) and known.shift.shape == new.shift.shape
+        return self.global_step(q, known + new) if same else q
+
+    @property
+    def contextual(self) -> bool:
+        """Whether shifts differ by the bases beside a location."""
+        return self.types == "trinucleotide"
+
+    def group(self, of: Units | Table) -> IntArray:
+        """Return which of the shifts each unit has, [U]."""
+        return by_context(of) if self.contextual else of.kind
 
     def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
         """Return what a pass over a table needs of ``q``."""
-        return Shifted(self.hypotheses(q), q.shift, q.tau, WIDE, q.v, profile)
+        shift = q.shift if q.of_context is None else q.of_context.ravel()
+        return Shifted(self.hypotheses(q), shift, q.tau, WIDE, q.v, profile)
 
     def table(self, q: Global, of: Units, n_nodes: int | None = None) -> BatchTable:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
@@ -237,12 +266,14 @@ class BatchNull(TwoGroups):
         """Do what `reweigh` does, and fill the nodes' probabilities [U, Q, K] where asked to."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         n_alt = len(self.alternatives)
-        sums = np.zeros(size_of_sums(n_alt, len(profile)))
+        under = self.shifted(q, profile)
+        n_groups = len(under.shift)
+        sums = np.zeros(size_of_sums(n_alt, len(profile), n_groups))
         form = kernels.reweigh if self.compiled else reweigh_reference
-        form(table.widened, self.shifted(q, profile), log_m0, log_m1, sums, nodes)
+        form(table.widened(self.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
         errors, shift, spread, taus = np.split(
-            sums[5 + n_alt :], np.cumsum([3 * N_TYPES, N_SHIFT, N_TAU])
+            sums[5 + n_alt :], np.cumsum([3 * N_TYPES, 4 * n_groups, N_TAU])
         )
         stats = BatchSums(
             bound=float(sums[0]) + binomials,
@@ -252,7 +283,7 @@ class BatchNull(TwoGroups):
             log_m2=float(sums[4]),
             called=sums[5 : 5 + n_alt].copy(),
             errors=errors.reshape(N_TYPES, 3).copy(),
-            shift=shift.reshape(N_TYPES, 4).copy(),
+            shift=shift.reshape(n_groups, 4).copy(),
             spread=spread.copy(),
             whole=float(sums[1]),
             profile=taus + binomials if len(profile) else np.zeros(len(TAUS)),
@@ -276,7 +307,7 @@ class BatchNull(TwoGroups):
                 self.log_m, stats.units, stats.log_m, stats.log_m2, stats.spread[3:],
                 (q.log_m_mean, q.log_m_sd), CENTRE_M,
             )  # fmt: skip
-        b, se = self._shifts(q, stats, careful)
+        b, se, nested = self._shifts(q, stats, careful)
         group = np.unique(groups(self.types), return_index=True)[1]
         own = b[group]
         precision = len(own) / q.shift_sd**2
@@ -287,11 +318,17 @@ class BatchNull(TwoGroups):
             **of, shift=b, shift_se=se, shift_mean=mean,
             shift_sd=float(np.sqrt(squares / (len(own) + SB_PSEUDO))),
             tau=self._tau(q, stats, careful), v=self._weight(q, stats, near, far, careful),
-            looks=q.looks + 1,
+            looks=q.looks + 1, **nested,
         )  # fmt: skip
 
-    def _shifts(self, q: Any, stats: Any, careful: bool) -> tuple[FloatArray, FloatArray]:
-        """Move b_t by Newton's step: score over Louis' information, each with its prior's."""
+    def _shifts(
+        self, q: Any, stats: Any, careful: bool
+    ) -> tuple[FloatArray, FloatArray, dict[str, Any]]:
+        """Move b by Newton's step: score over Louis' information, each with its prior's."""
+        if self.contextual:
+            nested = self._nested(q, stats, careful)
+            found = self._of_contexts(nested.of_context, nested.context_information**-0.5)
+            return nested.shift, nested.information**-0.5, found
         group = groups(self.types)
         summed = np.zeros((N_TYPES, 4))
         np.add.at(summed, group, stats.shift)
@@ -301,7 +338,20 @@ class BatchNull(TwoGroups):
         # Louis' information may come out small or negative away from the maximum.
         newton = np.maximum(observed + prior, 0.01 * complete)
         step = (score - prior * (q.shift - q.shift_mean)) / (complete if careful else newton)
-        return q.shift + np.clip(step, -LONGEST, LONGEST), 1.0 / np.sqrt(newton)
+        return q.shift + np.clip(step, -LONGEST, LONGEST), 1.0 / np.sqrt(newton), {}
+
+    def _of_contexts(self, shift: FloatArray, se: FloatArray) -> dict[str, Any]:
+        """Return the fields of shifts by context, none where there are none."""
+        return {"of_context": shift, "context_se": se} if self.contextual else {}
+
+    def _nested(self, q: Any, stats: Any, careful: bool) -> Nested:
+        """Move b_tc and b_t together."""
+        near, far, score, observed = stats.shift.reshape(N_TYPES, N_CONTEXTS, 4).transpose(2, 0, 1)
+        complete = near / q.tau**2 + far / WIDE**2
+        curvature = complete if careful else np.maximum(observed, 0.01 * complete)
+        found = nested_step(q.of_context, score, curvature, q.shift_mean, q.shift_sd)
+        moved = np.clip(found.of_context - q.of_context, -LONGEST, LONGEST)
+        return found._replace(of_context=q.of_context + moved)
 
     def _tau(self, q: Any, stats: Any, careful: bool) -> float:
         """Move log tau by Newton's step, or to a better one of `TAUS`."""
@@ -342,6 +392,8 @@ class BatchNull(TwoGroups):
         penalty = -0.5 * (((own - q.shift_mean) / q.shift_sd) ** 2).sum() - 0.5 * q.shift_mean**2
         penalty -= (len(own) + SB_PSEUDO) * np.log(q.shift_sd)
         penalty -= 0.5 * SB_PSEUDO * (SB_SD / q.shift_sd) ** 2
+        if q.of_context is not None:
+            penalty -= 0.5 * (((q.of_context - q.shift[:, None]) / CONTEXT_SD) ** 2).sum()
         penalty -= 0.5 * np.log(q.tau / TAU_CENTRE) ** 2
         penalty += stats.share * (V_PRIOR[0] * np.log(q.v) + V_PRIOR[1] * np.log1p(-q.v))
         return float(super().elbo(q, stats) + penalty)
@@ -354,12 +406,17 @@ class BatchNull(TwoGroups):
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""
         first = np.unique(groups(self.types), return_index=True)[1]
         own = [q.shift_mean, np.log(q.shift_sd), np.log(q.tau), logit(q.v)]
-        return np.concatenate([super().to_vector(q), q.shift[first], own])
+        nested = np.zeros(0) if q.of_context is None else q.of_context.ravel()
+        return np.concatenate([nested, super().to_vector(q), q.shift[first], own])
 
     def from_vector(self, q: Any, vector: FloatArray) -> BatchGlobal:
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
         group = groups(self.types)
         size = int(group.max()) + 1
+        of_context = None
+        if q.of_context is not None:
+            of_context, vector = np.split(vector, [q.of_context.size])
+            of_context = of_context.reshape(q.of_context.shape).copy()
         mean, log_sd, log_tau, at_v = vector[-4:]
         of = {
             k: v for k, v in vars(super().from_vector(q, vector[: -4 - size])).items()
@@ -369,7 +426,8 @@ class BatchNull(TwoGroups):
             **of, shift=vector[-4 - size : -4][group].copy(), shift_se=q.shift_se,
             shift_mean=float(mean), shift_sd=float(np.exp(np.clip(log_sd, -5.0, 3.0))),
             tau=float(np.exp(np.clip(log_tau, *np.log(TAU_RANGE)))),
-            v=float(expit(np.clip(at_v, -30.0, 0.0))), looks=q.looks,
+            v=float(expit(np.clip(at_v, -30.0, 0.0))), looks=q.looks, of_context=of_context,
+            context_se=q.context_se,
         )  # fmt: skip
 
     def caps_hit(self, q: Any) -> list[str]:
@@ -381,7 +439,14 @@ class BatchNull(TwoGroups):
 
 
 _NO_NODES = np.empty((0, 0, 0))
-_OWN = frozenset(("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks"))
+_OWN = frozenset(
+    ("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks", "of_context", "context_se")
+)
+
+
+def by_context(of: Units | Table) -> IntArray:
+    """Return the place of every unit's substitution and context among 204, [U]."""
+    return np.asarray(N_CONTEXTS * of.kind + (UNKNOWN if of.context is None else of.context))
 
 
 def _vertex(at: FloatArray, value: FloatArray, best: int) -> float:

@@ -396,7 +396,7 @@ def reweigh(table, under, log_m0, log_m1, sums, nodes):
     """One pass over a table; see `batch_null_reference.reweigh_reference`."""
     of_nodes = nodes.shape[0] > 0
     x, log_weight, log_case, log_control, kind = table.of
-    of, shift = under.of, under.shift
+    of, shift, group = under.of, under.shift, table.group
     log_p = of.log_p
     alternatives, survival, restricted = of.alternatives, of.survival, of.restricted
     tau, wide, v = under.tau, under.wide, under.v
@@ -428,7 +428,7 @@ def reweigh(table, under, log_m0, log_m1, sums, nodes):
     row = np.empty(4)
     for u in range(n_units):
         t = kind[u]
-        b = shift[t]
+        b = shift[group[u]]
         spike[0] = of.log_not_w
         spike[1:] = of.e_beta[:, t]
         for q in range(n_m):
@@ -530,7 +530,9 @@ def reweigh(table, under, log_m0, log_m1, sums, nodes):
             found = part[q, 1, 0] + part[q, 1, 1]
             if found > 0.0:
                 best1 = max(best1, part[q, 1, 4] + math.log(found))
-        log_m0[u], log_m1[u] = _add_unit(part, z_alt, extra, at_tau, under, t, sums, scale)
+        log_m0[u], log_m1[u] = _add_unit(
+            part, z_alt, extra, at_tau, under, t, group[u], sums, scale
+        )  # fmt: skip
         if of_nodes:
             for q in range(n_m):
                 for k in range(size):
@@ -538,7 +540,7 @@ def reweigh(table, under, log_m0, log_m1, sums, nodes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_unit(part, z_alt, extra, at_tau, under, t, sums, scale):
+def _add_unit(part, z_alt, extra, at_tau, under, t, group, sums, scale):
     """Return one unit's log m0 and log m1, and add to the sums of both steps.
 
     ``scale`` [Q, 2] is filled with what turns masses at nodes under H0 and H1 into probabilities.
@@ -585,14 +587,14 @@ def _add_unit(part, z_alt, extra, at_tau, under, t, sums, scale):
         moment[7] += w1 * extra[q, 7]
     near, far = moment[0], moment[4]
     score = moment[1] / tau + moment[5] / wide
-    first = 5 + n_alt + 36 + 4 * t
+    first = 5 + n_alt + 36 + 4 * group
     sums[first] += near
     sums[first + 1] += far
     sums[first + 2] += score + moment[7]
     sums[first + 3] += (
         near / tau**2 + far / wide**2 - moment[2] / tau**2 - moment[6] / wide**2 + score**2
     )
-    of_tau = 5 + n_alt + 36 + 48
+    of_tau = 5 + n_alt + 36 + 4 * under.shift.shape[0]
     sums[of_tau] += moment[2] - near
     sums[of_tau + 1] += 4.0 * moment[2] - moment[3] - near + (moment[2] - near) ** 2
     share = far - v * (near + far)

@@ -56,10 +56,11 @@ def _add_null(here, edges, a, case, b, under, work, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def posteriors(table, under, levels, result):
+def posteriors(table, group, under, levels, result):
     """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
 
-    Parameters are those of `batch_null_reference.reweigh_reference`.
+    Parameters are those of `batch_null_reference.reweigh_reference`; ``group`` [U] is which of the
+    shifts each unit has.
     """
     x, log_weight, log_case, log_control, kind = table
     of = under.of
@@ -82,7 +83,7 @@ def posteriors(table, under, levels, result):
     backward = of.cumulative[::-1].copy()
     for u in range(n_units):
         t = kind[u]
-        b = under.shift[t]
+        b = under.shift[group[u]]
         spike[0] = of.log_not_w
         spike[1:] = of.e_beta[:, t]
         parts[:] = 0.0

@@ -23,13 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants import quadrature
 from vbmodels.variants.batch import N_TYPES
 from vbmodels.variants.evidence import Hypotheses, _log_cut
 from vbmodels.variants.table import PEAK_FLOOR, Grids
 
-N_SHIFT = 4 * N_TYPES
 N_TAU = 6
 BLOCK = 0.4
 FLOOR = 1e-290
@@ -43,7 +42,7 @@ class Shifted(NamedTuple):
     of
         Those that both nulls have.
     shift
-        [12] b: difference of case and control in x = logit mu, by substitution type.
+        [G] b: difference of case and control in x = logit mu, by `Widened.group`.
     tau, wide
         Sd of the differences between sites around b, and that of the wide component.
     v
@@ -60,9 +59,9 @@ class Shifted(NamedTuple):
     profile: FloatArray
 
 
-def size_of_sums(n_alt: int, n_tau: int) -> int:
+def size_of_sums(n_alt: int, n_tau: int, n_groups: int = N_TYPES) -> int:
     """Return how many numbers a pass returns."""
-    return 5 + n_alt + 3 * N_TYPES + N_SHIFT + N_TAU + n_tau
+    return 5 + n_alt + 3 * N_TYPES + 4 * n_groups + N_TAU + n_tau
 
 
 def cell_ends(x: FloatArray) -> FloatArray:
@@ -125,11 +124,14 @@ class Widened(NamedTuple):
         The grids.
     log_far, far_slope
         [U, Q, K] log E[L_case(x + 1.2 u)], u ~ N(0, 1), at the nodes and its slope in x.
+    group
+        [U] which of the shifts each unit has.
     """
 
     of: Grids
     log_far: FloatArray
     far_slope: FloatArray
+    group: IntArray
 
 
 def widened(x: FloatArray, log_case: FloatArray, wide: float) -> tuple[FloatArray, FloatArray]:
@@ -195,7 +197,7 @@ def reweigh_reference(
         The units, and the global parameters.
     log_m0, log_m1, sums
         The results, [U], [U] and `size_of_sums`; sums are added to: those of the exchangeable
-        form; by type (weight near, weight far, score in b, observed information in b); score
+        form; by group (weight near, weight far, score in b, observed information in b); score
         and information in log tau; information in logit v; the units' variance of log M, its
         covariance with log^2 M and the variance of that; then the log likelihood at each tau of
         the profile.
@@ -216,7 +218,7 @@ def reweigh_reference(
     spike, broad = np.exp(spike - top), np.exp(broad - top)
     top_case = log_case.max(axis=2, keepdims=True)
     case = np.exp(log_case - top_case)
-    ends, centre = cell_ends(x), x + under.shift[kind][:, None, None]
+    ends, centre = cell_ends(x), x + under.shift[table.group][:, None, None]
     near = [m * (1.0 - under.v) for m in near_moments(x, centre, under.tau, case)]
     del near[3]
     wide = [m * under.v for m in far_moments(table, centre, top_case, under.wide)]
@@ -253,9 +255,10 @@ def reweigh_reference(
     score = u1 / under.tau + f1 / under.wide
     moved = ((control * slope).sum(axis=2) * scale_1).sum(axis=1)
     information = (n - u2) / under.tau**2 + (far - f2) / under.wide**2 + score**2
+    n_groups = len(under.shift)
     for i, value in enumerate((n, far, score + moved, information)):
-        sums[at + i : at + N_SHIFT : 4] += np.bincount(kind, value, N_TYPES)
-    at += N_SHIFT
+        sums[at + i : at + 4 * n_groups : 4] += np.bincount(table.group, value, n_groups)
+    at += 4 * n_groups
     v = under.v
     sums[at] += (u2 - n).sum()
     sums[at + 1] += (4.0 * u2 - u4 - n + (u2 - n) ** 2).sum()

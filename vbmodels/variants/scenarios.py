@@ -9,9 +9,11 @@ import numpy as np
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.bases import BASES
 from vbmodels.variants.batch import Counts
+from vbmodels.variants.contexts import N_CONTEXTS, along, names_of_contexts
 from vbmodels.variants.simulate import Truth
 
 OXIDATION = ("G>T", "C>A")
+DEAMINATED = (*(f"{base}[C>T]G" for base in BASES), *(f"C[G>A]{base}" for base in BASES))
 NOISE = 0.4  # coefficient of variation of an allele's errors between replicates
 VARIANT_M = 5000.0
 
@@ -30,6 +32,8 @@ class Scenario:
         Mean reads, and replicates of each sample.
     oxidation
         Factor of the case's G>T and C>A errors.
+    deamination
+        Factor of the case's C>T errors before a G, and of G>A behind a C.
     errors
         Factor of all errors of the case.
     hot, hot_factor
@@ -55,6 +59,7 @@ class Scenario:
     depth: int = 4000
     replicates: int = 3
     oxidation: float = 1.0
+    deamination: float = 1.0
     errors: float = 1.0
     hot: float = 0.0
     hot_factor: float = 5.0
@@ -72,6 +77,7 @@ NULLS = {
     "null400": Scenario("the same at 400 reads", depth=400),
     "null_oxo5": Scenario("oxidation in the case: G>T and C>A five times", oxidation=5.0),
     "null_oxo3": Scenario("the same three times", oxidation=3.0),
+    "null_cpg8": Scenario("deamination in the case: C>T in CpG eight times", deamination=8.0),
     "null_caseerr1.5": Scenario("all errors of the case 1.5 times", errors=1.5),
     "null_caseerr2": Scenario("all errors of the case twice", errors=2.0),
     "null_hot3%x5": Scenario("3 % of alleles five times in both samples", hot=0.03),
@@ -86,6 +92,7 @@ FINDS = {
     "af.01_4000": Scenario("12 variants of 1 %", 0.01, 12),
     "af.01_oxo5": Scenario("the same with oxidation in the case", 0.01, 12, oxidation=5.0),
     "af.003_oxo5": Scenario(".3 % with oxidation in the case", 0.003, 24, oxidation=5.0),
+    "af.01_cpg8": Scenario("1 % with deamination in the case", 0.01, 12, deamination=8.0),
     "af.01_caseerr2": Scenario("1 %, all errors of the case twice", 0.01, 12, errors=2.0),
     "af.003_4000_N1": Scenario(".3 %, one replicate each", 0.003, 24, replicates=1),
     "af.01_400_N1": Scenario("1 % at 400 reads, one replicate each", 0.01, 24, 400, 1),
@@ -116,7 +123,7 @@ def simulate_scenario(
 
     Substitution type t has rate 2e-4 times a log-normal of sd .7, an allele that times
     Gamma(2)/2; each library multiplies it by Gamma noise of mean 1, as amplification does, and
-    the reads are multinomial. Variants have Beta noise of M = 5000.
+    the reads are multinomial. Variants have Beta noise of M = 5000. Locations follow one another.
     """
     ref = rng.integers(0, 4, n_locations).astype(np.int8)
     rank = np.arange(3)
@@ -125,7 +132,10 @@ def simulate_scenario(
     of_type = 2e-4 * np.exp(0.7 * rng.standard_normal(12) - 0.245)
     errors = of_type[kind] * rng.gamma(2.0, 0.5, kind.shape)
     errors = np.where(rng.random(kind.shape) < scenario.hot, scenario.hot_factor * errors, errors)
+    context = along(ref.astype(np.int64))
     factor = scenario.errors * np.where(np.isin(kind, _places(OXIDATION)), scenario.oxidation, 1.0)
+    beside = np.isin(N_CONTEXTS * kind + context[:, None], _contexts(DEAMINATED))
+    factor = factor * np.where(beside, scenario.deamination, 1.0)
     location = np.sort(rng.choice(n_locations, scenario.n_variants, replace=False))
     which = rng.integers(0, 3, scenario.n_variants)
     share = np.zeros(kind.shape)
@@ -156,7 +166,7 @@ def simulate_scenario(
     truth = Truth(location.astype(np.int64), alts[location, which].astype(np.int64), mu_case,
                   mu_control)  # fmt: skip
     member = of_sample - 1 if scenario.members > 1 else None
-    return Counts(counts, ref, of_sample == 0, member=member), truth
+    return Counts(counts, ref, of_sample == 0, member=member, context=context), truth
 
 
 def _samples(scenario: Scenario) -> IntArray:
@@ -178,12 +188,19 @@ def _own_factors(rng: np.random.Generator, scenario: Scenario, kind: IntArray) -
 
 def exchangeable(scenario: Scenario) -> Scenario:
     """Return a scenario without what makes its samples differ."""
-    return replace(scenario, oxidation=1.0, errors=1.0, case_noise=NOISE, jackpot=0.0)
+    return replace(
+        scenario, oxidation=1.0, deamination=1.0, errors=1.0, case_noise=NOISE, jackpot=0.0
+    )
 
 
 def _places(names: tuple[str, ...]) -> list[int]:
     kinds = [f"{r}>{a}" for r in BASES for a in BASES if a != r]
     return [kinds.index(name) for name in names]
+
+
+def _contexts(names: tuple[str, ...]) -> list[int]:
+    every = names_of_contexts()
+    return [every.index(name) for name in names]
 
 
 def _variants(rng: np.random.Generator, share: FloatArray) -> FloatArray:

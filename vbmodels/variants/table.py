@@ -74,7 +74,7 @@ class Table(State):
         [U] sum over all replicates of log C(n_i, r_i).
     kind
         [U] substitution type, 0 to 11.
-    weight, share
+    weight, share, context
         As `batch.Units` has them.
     """
 
@@ -86,6 +86,7 @@ class Table(State):
     kind: IntArray
     weight: FloatArray | None = field(default=None, kw_only=True)
     share: float = field(default=1.0, kw_only=True)
+    context: IntArray | None = field(default=None, kw_only=True)
 
     @property
     def grids(self) -> Grids:
@@ -147,7 +148,7 @@ def tabulate(
     )
     return Table(
         x, log_weight, log_case, log_control, log_binomials(units), units.kind,
-        weight=units.weight, share=units.share,
+        weight=units.weight, share=units.share, context=units.context,
     )  # fmt: skip
 
 

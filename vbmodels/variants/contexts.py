@@ -1,0 +1,101 @@
+"""Shifts of the error rates by substitution and by the bases on either side of it.
+
+Oxidation and deamination strike in some trinucleotides more than in others. With t one of the 12
+substitutions and c the two bases beside it, the difference between case and control is
+
+    b_tc ~ N(b_t, s^2),   b_t ~ N(b_0, s_b^2),
+
+so that a trinucleotide which is seen at few locations has the shift of its substitution. s is not
+learned: at the joint maximum over 204 shifts and s it would go to 0 whatever the data are, as the
+density of the shifts grows without bound there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.variants.bases import BASES
+
+UNKNOWN = 16  # a location of which one neighbour is not known, or is none of A, C, G, T
+N_CONTEXTS = 17
+CONTEXT_SD = 0.5
+
+
+def contexts(before: IntArray, after: IntArray) -> IntArray:
+    """Return 4 before + after of the bases beside locations, [J]; 16 where one is below 0.
+
+    >>> contexts(np.array([0, 3, 3]), np.array([1, 3, -1])).tolist()
+    [1, 15, 16]
+    """
+    known = (before >= 0) & (after >= 0)
+    return np.where(known, 4 * before + after, UNKNOWN).astype(np.int64)
+
+
+def along(ref: IntArray) -> IntArray:
+    """Return the contexts of locations that follow one another, from their reference bases.
+
+    >>> along(np.array([0, 1, 2])).tolist()
+    [16, 2, 16]
+    """
+    padded = np.concatenate([[-1], ref, [-1]])
+    return contexts(padded[:-2], padded[2:])
+
+
+def names_of_contexts() -> list[str]:
+    """Return the 204 names, by substitution and then by context.
+
+    >>> names_of_contexts()[:2], names_of_contexts()[16]
+    (['A[A>C]A', 'A[A>C]C'], 'N[A>C]N')
+    """
+    pairs = [(left, right) for left in BASES for right in BASES] + [("N", "N")]
+    return [
+        f"{left}[{ref}>{alt}]{right}"
+        for ref in BASES
+        for alt in BASES
+        if alt != ref
+        for left, right in pairs
+    ]
+
+
+class Nested(NamedTuple):
+    """Shifts by context and their means.
+
+    Attributes
+    ----------
+    of_context, context_information
+        [T, C] b_tc, and its information from data and prior.
+    shift, information
+        [T] b_t, and the same of it.
+    """
+
+    of_context: FloatArray
+    context_information: FloatArray
+    shift: FloatArray
+    information: FloatArray
+
+
+def nested_step(
+    at: FloatArray, score: FloatArray, information: FloatArray, mean: float, sd: float
+) -> Nested:
+    """Return the joint maximum over b_tc and b_t of a quadratic in b_tc with its priors.
+
+    Given b_t, the maximum over b_tc is a_c + k_c b_t with k_c = 1 / (1 + I_c s^2) and
+    a_c = (1 - k_c) b_tc + k_c s^2 g_c; what is left is quadratic in b_t, of information
+    sum_c (1 - k_c) / s^2 + 1 / s_b^2.
+
+    Parameters
+    ----------
+    at, score, information
+        [T, C] b_tc, the slope g there, and the curvature I >= 0.
+    mean, sd
+        b_0 and s_b.
+    """
+    square = CONTEXT_SD**2
+    kept = 1.0 / (1.0 + information * square)
+    own = (1.0 - kept) * at + kept * square * score
+    told = (1.0 - kept).sum(axis=1) / square + 1.0 / sd**2
+    shift = (own.sum(axis=1) / square + mean / sd**2) / told
+    return Nested(own + kept * shift[:, None], information + 1.0 / square, shift, told)
