@@ -49,6 +49,8 @@ RISE = 0.01
 COARSE, FINE = 1e-7, 1e-22
 """Mean squared move of the sites at which EP has settled, while searching and at the end."""
 MOST_SWEEPS = 60
+MOST_STEPS = 240
+"""Sweeps in which variances may step: with more columns than bags they trade along ridges."""
 WIDTH = 300
 """About the most columns of a bag."""
 
@@ -304,7 +306,7 @@ class EmbeddingModel:
             told = weights.told(q.variance, q.map.block, len(q.map.bases))
             at, promised = prior.stepped(q.at, *told)
             limit = self.rise * max(1.0, q.map.n_bags / 1000)
-            final = promised <= limit or q.sweep >= MOST_SWEEPS
+            final = promised <= limit or q.sweep >= MOST_STEPS
             q = replace(q, at=at, final=final, sweep=-1 if final else q.sweep)
             weights = Weights.of(q.variance, gram, stats.pull)
         return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)
