@@ -154,6 +154,18 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
 
 
+@pytest.mark.parametrize("model", ["auto", "gp_probit"])
+def test_bags_of_which_none_has_an_instance_are_refused(tmp_path, capsys, model):
+    table = instances(20)
+    nothing = pa.nulls(len(table), pa.list_(pa.float64()))
+    path = written(tmp_path, table.set_column(3, "features", nothing))
+    target = tmp_path / "t"
+    code, _, err = run(capsys, "bags", path, target, "--set", f"model={model}", *PLAIN)
+    assert code == 2
+    assert f"expected instances in some bag with model={model}, found none in any bag" in err
+    assert not target.exists()
+
+
 def test_too_many_words_are_refused_in_a_sentence_before_the_fit(tmp_path, capsys):
     """Their products would take memory by the square and time by the cube of the words."""
     rows = np.zeros((60, 5001))
