@@ -197,7 +197,7 @@ class AutoModel:
         return Auto(phase, witness, None, embedding, weights, base, needed, n, shares)
 
     def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
-        """Start with the kernel value that an earlier fit chose, and at its blocks' variances.
+        """Start with the kernel values near an earlier fit's best, and at its blocks' variances.
 
         Scaling, landmarks and all weights are of the new data, so that the fit is the one from
         the start where that would choose the same kernel value, to what the searches leave open.

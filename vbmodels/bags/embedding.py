@@ -45,7 +45,12 @@ from vbmodels.core.state import FloatArray, State, Stats
 GATHERED = 2000
 """Bags that variances are searched by: all, or of more half as many of either label."""
 RISE = 0.01
-"""Rise of the objective still promised, in nats (a thousand bags), at which the search ends."""
+"""Rise of the objective still promised, in nats (a thousand bags), at which the search ends.
+
+Before the first step the promise is half the squared slope, which is less than there is to gain:
+few or mute labels leave the variances at the prior's middle. Going on there predicted new bags
+worse (`benchmarks/bag_stack.md`).
+"""
 COARSE, FINE = 1e-7, 1e-22
 """Mean squared move of the sites at which EP has settled, while searching and at the end."""
 MOST_SWEEPS = 60
