@@ -63,7 +63,7 @@ FEW = 1000
 LEVEL = 0.05
 """Rise in nats at which folds end; their averages over draws are no surer than that (measured)."""
 PROMISED = 0.01
-"""Rise still promised, in nats, at which the folds' searches among kernel values end."""
+"""Rise still promised, in nats, at which the folds' searches among several kernel values end."""
 POINTS = 256
 """Points of w for held-out probabilities: an error of .001, where weights ask for no more."""
 GROWN = 1.5
@@ -316,7 +316,9 @@ class AutoModel:
         if q.phase == "kernel":
             return replace(self.witness, posterior_form="laplace")
         if q.phase == "folds":
-            return replace(self.witness, rise=LEVEL, tolerance=PROMISED)
+            several = q.folds is not None and q.folds.features.n_kernels > 1
+            tolerance = PROMISED if several else self.witness.tolerance
+            return replace(self.witness, rise=LEVEL, tolerance=tolerance)
         return self.embedding if q.phase == "embedding" else self.witness
 
     def _next(self, reduce: Reduce, at: AutoCursor) -> AutoCursor:
