@@ -30,6 +30,7 @@ from flows.bags.form import (
     read_form,
     too_many_words,
     warnings_of,
+    without_instances,
     work_url,
 )
 from flows.bags.members import about_members
@@ -187,6 +188,9 @@ class BagsFamily:
         form = form_of(about) if fitted is None else kept_form(fitted, about)
         if settings.model in GAUSSIAN_PROCESSES and len(form["modalities"]) > 1:
             raise InputError([one_modality(settings.model, form["modalities"])])
+        none = not any(sum(one["widths"]) for one in about)
+        if fitted is None and none and settings.asks_for_instances:
+            raise InputError([without_instances(settings.model)])
         words = max((one["words"] for one in about), default=0)
         if fitted is None and words and settings.takes_words:
             raise InputError([many_words(settings.model, words)])

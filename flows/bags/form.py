@@ -254,3 +254,14 @@ def one_modality(model: str, names: Sequence[str]) -> Fault:
         found=f"{len(names)}: {', '.join(name or 'one without a name' for name in names)}",
         remedy="give it the instances of one modality, or take model=vmmic",
     )
+
+
+def without_instances(model: str) -> Fault:
+    """Say that a model has nothing to learn from where no bag has an instance."""
+    return Fault(
+        file="settings",
+        column="model",
+        expected=f"instances in some bag with model={model}",
+        found="none in any bag",
+        remedy="give instances their features, or take model=embedding or model=vmmic",
+    )

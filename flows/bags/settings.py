@@ -126,6 +126,11 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         return self.model.startswith("gp_") and not by_leak
 
     @property
+    def asks_for_instances(self) -> bool:
+        """Whether the model, or a member of it, is a process of instances alone."""
+        return self.model.startswith("gp_") or (self.model == "auto" and self.witness_memory > 0)
+
+    @property
     def takes_words(self) -> bool:
         """Whether columns of text are taken as words, with the products of all pairs."""
         linear = self.kernel == "auto" or "linear" in self.kernel

@@ -6,9 +6,9 @@ The embedding (`embedding`) says which bags are positive; the witness, a Gaussia
 instances (`gp_direct`), says which instances would make them so; the base rate keeps the others
 honest where there is nothing to learn. The weights are those with the highest probability of
 labels that a member has not seen (`stacking_weights`): the embedding's by EP's leave-one-out, the
-witness's by folds of bags at the kernel value that all bags chose, the base rate's by its count
-without the bag. Folds go side by side as the classes of one problem, each without its own bags, so
-that all come from one pass.
+witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's by
+its count without the bag. Folds go side by side as the classes of one problem, each without its own
+bags, so that all come from one pass.
 
 The mixture says: with probability w_2 a bag was made as the witness has it. So instances'
 probabilities are the witness's own, never multiplied by a weight.
@@ -38,14 +38,14 @@ from vbmodels.bags.batch import Bags
 from vbmodels.bags.embedding import Embedding, EmbeddingModel, Sites
 from vbmodels.bags.gp_data import FOLDS, Observed
 from vbmodels.bags.gp_direct import DirectGP
-from vbmodels.bags.gp_features import FeatureMap
 from vbmodels.bags.gp_predict import predict
 from vbmodels.bags.gp_probit import Search
+from vbmodels.bags.gp_starts import at_mean, at_values, near
 from vbmodels.bags.stacking_weights import objective, stacked
 from vbmodels.bags.united import observed as united_observed
 from vbmodels.core.cavi import cavi, evaluated
 from vbmodels.core.protocol import Cursor, Reduce, Step
-from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 MEMBERS = ("embedding", "witness", "base rate")
 WITNESS = ("kernel", "witness", "folds")
@@ -62,6 +62,8 @@ FEW = 1000
 """Bags of either label by which the kernel value is chosen where there are twice as many."""
 LEVEL = 0.05
 """Rise in nats at which folds end; their averages over draws are no surer than that (measured)."""
+PROMISED = 0.01
+"""Rise still promised, in nats, at which the folds' searches among several kernel values end."""
 POINTS = 256
 """Points of w for held-out probabilities: an error of .001, where weights ask for no more."""
 GROWN = 1.5
@@ -108,7 +110,7 @@ class Auto(State):
     witness
         The Gaussian process of instances; None where it is left out.
     folds
-        The same at its kernel value without the bags of each fold, as classes; None before.
+        The same without the bags of each fold, as classes; None before.
     embedding
         The embedding.
     weights
@@ -195,7 +197,7 @@ class AutoModel:
         return Auto(phase, witness, None, embedding, weights, base, needed, n, shares)
 
     def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
-        """Start with the kernel value that an earlier fit chose, and at its blocks' variances.
+        """Start with the kernel values near an earlier fit's best, and at its blocks' variances.
 
         Scaling, landmarks and all weights are of the new data, so that the fit is the one from
         the start where that would choose the same kernel value, to what the searches leave open.
@@ -210,10 +212,11 @@ class AutoModel:
             return fresh
         if observed.pools.n_bags > GROWN * before.searched:
             return fresh
-        k = fresh.witness.features.same_value(before.witness.features, before.witness.kernel)
-        if k is None:
+        kernels = self._open(before.witness, observed.pools.n_bags)
+        kernels = fresh.witness.features.same_values(before.witness.features, kernels)
+        if not kernels.size:
             return fresh
-        witness = _at_kernel(fresh.witness, k, 1)
+        witness = at_values(fresh.witness, kernels, 1)
         return replace(fresh, phase="witness", witness=witness, searched=before.searched)
 
     def remembered(self, q: Auto, batch: Bags) -> int:
@@ -227,9 +230,9 @@ class AutoModel:
         """Return the folds as they look for the nearest Gaussian, the slowest of sweeps."""
         if q.witness is None or self.witness.posterior_form == "laplace":
             return None
-        features = q.witness.features.at_value(0)
+        features = q.witness.features.at_values(np.zeros(1, np.int64))
         size = features.n_columns
-        folds = _at_mean(features, np.zeros(size), np.eye(size))
+        folds = at_mean(features, np.zeros(size), np.eye(size))
         return replace(q, phase="folds", folds=folds), HEAVY
 
     def _needed(self, witness: Search | None, instances: int, n_bags: int, share: float) -> int:
@@ -313,7 +316,9 @@ class AutoModel:
         if q.phase == "kernel":
             return replace(self.witness, posterior_form="laplace")
         if q.phase == "folds":
-            return replace(self.witness, rise=LEVEL)
+            several = q.folds is not None and q.folds.features.n_kernels > 1
+            tolerance = PROMISED if several else self.witness.tolerance
+            return replace(self.witness, rise=LEVEL, tolerance=tolerance)
         return self.embedding if q.phase == "embedding" else self.witness
 
     def _next(self, reduce: Reduce, at: AutoCursor) -> AutoCursor:
@@ -322,8 +327,7 @@ class AutoModel:
         number = at.number + 1
         found: Search = q.witness  # type: ignore[assignment]
         if q.phase == "kernel":
-            k = int(found.kernel[0])
-            start = replace(_at_kernel(found, k, 1), points=found.points[[k]])
+            start = replace(at_values(found, found.kernel, 1), points=found.points[found.kernel])
             q = replace(q, phase="witness", witness=start)
         elif q.phase == "witness":
             q = replace(q, phase="folds", folds=self._without_folds(q, found))
@@ -341,14 +345,25 @@ class AutoModel:
     def _without_folds(self, q: Auto, found: Search) -> Search:
         """Start the fits without each fold's bags.
 
-        Of many bags it is at the q(w) of all: the first step takes a fold's bags out of mean and
-        precision, and what it leaves of them is far below what the others say. Few bags may leave
-        a trace, since the posterior is skew.
+        Each chooses its kernel value itself, out of those that may be the best without some bags:
+        at the value that all bags chose, a fold's labels have been seen, and were told too well (by
+        up to .07 nats a label). Of many bags the value hangs on no fold, and the fits begin at the
+        q(w) of all: the first step takes a fold's bags out of mean and precision, and what it
+        leaves of them is far below what the others say. Few bags may leave a trace, since the
+        posterior is skew.
         """
+        n = q.embedding.map.n_bags
+        kernels = self._open(found, n)
+        if self.witness.posterior_form == "laplace" or n <= 2 * self.few:
+            return at_values(found, kernels, FOLDS)
         k = int(found.kernel[0])
-        if self.witness.posterior_form == "laplace" or q.embedding.map.n_bags <= 2 * self.few:
-            return _at_kernel(found, k, FOLDS)
-        return _at_mean(found.features.at_value(k), found.points[k, 0], found.precision[0])
+        return at_mean(
+            found.features.at_values(found.kernel), found.points[k, 0], found.precision[0]
+        )
+
+    def _open(self, found: Search, n_bags: int) -> IntArray:
+        """Return the kernel values that other bags may choose: of many bags the one chosen."""
+        return found.kernel if n_bags > 2 * self.few else near(found)
 
     def _wrapped(self, cursor: Cursor) -> AutoCursor:
         """Return the cursor of a phase at its first evaluation."""
@@ -417,32 +432,3 @@ def _with_member(q: Auto, member: Any) -> Auto:
 def _present(q: Auto) -> list[int]:
     """Number the members that are stacked."""
     return [0, 2] if q.witness is None else [0, 1, 2]
-
-
-def _at_kernel(q: Search, k: int, classes: int) -> Search:
-    """Return the start of a search at kernel value k alone, of so many classes."""
-    features = q.features.at_value(k)
-    return Search(
-        features=features,
-        points=np.zeros((1, classes, features.n_columns)),
-        wanted="gram",
-        factor=np.empty(0),
-        active=np.ones(1, dtype=bool),
-        kernel=np.empty(0, dtype=np.int64),
-        precision=np.empty(0),
-        evidence=np.empty(0),
-    )
-
-
-def _at_mean(features: FeatureMap, mean: FloatArray, factor: FloatArray) -> Search:
-    """Return the folds' fits at one q(w), to go on to the Gaussian that is nearest to each."""
-    return Search(
-        features=features,
-        points=np.repeat(mean[None, None], FOLDS, axis=1),
-        wanted="averages",
-        factor=np.empty(0),
-        active=np.ones(FOLDS, dtype=bool),
-        kernel=np.zeros(FOLDS, dtype=np.int64),
-        precision=np.repeat(factor[None], FOLDS, axis=0),
-        evidence=np.empty(0),
-    )

@@ -45,10 +45,17 @@ from vbmodels.core.state import FloatArray, State, Stats
 GATHERED = 2000
 """Bags that variances are searched by: all, or of more half as many of either label."""
 RISE = 0.01
-"""Rise of the objective still promised, in nats (a thousand bags), at which the search ends."""
+"""Rise of the objective still promised, in nats (a thousand bags), at which the search ends.
+
+Before the first step the promise is half the squared slope, which is less than there is to gain:
+few or mute labels leave the variances at the prior's middle. Going on there predicted new bags
+worse (`benchmarks/bag_stack.md`).
+"""
 COARSE, FINE = 1e-7, 1e-22
 """Mean squared move of the sites at which EP has settled, while searching and at the end."""
 MOST_SWEEPS = 60
+MOST_STEPS = 240
+"""Sweeps in which variances may step: with more columns than bags they trade along ridges."""
 WIDTH = 300
 """About the most columns of a bag."""
 
@@ -304,7 +311,7 @@ class EmbeddingModel:
             told = weights.told(q.variance, q.map.block, len(q.map.bases))
             at, promised = prior.stepped(q.at, *told)
             limit = self.rise * max(1.0, q.map.n_bags / 1000)
-            final = promised <= limit or q.sweep >= MOST_SWEEPS
+            final = promised <= limit or q.sweep >= MOST_STEPS
             q = replace(q, at=at, final=final, sweep=-1 if final else q.sweep)
             weights = Weights.of(q.variance, gram, stats.pull)
         return replace(q, mean=weights.mean, factor=weights.factor, sweep=q.sweep + 1)

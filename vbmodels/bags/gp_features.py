@@ -163,27 +163,26 @@ class FeatureMap(State):
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
 
-    def at_value(self, k: int) -> FeatureMap:
-        """Return the map of one kernel value."""
-        length = self.which[[k]]
+    def at_values(self, kernels: IntArray) -> FeatureMap:
+        """Return the map of some kernel values, [K']."""
+        length, which = np.unique(self.which[kernels], return_inverse=True)
         return replace(
             self,
             lengths=self.lengths[length],
             factors=self.factors[length],
-            which=np.zeros(1, np.int64),
-            amplitude=self.amplitude[[k]],
-            weights=self.weights[[k]],
+            which=which,
+            amplitude=self.amplitude[kernels],
+            weights=self.weights[kernels],
         )
 
-    def same_value(self, other: FeatureMap, kernel: IntArray) -> int | None:
-        """Return the kernel value that is the first of ``kernel`` of another map; None if none."""
-        if self.kinds != other.kinds or self.linear != other.linear or not kernel.size:
-            return None
-        k = int(kernel[0])
-        length, amplitude = other.lengths[other.which[k]], other.amplitude[k]
-        same = (self.lengths[self.which] == length) & (self.amplitude == amplitude)
-        found = np.flatnonzero(same)
-        return int(found[0]) if found.size else None
+    def same_values(self, other: FeatureMap, kernels: IntArray) -> IntArray:
+        """Return the kernel values that are among ``kernels`` of another map."""
+        if self.kinds != other.kinds or self.linear != other.linear:
+            return np.empty(0, np.int64)
+        length, amplitude = other.lengths[other.which[kernels]], other.amplitude[kernels]
+        own = self.lengths[self.which][:, None]
+        same = (own == length) & (self.amplitude[:, None] == amplitude)
+        return np.flatnonzero(same.any(axis=1))
 
     def with_baseline(self, kernels: IntArray, variance: float) -> FeatureMap:
         """Return some kernel values, [K'], with the baseline's columns at prior variance v_b."""

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from flows.bags import members
 from flows.data import storage
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, instances, run, table_of, written
@@ -152,6 +153,24 @@ def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     assert code == 0
     one, two = (table_of(t, "bags")["probability"].to_numpy() for t in (target, again))
     np.testing.assert_allclose(np.sort(one), np.sort(two), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("second", "told"), [(0.5, True), (0.4, False)])
+def test_it_says_where_labels_tell_no_block_from_another(second, told):
+    (section,) = members._blocks([("size", 0.5), ("mean", second)])
+    assert ("do not tell blocks apart" in section.text) == told
+
+
+@pytest.mark.parametrize("model", ["auto", "gp_probit"])
+def test_bags_of_which_none_has_an_instance_are_refused(tmp_path, capsys, model):
+    table = instances(20)
+    nothing = pa.nulls(len(table), pa.list_(pa.float64()))
+    path = written(tmp_path, table.set_column(3, "features", nothing))
+    target = tmp_path / "t"
+    code, _, err = run(capsys, "bags", path, target, "--set", f"model={model}", *PLAIN)
+    assert code == 2
+    assert f"expected instances in some bag with model={model}, found none in any bag" in err
+    assert not target.exists()
 
 
 def test_too_many_words_are_refused_in_a_sentence_before_the_fit(tmp_path, capsys):

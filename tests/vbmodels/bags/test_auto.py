@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from tests.vbmodels.bags.test_embedding import some_bags
-from vbmodels.bags.auto import FOLDS, POINTS, AutoModel, _at_kernel, log_densities
+from vbmodels.bags.auto import FOLDS, POINTS, AutoModel, log_densities
 from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.auto_view import CACHE, fold_of
 from vbmodels.bags.batch import split
@@ -19,6 +19,7 @@ from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
 from vbmodels.bags.gp_likelihood import CACHE as BLOCKS
 from vbmodels.bags.gp_predict import predict
+from vbmodels.bags.gp_starts import NEAR, at_values, near
 from vbmodels.bags.stacking_weights import objective, stacked
 from vbmodels.bags.united import parted, united
 from vbmodels.core.cavi import start
@@ -86,7 +87,7 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
     fold = fold_of(data)
     assert set(fold.tolist()) == set(range(FOLDS))
     turned = replace(data, label=np.where(fold == 2, 1 - data.label, data.label).astype(np.int8))
-    start = _at_kernel(done.q.witness, done.q.witness.kernel[0], FOLDS)
+    start = at_values(done.q.witness, near(done.q.witness), FOLDS)
 
     def found(of):
         def reduce(q, **_):
@@ -95,11 +96,36 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
 
         stats = reduce(start)
         *_, last = WITNESS.steps(reduce, Cursor(start, stats, 0, WITNESS.elbo(start, stats)))
-        return last.q.points[0]
+        return WITNESS.posterior(last.q)
 
     before, after = found(data), found(turned)
-    same = [np.array_equal(before[f], after[f]) for f in range(FOLDS)]
+    same = [np.array_equal(before.mean[f], after.mean[f]) for f in range(FOLDS)]
     assert same == [f == 2 for f in range(FOLDS)]
+    assert before.kernel[2] == after.kernel[2]
+
+
+def test_a_fold_chooses_its_kernel_value_by_its_other_bags():
+    """As a fit to these alone does, features held; here some differ from all bags."""
+    data = some_bags(n=40, d=2, seed=6)
+    options = replace(OPTIONS, length_scales=(0.5, 1.0, 2.0), amplitudes=(0.3, 1.0, 3.0, 10.0))
+    q = fit(replace(MODEL, witness=DirectGP(options)), [data], seed=1, max_iter=3000).q
+    witness, open_to = q.witness, near(q.witness)
+    away = witness.evidence.max() - witness.evidence[:, 0]
+    assert open_to.tolist() == np.flatnonzero(away <= NEAR).tolist()
+    chosen = open_to[q.folds.kernel]
+    assert np.any(chosen != witness.kernel[0])
+    alone = MODEL._model(replace(q, phase="folds"))
+    fold = fold_of(data)
+    for f in range(FOLDS):
+        others = data.take(np.flatnonzero(fold != f))
+        start = at_values(witness, open_to, 1)
+        stats = alone.suff_stats(start, others, None)
+
+        def reduce(q, *, others=others, **_):
+            return alone.suff_stats(q, others, None)
+
+        *_, last = alone.steps(reduce, Cursor(start, stats, 0, alone.elbo(start, stats)))
+        assert open_to[last.q.kernel[0]] == chosen[f]
 
 
 def test_what_is_weighed_is_told_without_the_bag(data, done):
@@ -166,11 +192,11 @@ def seen(batches):
     return tree_sum(MODEL.observe(b) for b in batches)
 
 
-def test_a_restart_is_the_fit_from_the_start_at_the_kernel_value_that_it_chose(data, done):
+def test_a_restart_is_the_fit_from_the_start_at_the_kernel_values_near_the_best(data, done):
     """On the same bags: the witness's posterior to rounding, the rest to the search's end."""
     batches = split(data, 3)
     q = MODEL.restart(seen(batches), done.q, np.random.default_rng(1))
-    assert q.witness.features.n_kernels == 1
+    assert q.witness.features.n_kernels == near(done.q.witness).size < 4
     assert q.searched == data.n_bags
     assert_allclose(q.embedding.at, done.q.embedding.at)
     reduce = InProcess(MODEL, batches)
@@ -243,13 +269,12 @@ def test_of_many_bags_some_choose_the_kernel_value(data):
     assert set(drawn.label.tolist()) == {0, 1}
     assert one.witness.features.n_kernels == 1
     assert_allclose(one.weights, three.weights, rtol=1e-6)
-    k = one.witness.features.same_value
     own = fit(
         DirectGP(replace(OPTIONS, length_scales=tuple(one.witness.features.lengths),
                          amplitudes=tuple(one.witness.features.amplitude))),
         [data], seed=1, max_iter=3000,
     ).q  # fmt: skip
-    assert k(own.features, own.kernel) == 0
+    assert one.witness.features.same_values(own.features, own.kernel).tolist() == [0]
     a, b = WITNESS.posterior(one.witness), WITNESS.posterior(own)
     assert_allclose(a.mean, b.mean, atol=5e-3)
 
@@ -258,7 +283,7 @@ def test_folds_that_begin_at_all_bags_end_where_others_do():
     """The Gaussian nearest to a fold's posterior hangs little on where the search begins."""
     data = some_bags(n=400, d=2, seed=3)
     found = fit(replace(MODEL, few=150), [data], seed=1, max_iter=3000).q
-    q = replace(found, phase="folds", folds=_at_kernel(found.witness, 0, FOLDS))
+    q = replace(found, phase="folds", folds=at_values(found.witness, np.zeros(1, np.int64), FOLDS))
     model = MODEL._model(q)
 
     def reduce(q, **_):

@@ -54,12 +54,16 @@ def test_the_specimen_keeps_its_second_modality(shared_data):
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(4, id="few"), pytest.param(20, id="many", marks=pytest.mark.slow)]
+    ("count", "least"),
+    [
+        pytest.param(4, 0.945, id="few"),
+        pytest.param(20, 0.95, id="many", marks=pytest.mark.slow),
+    ],
 )
-def test_simulated_bags_keep_both(count):
+def test_simulated_bags_keep_both(count, least):
     figures = []
     for seed in range(1000, 1000 + count):
         data, truth = simulate(np.random.default_rng(seed), n_bags=500)
         figures.append(found(data, data, [p.astype(float) for p in truth.primary]))
     assert min(figures) >= 0.92
-    assert np.mean(figures) >= 0.945
+    assert np.mean(figures) >= least
