@@ -85,8 +85,8 @@ def test_the_density_of_a_mixture_integrates_to_one():
 
 def test_with_many_columns_a_step_on_all_rows_brings_the_start_nearer(monkeypatch):
     rng = np.random.default_rng(3)
-    drawn = simulate_labels(rng, 48_000, 0.3 * rng.standard_normal(logistic.MANY))
-    cuts = np.array_split(np.arange(48_000), 3)
+    drawn = simulate_labels(rng, 48_000, 0.1 * rng.standard_normal(logistic.MANY))
+    cuts = np.array_split(np.arange(48_000), 2)
     parts = [logistic.Rows(drawn.x[cut], drawn.label[cut]) for cut in cuts]
     model = logistic.LogisticRegression()
     end = fit(model, parts, tol=1e-8).q.w
