@@ -173,7 +173,9 @@ def test_what_is_wrong_behind_the_settings_is_a_sentence_where_it_is_asked_for(p
         assert "\n" not in said[name]
 
 
-@pytest.mark.parametrize("words", [("absent", "--help"), ("absent", "in", "out"), ("simulate", "lost", "in")])
+@pytest.mark.parametrize(
+    "words", [("absent", "--help"), ("absent", "in", "out"), ("simulate", "lost", "in")]
+)
 def test_a_command_that_names_it_ends_in_that_sentence_alone(place, tmp_path, words):
     only = tmp_path / "only"
     only.mkdir()
