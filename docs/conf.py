@@ -19,7 +19,7 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
 
 extensions = [
     "contract_matrix",
-    "contract_tables",
+    "flows.sphinx",
     "formulae",
     "myst_parser",
     "numpydoc",

@@ -9,50 +9,54 @@ its code is; that is loaded when it runs::
 
 from __future__ import annotations
 
-import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
 from flows.faults import Fault, InputError, nearest
-from flows.settings import RunSettings
+from flows.settings import RunSettings, describe
 
 if TYPE_CHECKING:
+    from flows.data.table import Table
     from flows.family import Family
 
 GROUP = "vbflows.families"
 
-log = logging.getLogger("vbflows.pipeline")
+COMMANDS = frozenset(
+    {"certs", "check", "compare", "count", "demo", "init", "runs", "score", "serve", "show"}
+    | {"simulate", "warm"}
+)
+"""Names that no pipeline can have: the other commands."""
+
+_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 
-def registered() -> dict[str, type[RunSettings]]:
-    """Return the settings of every family that is installed, by its name.
+def registered() -> tuple[
+    dict[str, type[RunSettings]], dict[str, EntryPoint], list[tuple[str, Fault]]
+]:
+    """Return settings and entry points of what is installed, by name, and what is left out.
 
-    A package that cannot be loaded, or takes a name that is taken, is left out with a warning:
-    it must not end the pipelines of others.
+    A package that cannot be loaded, or takes a name that is taken, must not end the pipelines
+    of others.
     """
-    found: dict[str, type[RunSettings]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda p: (not _ours(p.value), p.name)):
+    settings: dict[str, type[RunSettings]] = {}
+    points: dict[str, EntryPoint] = {}
+    broken = []
+    for point in sorted(entry_points(group=GROUP), key=_order):
         try:
-            settings = point.load()
-            if not (isinstance(settings, type) and issubclass(settings, RunSettings)):
-                raise TypeError(f"{point.value} is no class of settings")
-        except Exception as error:
-            log.warning("the pipeline %s cannot be loaded and is left out: %s", point.name, error)
-            continue
-        if point.name in found:
-            log.warning("a second pipeline %s (%s) is left out", point.name, point.value)
-            continue
-        found[point.name] = settings
-    return dict(sorted(found.items()))
-
-
-def _ours(value: str) -> bool:
-    return value.startswith("flows.")
-
-
-PIPELINES = registered()
-"""The class of settings of every pipeline."""
+            if point.name in points:
+                other = points[point.name]
+                found = f"that of {other.value} of the package {_package(other)}"
+                raise _wrong(point, "a name that no other pipeline has", found)
+            settings[point.name] = _loaded(point)
+            points[point.name] = point
+        except InputError as error:
+            broken.append((point.name, error.faults[0]))
+    return dict(sorted(settings.items())), points, broken
 
 
 def pipeline_named(name: str) -> Family:
@@ -61,9 +65,22 @@ def pipeline_named(name: str) -> Family:
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is none of that name, or its package is not what it must be.
     """
-    family: Family = import_module(known(name).family).FAMILY
+    settings, point = known(name), _POINTS[name]
+    with _importing(point, f"a family that can be imported from {settings.family}"):
+        module = import_module(settings.family)
+    family = getattr(module, "FAMILY", None)
+    if family is None or isinstance(family, type):
+        raise _wrong(point, f"FAMILY, an object, in {settings.family}", _kind(family))
+    lacks = [one for one in _members() if not hasattr(family, one)]
+    if lacks:
+        expected = f"all that flows.family.Family has in {settings.family}.FAMILY"
+        raise _wrong(point, expected, f"one without {', '.join(lacks)}")
+    for member, value in {"name": name, "settings": settings}.items():
+        if getattr(family, member) != value:
+            expected = f"{settings.family}.FAMILY.{member} to be what is registered"
+            raise _wrong(point, expected, str(getattr(family, member)))
     return family
 
 
@@ -73,18 +90,106 @@ def known(name: str) -> type[RunSettings]:
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is none of that name, or its package is not what it must be.
     """
-    if name not in PIPELINES:
-        near = nearest(name, PIPELINES)
-        raise InputError(
-            [
-                Fault(
-                    file="command line",
-                    expected=f"one of the pipelines {', '.join(sorted(PIPELINES))}",
-                    found=repr(name),
-                    remedy=f"did you mean {near}?" if near else None,
-                )
-            ]
-        )
+    if name in PIPELINES:
+        return _described(name)
+    for one, fault in BROKEN:
+        if one == name:
+            raise InputError([fault])
+    near = nearest(name, PIPELINES)
+    fault = Fault(
+        file="command line",
+        expected=f"one of the pipelines {', '.join(sorted(PIPELINES))}",
+        found=repr(name),
+        remedy=f"did you mean {near}?" if near else None,
+    )
+    raise InputError([fault])
+
+
+def table_read(name: str) -> Table | None:
+    """Return the table that a pipeline says it reads; None where it names none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be imported.
+    """
+    from flows.data.table import Table
+
+    reads = known(name).reads
+    if not reads:
+        return None
+    module, _, variable = reads.partition(":")
+    with _importing(_POINTS[name], f"the table that it reads, as module:NAME in {reads}"):
+        table = getattr(import_module(module), variable)
+        if not isinstance(table, Table):
+            raise TypeError(f"{variable} is {_kind(table)}, no flows.data.table.Table")
+    return table
+
+
+@cache
+def _described(name: str) -> type[RunSettings]:
+    with _importing(_POINTS[name], "settings of kinds that a file can say"):
+        describe(PIPELINES[name])
     return PIPELINES[name]
+
+
+def _loaded(point: EntryPoint) -> type[RunSettings]:
+    """Return the settings that a package registers, or raise what is wrong with them."""
+    if not _NAME.fullmatch(point.name) or point.name in COMMANDS:
+        expected = "a name of letters, digits, _ and - that is no other command's"
+        raise _wrong(point, expected, repr(point.name))
+    with _importing(point, "settings that can be imported as module:CLASS"):
+        settings: Any = point.load()
+    if not (isinstance(settings, type) and issubclass(settings, RunSettings)):
+        raise _wrong(point, "a class derived from flows.settings.RunSettings", _kind(settings))
+    for attribute in ("question", "family"):
+        if not getattr(settings, attribute):
+            raise _wrong(point, f"the class attribute {attribute} to be set", "it empty")
+    return settings
+
+
+@contextmanager
+def _importing(point: EntryPoint, expected: str) -> Iterator[None]:
+    """Turn whatever an outsider's module raises into one sentence about its registration."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        first = (str(error) or "no message").splitlines()[0]
+        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        outside = missing and missing.partition(".")[0] != point.value.partition(".")[0]
+        remedy = f"install the package that {missing} is in" if outside else None
+        raise _wrong(point, expected, f"{type(error).__name__}: {first}", remedy) from error
+
+
+def _wrong(point: EntryPoint, expected: str, found: str, remedy: str | None = None) -> InputError:
+    place = f"pipeline {point.name} of the package {_package(point)} ({point.value})"
+    return InputError([Fault(place, expected, found, remedy=remedy)])
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "none"
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "unknown"
+
+
+def _order(point: EntryPoint) -> tuple[bool, str, str, str]:
+    """Ours first: nobody takes their names."""
+    return not point.value.startswith("flows."), point.name, _package(point), point.value
+
+
+def _members() -> list[str]:
+    """Return what a family must have."""
+    from flows.family import Family
+
+    names = {**vars(Family), **Family.__annotations__}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+PIPELINES, _POINTS, BROKEN = registered()
+"""The class of settings of every pipeline; where it is registered; what is left out, and why."""

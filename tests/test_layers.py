@@ -36,6 +36,7 @@ LEVELS = {
     "demo": 8,
     "warm": 8,
     "pipelines": 8,
+    "sphinx": 8,
     "run": 7,
     "catalogue": 6,
     **dict.fromkeys(FAMILIES, 5),
@@ -60,6 +61,8 @@ FLOW_HOMES = {
     "openlineage": lambda path: path.parts[1:3] == ("run", "lineage"),
     "opentelemetry": lambda path: path.parts[1:3] == ("run", "telemetry"),
     "typer": lambda path: path.parts[1] == "cli",
+    "docutils": lambda path: path.as_posix() == "flows/sphinx.py",
+    "sphinx": lambda path: path.as_posix() == "flows/sphinx.py",
     "numba": lambda path: path.name.endswith("_kernels.py"),
 }
 

@@ -27,7 +27,6 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
 
     question = "Which bags are positive, and which of their instances make them so?"
     family = "flows.bags.family"
-    flow = "flows.pipelines.bags.bags"
     reads = "flows.bags.schema:INSTANCES_IN"
     example = (
         "vbflows simulate bags simulated/ --rows 200",

@@ -67,7 +67,7 @@ def _add_pipeline(name: str) -> None:
         json_output: Json = False,
     ) -> None:
         chosen = settings_of.load(
-            PIPELINES[name],
+            known(name),
             config,
             assign or [],
             columns=settings_of.columns(column),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import logging
 import os
 import signal
 import sys
@@ -15,9 +16,12 @@ from typing import Any, NoReturn
 
 import typer
 
+from flows.catalogue import BROKEN, COMMANDS, PIPELINES
 from flows.cli.commands import app
 from flows.cli.printing import err, print_json
 from flows.faults import Fault, InputError, RunError
+
+log = logging.getLogger("vbflows.pipeline")
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
@@ -84,7 +88,11 @@ def _no_interrupt_lost() -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
     signal.signal(signal.SIGTERM, _interrupt)
-    stop = _Stop("--json" in (sys.argv[1:] if arguments is None else arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    stop = _Stop("--json" in words)
+    for name, fault in BROKEN:
+        if name in {*PIPELINES, *COMMANDS} or name not in words:  # else the command says it
+            log.warning("%s; it is left out", fault)
     try:
         with _no_interrupt_lost():
             code = app(args=arguments, prog_name="vbflows", standalone_mode=False)

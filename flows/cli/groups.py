@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from flows.catalogue import PIPELINES
+from flows.catalogue import BROKEN, PIPELINES, known
 
 SECTIONS = {
     "Begin": ("demo", "simulate", "init", "check"),
@@ -25,6 +25,13 @@ class InOrder(TyperGroup):
         """Return the commands in the order of use."""
         listed = [name for members in SECTIONS.values() for name in members]
         return sorted(self.commands, key=lambda n: listed.index(n) if n in listed else len(listed))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; a pipeline that is left out says why."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None and cmd_name in dict(BROKEN):
+            known(cmd_name)
+        return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, a section for each thing that one wants."""

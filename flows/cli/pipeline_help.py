@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from typer.core import TyperCommand
 
-from flows.catalogue import PIPELINES
+from flows.catalogue import known, table_read
 from flows.data.table import Column, Table
 from flows.settings import describe
 from flows.settings.guide import FIRST, GROUPS, grouped
@@ -20,12 +19,11 @@ class PipelineCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write usage and question, then columns, example, settings, options and page."""
         name = str(ctx.info_name)
-        settings = PIPELINES[name]
+        settings, table = known(name), table_read(name)
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
-        if settings.reads:
-            module, _, table = settings.reads.partition(":")
-            _write_columns(formatter, getattr(import_module(module), table))
+        if table is not None:
+            _write_columns(formatter, table)
         if settings.example:
             _write_lines(formatter, "Example", settings.example)
         told = {row[0]: row for row in describe(settings)}

@@ -15,7 +15,6 @@ class ExpertSettings(declared(ExpertOptions)):  # type: ignore[misc]
 
     question = "What is the label of each row, and which expert is responsible for it?"
     family = "flows.experts.family"
-    flow = "flows.pipelines.experts.experts"
     reads = "flows.experts.schema:ROWS_IN"
     example = (
         "vbflows simulate experts simulated/ --rows 400",

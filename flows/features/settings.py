@@ -18,7 +18,6 @@ class FeatureSettings(declared(FeatureOptions)):  # type: ignore[misc]
 
     question = "Which hidden features explain a table of categories, and who has them?"
     family = "flows.features.family"
-    flow = "flows.pipelines.features.features"
     reads = "flows.features.schema:CATEGORIES_IN"
     example = (
         "vbflows simulate features simulated/ --rows 300",

@@ -15,7 +15,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
 
     question = "Which phrases and words of a document are its keywords, given a few that are known?"
     family = "flows.keywords.family"
-    flow = "flows.pipelines.keywords.keywords"
     reads = "flows.keywords.schema:DOCUMENTS"
     example = (
         "vbflows simulate keywords corpus/ --rows 200",

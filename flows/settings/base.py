@@ -43,8 +43,6 @@ class RunSettings(BaseModel):
         What it answers, for the list of commands.
     family
         The module that holds the family as ``FAMILY``.
-    flow
-        Import path of its Prefect flow, for schedules; empty where it has none.
     reads
         Where the table that it reads is declared, as ``module:NAME``.
     example
@@ -62,7 +60,6 @@ class RunSettings(BaseModel):
 
     question: ClassVar[str] = ""
     family: ClassVar[str] = ""
-    flow: ClassVar[str] = ""
     reads: ClassVar[str] = ""
     example: ClassVar[tuple[str, ...]] = ()
     page: ClassVar[str] = ""

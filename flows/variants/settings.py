@@ -25,7 +25,6 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
 
     question = "Which alleles are in the case's reads beyond errors, compared with a control?"
     family = "flows.variants.family"
-    flow = "flows.pipelines.variants.variants"
     reads = "flows.variants.schema:COUNTS"
     example = (
         "vbflows simulate variants simulated/ --rows 200",

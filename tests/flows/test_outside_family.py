@@ -64,4 +64,5 @@ def test_a_package_that_cannot_be_loaded_does_not_end_the_others(vbflows, tmp_pa
         env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "the pipeline broken cannot be loaded and is left out" in done.stderr
+    assert "pipeline broken of the package broken (no.such:Settings): expected" in done.stderr
+    assert done.stderr.endswith("it is left out\n")

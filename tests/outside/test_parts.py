@@ -12,6 +12,8 @@ from vbflows_lda import kernels, vocabulary
 from vbflows_lda.model import Topics
 from vbflows_lda.settings import TopicSettings
 from vbflows_lda.tests import row as topics_row
+from vbflows_logistic import model as logistic
+from vbflows_logistic.simulate import simulate as simulate_labels
 from vbflows_mixture import start
 from vbflows_mixture.model import Mixture, Rows
 from vbflows_mixture.predict import told
@@ -79,6 +81,31 @@ def test_the_density_of_a_mixture_integrates_to_one():
     grid = np.stack(np.meshgrid(line, line), -1).reshape(-1, 2)
     total = np.exp(told(q, grid)[1]).sum() * (line[1] - line[0]) ** 2
     assert total == pytest.approx(1.0, abs=0.01)
+
+
+def test_with_many_columns_a_step_on_all_rows_brings_the_start_nearer(monkeypatch):
+    rng = np.random.default_rng(3)
+    drawn = simulate_labels(rng, 48_000, 0.1 * rng.standard_normal(logistic.MANY))
+    cuts = np.array_split(np.arange(48_000), 2)
+    parts = [logistic.Rows(drawn.x[cut], drawn.label[cut]) for cut in cuts]
+    model = logistic.LogisticRegression()
+    end = fit(model, parts, tol=1e-8).q.w
+
+    def away() -> float:
+        start = model.init(tree_sum([model.observe(part) for part in parts]), rng).w
+        return float((((start.mean - end.mean) @ end.factor) ** 2).mean())
+
+    with_step = away()
+    monkeypatch.setattr(logistic, "GAIN", 0.0)
+    assert with_step < 0.2 * away()
+
+
+def test_half_a_product_is_the_whole_one():
+    rng = np.random.default_rng(4)
+    x, weight = rng.standard_normal((500, logistic.MANY)), rng.random(500)
+    np.testing.assert_allclose(
+        logistic._gram(x, weight), (x.T * weight) @ x, rtol=1e-12, atol=1e-12
+    )
 
 
 class OneMaximum(Topics):

@@ -15,7 +15,6 @@ class LogisticSettings(RunSettings):
     question = "How do numbers tell of a yes or no, and how sure is each of them?"
     reads = "vbflows_logistic.schema:ROWS_IN"
     family = "vbflows_logistic.family"
-    flow = "vbflows_logistic.flow.logistic"
     example = (
         "vbflows simulate logistic simulated/ --rows 500",
         "vbflows logistic simulated/rows.parquet results/",

@@ -13,7 +13,6 @@ class MixtureSettings(RunSettings):
     question = "Of which groups are these rows, and how is each of them spread?"
     reads = "vbflows_mixture.schema:ROWS_IN"
     family = "vbflows_mixture.family"
-    flow = "vbflows_mixture.flow.mixture"
     example = (
         "vbflows simulate mixture simulated/ --rows 500",
         "vbflows mixture simulated/rows.parquet results/ --set components=4",

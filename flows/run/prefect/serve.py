@@ -54,10 +54,6 @@ class Deployment(BaseModel):
             _check_cron(self.cron)
         if self.pipeline not in PIPELINES:
             raise ValueError(f"a pipeline out of {', '.join(PIPELINES)}; found {self.pipeline!r}")
-        if not PIPELINES[self.pipeline].flow:
-            raise ValueError(
-                f"a pipeline with a Prefect flow; found {self.pipeline!r}, which names none"
-            )
         try:
             pipeline_named(self.pipeline).settings(**self.settings)
         except ValidationError as error:
@@ -117,7 +113,7 @@ def serve(plan: Plan, port: int = PORT) -> None:
         os.environ["PREFECT_API_URL"] = url  # runs are processes of their own
         deployments = [
             RunnerDeployment.from_entrypoint(
-                PIPELINES[one.pipeline].flow,
+                f"flows.pipelines.{one.pipeline}",
                 name=one.name,
                 cron=one.cron,
                 interval=one.every,

@@ -176,9 +176,9 @@ def check(env):
 
 def check_parameters(env, pipeline, deployment):
     """The server and the flow take what is registered, and refuse what is wrong."""
-    from importlib import import_module
+    from flows import pipelines
 
-    flow = getattr(import_module(f"flows.pipelines.{pipeline}"), pipeline)
+    flow = getattr(pipelines, pipeline)
     flow.validate_parameters({"resume": None, **deployment["parameters"]})
     made = asked(env, f"deployments/{deployment['id']}/create_flow_run", {"parameters": {}})
     assert made["parameters"]["source"] == deployment["parameters"]["source"]

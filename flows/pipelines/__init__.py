@@ -1,1 +1,0 @@
-"""The pipelines as Prefect flows, each under its name, for schedules and deployments."""
