@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import threading
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from vbflows_lda.settings import TopicSettings
 from vbflows_logistic.settings import LogisticSettings
 from vbflows_mixture.settings import MixtureSettings
 
-from flows.catalogue import PIPELINES, pipeline_named
+from flows import catalogue
+from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.storage import row_groups, tables
 from flows.run.events import Listener, Stage
@@ -183,7 +185,10 @@ class UntilRead(Listener):
 def test_a_run_reads_its_input_once(name, partitions, tmp_path, counted, monkeypatch):
     """To check it and to ingest it, and to see where to cut it."""
     if name in OUTSIDE:
-        monkeypatch.setitem(PIPELINES, name, OUTSIDE[name][0])
+        settings = OUTSIDE[name][0]
+        point = EntryPoint(name, f"{settings.__module__}:{settings.__name__}", catalogue.GROUP)
+        monkeypatch.setitem(catalogue.PIPELINES, name, settings)
+        monkeypatch.setitem(catalogue._POINTS, name, point)
     rows = ROWS[name] if name in ROWS else OUTSIDE[name][1]
     url = pipelines.simulate(name, str(tmp_path / "in"), rows)
     chosen = {**pipelines.SETTINGS.get(name, {}), "partitions": partitions}
