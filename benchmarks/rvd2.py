@@ -28,7 +28,7 @@ from vbmodels.variants import posterior
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import MOST_LFDR, e_bh, local_fdr, q_values
 from vbmodels.variants.simulate import Truth, simulate
-from vbmodels.variants.two_groups import MIXTURE, TwoGroups
+from vbmodels.variants.two_groups import BROAD, MIXTURE, TwoGroups
 
 LOCATIONS = 400
 VAFS = (0.0, 0.001, 0.003, 0.01, 0.1, 1.0)
@@ -61,8 +61,7 @@ def one_run(
         n_replicates=replicates,
         dispersion=dispersion,
     )
-    model = BatchNull if null == "batch" else TwoGroups
-    found = two_groups(counts, model(alternatives=MIXTURE))
+    found = two_groups(counts, tested(null, MIXTURE))
     of, strict = found["units"], e_bh(found["log_bf"], 0.05)
     true = keys(truth.location, truth.alt)
     row = {
@@ -72,7 +71,7 @@ def one_run(
     sets = [("two_groups", found["called"]), ("strict", strict)]
     # The other tests cost more than the rest, so they run on the first seed only.
     if others and seed == 0:
-        sets.append(("broad", two_groups(counts, model())["called"]))
+        sets.append(("broad", two_groups(counts, tested(null, (BROAD,)))["called"]))
     for name, chosen in sets:
         got = keys(of.location[chosen], of.alt[chosen])
         row[name] = [len(got & true), len(got - true)]
@@ -82,6 +81,13 @@ def one_run(
         hit = int(np.isin(sites, truth.location).sum())
         row[f"papers_{tau:g}"] = [hit, len(sites) - hit]
     return row
+
+
+def tested(null: str, alternatives: tuple) -> TwoGroups:
+    """Return the model of the pipeline by its null, with noise=constant as its default is."""
+    if null == "batch":
+        return BatchNull(alternatives=alternatives, growing=False)
+    return TwoGroups(alternatives=alternatives)
 
 
 def doubtful(found: dict, true: set[tuple[int, int]]) -> list[list[float]]:
