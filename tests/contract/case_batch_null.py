@@ -182,8 +182,9 @@ CASE = Case(
     local_step="the local state is a table of likelihoods: it depends on the data alone",
     monte_carlo="the objective is the log marginal likelihood itself; `evidence` checks it",
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
-    # A leap divides two small differences: 1e-15 in tau at the start is 1e-8 in P(H1) later.
-    partition_rtol=1e-7,
+    # A leap divides two small differences: 1e-15 in tau at the start is 3e-8 in b after 30 steps,
+    # and 1e-13 is 8e-8.
+    partition_rtol=1e-6,
     slow=frozenset({"recovery", "stationary"}),
     sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),

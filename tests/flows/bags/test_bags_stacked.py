@@ -107,7 +107,8 @@ def test_workers_give_the_same_bits(tmp_path, capsys, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_run_since_another_goes_on_from_it(tmp_path, capsys, model):
-    """It tries one kernel value, and is the run from the start to what its searches leave open."""
+    """It tries the kernel values near the best again, and is the run from the start to what its
+    searches leave open."""
     place, source = tmp_path / "t", tmp_path / "in"
     source.mkdir()
     written(source, instances(60), "a.parquet")
@@ -129,7 +130,7 @@ def test_a_run_since_another_goes_on_from_it(tmp_path, capsys, model):
     if model == "auto":
         now, anew = posterior(place), posterior(whole)
         assert (before.searched, now.searched, anew.searched) == (60, 60, 80)
-        assert (now.witness.features.n_kernels, anew.witness.features.n_kernels) == (1, 28)
+        assert now.witness.features.n_kernels < anew.witness.features.n_kernels == 28
 
 
 def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):

@@ -121,8 +121,9 @@ def test_deamination_is_found_in_its_contexts_and_in_no_others():
     off = q.of_context - np.log(8.0)
     assert np.all(np.abs(off[struck]) < 4.0 * q.context_se[struck])
     kinds = struck.any(axis=1)
-    calm = q.of_context[~kinds]
-    assert np.abs(calm).max() < 0.8
+    calm = q.of_context[~kinds] / q.context_se[~kinds]
+    assert np.abs(calm).max() < 5.0  # from where on the report takes one for sure
+    assert np.std(calm) < 1.5
     assert np.all(q.of_context[struck].min() > q.of_context[kinds][~struck[kinds]].max())
     score = posterior.log_bayes_factors(MODEL, q, units(batch))
     p = fit(PLAIN, [batch], tol=1e-6).q
