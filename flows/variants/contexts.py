@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pysam
 
+from flows.data import storage
 from flows.variants.against_fasta import bases_at
-from flows.variants.alignments import local_fasta, quiet
+from flows.variants.alignments import described, local_fasta, quiet
 from flows.variants.counts import Loci
 from flows.variants.regions import fasta_contigs, in_file
 from flows.variants.settings import VariantSettings
@@ -18,6 +19,17 @@ def contexts_of(loci: Loci, settings: VariantSettings) -> IntArray | None:
     """Return which bases are beside each location, [J]; None where no shift differs by them."""
     if settings.types != "trinucleotide":
         return None
+    try:
+        return contexts.contexts(*_beside(loci, settings))
+    except (OSError, ValueError, IndexError) as error:
+        raise storage.StorageError(
+            f"the bases beside locations cannot be read from {settings.fasta}: "
+            f"{described(error)}; run: samtools faidx {settings.fasta}"
+        ) from error
+
+
+def _beside(loci: Loci, settings: VariantSettings) -> IntArray:
+    """Return the bases before and behind locations as indices in ACGT, [2, J], -1 for none."""
     path = str(settings.fasta)
     lengths = fasta_contigs(path)
     beside = np.full((2, len(loci.pos)), -1)
@@ -33,4 +45,4 @@ def contexts_of(loci: Loci, settings: VariantSettings) -> IntArray | None:
                     (code.ravel() == number) & (pos >= 1) & (pos <= lengths[contig])
                 )
                 beside[side, there] = bases_at(file, contig, pos[there])
-    return contexts.contexts(*beside)
+    return beside

@@ -56,11 +56,10 @@ def limits(
     own = _down(of.depth[:, case].mean(axis=1))
     other = _down(of.depth[:, control].mean(axis=1)) if replicates[1] else np.zeros(len(of), int)
     errors = _up(of.alt_reads[:, control].sum(axis=1))
-    keys, where = np.unique(
-        np.column_stack([own, other, errors, of.kind]), axis=0, return_inverse=True
-    )
-    own, other, errors, kind = keys.T
-    reads = least_reads(model, q, own, other, errors, kind, replicates, least, of.member)
+    columns = [own, other, errors, of.kind, *([] if of.context is None else [of.context])]
+    keys, where = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    own, other, errors, kind, *context = keys.T
+    reads = least_reads(model, q, own, other, errors, kind, replicates, least, of.member, *context)
     share = share_called(
         reads, keys[:, 0], replicates[0], float(np.exp(q.log_m_mean)), PROBABILITY
     )  # fmt: skip

@@ -121,11 +121,17 @@ class BatchGlobal(Global):
     of_context: FloatArray | None = field(default=None, kw_only=True)
     context_se: FloatArray | None = field(default=None, kw_only=True)
 
-    def shift_of(self, of: Units | Table) -> FloatArray:
-        """Return the shift of every unit, [U]."""
+    @property
+    def shifts(self) -> FloatArray:
+        """The shifts that units have, [G]: by type, or by type and context."""
+        return self.shift if self.of_context is None else self.of_context.ravel()
+
+    def group(self, of: Units | Table) -> IntArray:
+        """Return which of the shifts each unit has, [U]."""
         if self.of_context is None:
-            return np.asarray(self.shift[of.kind])
-        return np.asarray(self.of_context.ravel()[by_context(of)])
+            return of.kind
+        context = UNKNOWN if of.context is None else of.context
+        return np.asarray(N_CONTEXTS * of.kind + context)
 
     @property
     def comparing(self) -> bool:
@@ -233,14 +239,9 @@ class BatchNull(TwoGroups):
         """Whether shifts differ by the bases beside a location."""
         return self.types == "trinucleotide"
 
-    def group(self, of: Units | Table) -> IntArray:
-        """Return which of the shifts each unit has, [U]."""
-        return by_context(of) if self.contextual else of.kind
-
     def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
         """Return what a pass over a table needs of ``q``."""
-        shift = q.shift if q.of_context is None else q.of_context.ravel()
-        return Shifted(self.hypotheses(q), shift, q.tau, WIDE, q.v, profile)
+        return Shifted(self.hypotheses(q), q.shifts, q.tau, WIDE, q.v, profile)
 
     def table(self, q: Global, of: Units, n_nodes: int | None = None) -> BatchTable:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
@@ -270,7 +271,7 @@ class BatchNull(TwoGroups):
         n_groups = len(under.shift)
         sums = np.zeros(size_of_sums(n_alt, len(profile), n_groups))
         form = kernels.reweigh if self.compiled else reweigh_reference
-        form(table.widened(self.group(table)), under, log_m0, log_m1, sums, nodes)
+        form(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
         errors, shift, spread, taus = np.split(
             sums[5 + n_alt :], np.cumsum([3 * N_TYPES, 4 * n_groups, N_TAU])
@@ -442,11 +443,6 @@ _NO_NODES = np.empty((0, 0, 0))
 _OWN = frozenset(
     ("shift", "shift_se", "shift_mean", "shift_sd", "tau", "v", "looks", "of_context", "context_se")
 )
-
-
-def by_context(of: Units | Table) -> IntArray:
-    """Return the place of every unit's substitution and context among 204, [U]."""
-    return np.asarray(N_CONTEXTS * of.kind + (UNKNOWN if of.context is None else of.context))
 
 
 def _vertex(at: FloatArray, value: FloatArray, best: int) -> float:

@@ -18,7 +18,7 @@ _FIRST = 4  # reads that are tried at first
 def least_reads(
     model: TwoGroups, q: Any, case_depth: IntArray, control_depth: IntArray,
     control_reads: IntArray, kind: IntArray, replicates: tuple[int, int], least: float,
-    member: IntArray | None = None,
+    member: IntArray | None = None, context: IntArray | None = None,
 ) -> IntArray:  # fmt: skip
     """Return the fewest reads of an allele in the case that are called, [U]; -1 for none.
 
@@ -42,6 +42,8 @@ def least_reads(
     member
         [R] which of the control's samples each replicate is of, as `Units` has it; the case's
         replicates come first.
+    context
+        [U] the bases beside each, as `contexts` has them.
     """
     of_case, of_control = replicates
     case = np.arange(of_case + of_control) < of_case
@@ -55,8 +57,9 @@ def least_reads(
             _spread(control_reads[which], of_control), depth[which][:, ~case]
         )
         units = Units(
-            alt, depth[which], kind[which], which, np.zeros(len(which), np.int64), case, member
-        )
+            alt, depth[which], kind[which], which, np.zeros(len(which), np.int64), case, member,
+            context=None if context is None else context[which],
+        )  # fmt: skip
         return log_bayes_factors(model, q, units) >= least
 
     low = np.zeros(len(kind), np.int64)  # is not called

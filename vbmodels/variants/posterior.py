@@ -79,7 +79,7 @@ def gains(q: Any, of: Units) -> BoolArray:
         of.alt_reads[:, own].sum(axis=1) / np.maximum(of.depth[:, own].sum(axis=1), 1)
         for own in (of.case, ~of.case)
     )
-    shift = q.shift_of(of) if isinstance(q, BatchGlobal) else 0.0
+    shift = q.shifts[q.group(of)] if isinstance(q, BatchGlobal) else 0.0
     return np.asarray(case > control * np.exp(shift))
 
 
@@ -100,7 +100,7 @@ def rates(
     found = np.empty((len(table), 2, 2 + len(levels)))
     if isinstance(model, BatchNull):
         under, at = model.shifted(q, np.empty(0)), model.resolved(q, table)
-        batch_kernels.posteriors(at.grids, model.group(at), under, np.array(levels), found)
+        batch_kernels.posteriors(at.grids, q.group(at), under, np.array(levels), found)
         return _rates(found)
     if not model.compiled:
         masses = _densities(model, q, table)

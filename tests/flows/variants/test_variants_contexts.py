@@ -13,16 +13,10 @@ from flows.cli import main
 from flows.variants.contexts import contexts_of
 from flows.variants.counts import Loci
 from flows.variants.settings import VariantSettings
+from tests.flows.variants.variant_files import run
 from vbmodels.variants.contexts import UNKNOWN, along
 
 FAST = ("--no-record", "--set", "tol=1e-4")
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return stopped.value.code, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

@@ -153,3 +153,21 @@ def test_the_batch_aware_null_has_limits_too():
     decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
     limit = detection.limits(model, q, counts, decision, settings)
     assert np.isfinite(limit).all()
+
+
+def test_a_limit_is_that_of_the_locations_context():
+    scenario = replace(SCENARIOS["af.005_400"], n_variants=1)
+    counts, _ = simulate_scenario(np.random.default_rng(3), scenario, 12)
+    counts = replace(counts, counts=np.repeat(counts.counts[:1], 12, axis=0),
+                     ref=np.repeat(counts.ref[:1], 12), context=np.arange(12) % 3)  # fmt: skip
+    model = BatchNull(types="trinucleotide")
+    q = fitted_to(model, counts, 3)
+    struck = np.zeros_like(q.of_context)
+    struck[:, 1] = 2.5
+    q = replace(q, of_context=struck)
+    settings = VariantSettings()
+    decision = decide([summarise(bayes_factors(model, q, counts))], q.pi, settings, refit=True)
+    limit = detection.limits(model, q, counts, decision, settings).reshape(4, 3)
+    assert np.ptp(limit, axis=0).max() == 0.0
+    assert limit[0, 0] == limit[0, 2]
+    assert limit[0, 1] > 1.5 * limit[0, 0]

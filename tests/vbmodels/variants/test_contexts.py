@@ -106,10 +106,10 @@ def test_a_unit_takes_the_shift_of_its_context_and_a_neighbourless_one_that_of_u
     q = replace(q, of_context=np.arange(12.0 * N_CONTEXTS).reshape(12, N_CONTEXTS))
     of = units(batch)
     expected = [q.of_context[k, c] for k, c in zip(of.kind, of.context, strict=True)]
-    assert_allclose(q.shift_of(of), expected)
+    assert_allclose(q.shifts[q.group(of)], expected)
     alone = units(replace(batch, context=None))
-    assert_allclose(q.shift_of(alone), q.of_context[alone.kind, UNKNOWN])
-    assert_allclose(MODEL.group(of), N_CONTEXTS * of.kind + of.context)
+    assert_allclose(q.shifts[q.group(alone)], q.of_context[alone.kind, UNKNOWN])
+    assert_allclose(q.group(of), N_CONTEXTS * of.kind + of.context)
     kept = of.take(np.array([4, 1]))
     assert_allclose(kept.context, of.context[[4, 1]])
 
