@@ -105,6 +105,20 @@ class Search(State):
     precision: FloatArray
     evidence: FloatArray
 
+    @classmethod
+    def start(cls, features: FeatureMap, n_classes: int) -> Search:
+        """Return the start at mu = 0 for all kernel values of a map."""
+        return cls(
+            features=features,
+            points=np.zeros((features.n_kernels, n_classes, features.n_columns)),
+            wanted="gram",
+            factor=np.empty(0),
+            active=np.ones(features.n_kernels, dtype=bool),
+            kernel=np.empty(0, dtype=np.int64),
+            precision=np.empty(0),
+            evidence=np.empty(0),
+        )
+
 
 @dataclass(frozen=True)
 class CollapsedGP:
@@ -135,17 +149,7 @@ class CollapsedGP:
         """Choose the features and start at mu = 0."""
         warn_of_one_side(observed)
         features = feature_map(self.options, observed, rng, folds=self.folds)
-        n_classes = observed.positive.size
-        return Search(
-            features=features,
-            points=np.zeros((features.n_kernels, n_classes, features.n_columns)),
-            wanted="gram",
-            factor=np.empty(0),
-            active=np.ones(features.n_kernels, dtype=bool),
-            kernel=np.empty(0, dtype=np.int64),
-            precision=np.empty(0),
-            evidence=np.empty(0),
-        )
+        return Search.start(features, observed.positive.size)
 
     def local_step(self, q: Search, batch: Batch, local: None) -> None:
         """Do nothing: q(m) follows from q(w) in closed form."""

@@ -24,17 +24,7 @@ def near(q: Search) -> IntArray:
 
 def at_values(q: Search, kernels: IntArray, classes: int) -> Search:
     """Return the start of a search over some kernel values, of so many classes."""
-    features = q.features.at_values(kernels)
-    return Search(
-        features=features,
-        points=np.zeros((kernels.size, classes, features.n_columns)),
-        wanted="gram",
-        factor=np.empty(0),
-        active=np.ones(kernels.size, dtype=bool),
-        kernel=np.empty(0, dtype=np.int64),
-        precision=np.empty(0),
-        evidence=np.empty(0),
-    )
+    return Search.start(q.features.at_values(kernels), classes)
 
 
 def at_mean(features: FeatureMap, mean: FloatArray, factor: FloatArray) -> Search:

@@ -173,5 +173,17 @@ def table_bytes(table: pa.Table, group: int | None = None) -> bytes:
 
 def _write(table: pa.Table, sink: Any, group: int | None) -> None:
     """Write Parquet; numbers with a point repeat too seldom for a dictionary to be worth it."""
-    coded = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
+    leaves = (leaf for field in table.schema for leaf in _leaves(field.name, field.type))
+    coded = [path for path, kind in leaves if not pa.types.is_floating(kind)]
     pq.write_table(table, sink, row_group_size=group, compression="zstd", use_dictionary=coded)
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the columns that Parquet makes of one, by their paths there."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    else:
+        yield path, kind

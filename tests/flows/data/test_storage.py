@@ -4,6 +4,7 @@ import os
 import threading
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.data import storage
@@ -186,3 +187,23 @@ def test_a_store_that_does_not_answer_damages_no_file_by_its_name(said):
         raise OSError(said)
     with pytest.raises(storage.DamagedError), storage_errors("read", "s3://in/table.parquet"):
         raise OSError("Couldn't deserialize thrift: TProtocolException: Invalid data")
+
+
+def test_all_but_numbers_with_a_point_are_written_by_a_dictionary(tmp_path):
+    texts = pa.array([["a", "b"], ["b"]])
+    table = pa.table(
+        {
+            "number": [1.5, 1.5],
+            "text": ["x", "x"],
+            "list": texts,
+            "large": texts.cast(pa.large_list(pa.string())),
+            "numbers": pa.array([[0.5], [0.5]]),
+            "pair": pa.array([{"n": 1.0, "s": "x"}] * 2),
+        }
+    )
+    storage.write_table(str(tmp_path / "t.parquet"), table)
+    group = pq.ParquetFile(tmp_path / "t.parquet").metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    coded = {c.path_in_schema for c in columns if c.has_dictionary_page}
+    assert coded == {"text", "list.list.element", "large.list.element", "pair.s"}
+    assert storage.read_table(str(tmp_path / "t.parquet")).equals(table)
