@@ -112,7 +112,13 @@ def coverage(found: dict, truth: Truth) -> list[int]:
     return [len(at), int(inside.sum())]
 
 
-def run_simulation(out: str, seeds: range, others: bool, null: str) -> None:
+GRID = ((3, 1e4), (1, 1e4), (6, 1e4), (3, 1e3), (1, 1e3), (6, 1e3))
+"""Replicates and dispersion of the papers' simulation."""
+
+
+def run_simulation(
+    out: str, seeds: range, others: bool, null: str, grid: tuple[tuple[int, float], ...]
+) -> None:
     done = set()
     if Path(out).exists():
         rows = [json.loads(line) for line in Path(out).read_text().splitlines()]
@@ -120,7 +126,7 @@ def run_simulation(out: str, seeds: range, others: bool, null: str) -> None:
     plan = [
         (vaf, depth, n, m, seed)
         for seed in seeds
-        for n, m in ((3, 1e4), (1, 1e4), (6, 1e4), (3, 1e3), (1, 1e3), (6, 1e3))
+        for n, m in grid
         for vaf in VAFS
         for depth in DEPTHS
     ]
@@ -229,11 +235,20 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--default-only", action="store_true", help="leave the other tests out")
     parser.add_argument("--null", choices=["batch", "exchangeable"], default="batch")
+    parser.add_argument(
+        "--replicates", type=int, nargs="+", default=[1, 3, 6], choices=[1, 3, 6],
+        help="of the grid, those with so many",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dispersion", type=float, nargs="+", default=[1e4, 1e3], choices=[1e4, 1e3],
+        help="of the grid, those with this M",
+    )  # fmt: skip
     parser.add_argument("--locations", type=int, default=100_000)
     chosen = parser.parse_args()
     if chosen.what == "simulate":
         seeds = range(chosen.first, chosen.first + chosen.seeds)
-        run_simulation(chosen.path, seeds, not chosen.default_only, chosen.null)
+        grid = tuple((n, m) for n, m in GRID if n in chosen.replicates and m in chosen.dispersion)
+        run_simulation(chosen.path, seeds, not chosen.default_only, chosen.null, grid)
         return
     text = {
         "summary": lambda: summary(chosen.path),
