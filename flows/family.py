@@ -247,15 +247,24 @@ class CutsTogether(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """About how many CPU seconds a row takes: in the fit, and in the rest of a run.
+    """About how many CPU seconds a row takes, and who else can do a part of them.
 
-    ``in_kernels`` says that nearly all of it is in compiled code that releases Python's lock, so
-    that threads of one process do as well as workers, and start at once.
+    Attributes
+    ----------
+    fit, rest
+        CPU seconds a row, in the fit and in the rest of a run.
+    locked
+        The share of the work that holds Python's lock, which threads of one process do one after
+        the other; 0 where nearly all of it is in compiled code.
+    workers
+        Whether workers can end before one process: not where a fit is many short sweeps, each a
+        trip to them.
     """
 
     fit: float
     rest: float
-    in_kernels: bool = False
+    locked: float = 1.0
+    workers: bool = True
 
 
 @runtime_checkable

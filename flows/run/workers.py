@@ -1,12 +1,15 @@
 """How many workers or threads a run takes by itself, where that is left to it.
 
-Workers take `START` seconds to come up, in which this process would have done as much. So n of
-them are worth it where the run's forecast C, in CPU seconds, has C - C / n > START. The forecast is
-coarse (rows times what a row takes, by `flows.family.Forecasts`): a wrong choice costs some seconds
-where the run is short, and cores where it is longer than it looks.
+A run whose forecast is C CPU seconds takes, by n workers or threads,
 
-Where a family's work is in kernels that release Python's lock, threads of this process do it: they
-start at once, load nothing anew, and share what is kept in memory.
+    this process    C
+    threads         C (l + (1 - l) / n),  l the share that holds Python's lock
+    workers         START + C / n
+
+and that of the least is taken. Threads start at once, load nothing anew, and share what is kept in
+memory; workers do not wait for one lock. The forecast is coarse (rows times what a row takes, by
+`flows.family.Forecasts`): a wrong choice costs some seconds where the run is short, and cores where
+it is longer than it looks.
 """
 
 from __future__ import annotations
@@ -22,8 +25,14 @@ from flows.run.events import Line
 from flows.run.running import Run
 from flows.settings import AUTO, ComputeSettings
 
-START = 6.0
-"""Seconds until local workers compute: their processes, imports and the handshake."""
+START = 12.0
+"""Seconds that local workers cost: 6 until they compute (processes, imports, the handshake), as
+many again for what each loads and keeps on its own and for the way to them (benchmarks/scale.md:
+two workers take 13 to 15 CPU seconds more than one process)."""
+
+WORTH = 0.9
+"""Threads are taken where they leave at most this share of the time: less is not theirs to promise,
+and idle waits for a lock cost CPU."""
 
 SHORT = 1.0
 """CPU seconds below which one thread does."""
@@ -50,20 +59,15 @@ def settled(
     seconds = forecast(run, parts)
     about = f"about {seconds:,.0f} s of CPU: "
     here = compute.model_copy(update={"workers": None})
-    if cost.in_kernels:
-        threads = at_most(len(parts)) if seconds > SHORT else 1
-        if threads > 1:
-            run.events.tell(
-                Line(f"{about}{threads} threads of this process; --workers 0 keeps to one")
-            )
-        return here, threads
-    count = number(seconds, len(parts))
-    if count == 1:
-        return here, 1
-    run.events.tell(
-        Line(f"{about}{count} local workers are started; --workers 0 keeps to this process")
-    )
-    return compute.model_copy(update={"workers": count}), 1
+    workers, threads = number(seconds, cost, len(parts))
+    if workers:
+        run.events.tell(
+            Line(f"{about}{workers} local workers are started; --workers 0 keeps to this process")
+        )
+        return compute.model_copy(update={"workers": workers}), 1
+    if threads > 1:
+        run.events.tell(Line(f"{about}{threads} threads of this process; --workers 0 keeps to one"))
+    return here, threads
 
 
 def forecast(run: Run, parts: Sequence[Part]) -> float:
@@ -82,13 +86,17 @@ def at_most(parts: int, cores: int | None = None) -> int:
     return max(1, min(len(os.sched_getaffinity(0)) if cores is None else cores, parts))
 
 
-def number(seconds: float, parts: int, cores: int | None = None, memory: int | None = None) -> int:
-    """Return how many workers make a run shortest; 1 stands for this process.
+def number(
+    seconds: float, cost: Cost, parts: int, cores: int | None = None, memory: int | None = None
+) -> tuple[int, int]:
+    """Return how many workers, or 0, and how many threads make a run shortest.
 
     Parameters
     ----------
     seconds
         CPU seconds of the run.
+    cost
+        What says how well threads and workers share them.
     parts
         Its partitions.
     cores, memory
@@ -96,11 +104,24 @@ def number(seconds: float, parts: int, cores: int | None = None, memory: int | N
 
     Examples
     --------
-    >>> number(5.0, 100, 16, 2**36), number(60.0, 100, 16, 2**36), number(60.0, 3, 16, 2**36)
-    (1, 16, 3)
+    >>> slow = Cost(1.0, 1.0)
+    >>> number(5.0, slow, 100, 16, 2**36), number(60.0, slow, 100, 16, 2**36)
+    ((0, 1), (16, 1))
+    >>> compiled = Cost(1.0, 1.0, locked=0.0)
+    >>> number(0.5, compiled, 100, 16, 2**36), number(60.0, compiled, 100, 16, 2**36)
+    ((0, 1), (0, 16))
     """
+    threads = at_most(parts, cores) if seconds > SHORT else 1
+    by_threads = seconds * (cost.locked + (1.0 - cost.locked) / threads)
+    most = most_workers(parts, cores, memory) if cost.workers else 1
+    if most > 1 and START + seconds / most < by_threads:
+        return most, 1
+    return 0, threads if by_threads < seconds * WORTH else 1
+
+
+def most_workers(parts: int, cores: int | None = None, memory: int | None = None) -> int:
+    """Return how many workers this machine has cores and memory for; 1 where it starts none."""
     if multiprocessing.current_process().daemon:
         return 1  # Python lets such a process start no others
     memory = available_memory() if memory is None else memory
-    most = max(1, min(at_most(parts, cores), memory // MEMORY))
-    return most if seconds - seconds / most > START else 1
+    return max(1, min(at_most(parts, cores), memory // MEMORY))
