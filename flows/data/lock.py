@@ -3,6 +3,10 @@
 Whether a holder is alive is told by its process, on the same machine, and elsewhere by
 whether its heartbeat *changes* while the observer watches on its own clock. No two clocks
 are compared, so clocks that differ do no harm.
+
+A library does not do: filelock locks what one machine's file system sees, and an object store has
+no such call; a lock that only a person may break would keep a nightly run from going on after the
+machine that ran it has died.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Whoever holds a certificate of this CA may run code on the cluster; everyone else is turned
 away in the handshake. The CA's key is not kept, so nobody can issue another one: making the
 folder anew replaces all of them.
+
+trustme is for tests alone, by its own word; what lets code run on a cluster is made by cryptography's
+own builder.
 """
 
 from __future__ import annotations

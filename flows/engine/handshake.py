@@ -2,6 +2,9 @@
 
 A worker that is busy with someone else's work is not waited for: every result carries the
 environment that it was made in, and is refused if that differs.
+
+What it finds, a result would tell as well, but later: after partitions were written and read. Dask
+compares its own versions alone, not this package's source nor what a worker has installed.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from tenacity import RetryCallState, retry_if_exception
+from tenacity.nap import sleep_using_event
+
 from flows.data import storage
 from flows.data.storage import retry
 from flows.engine.seam import Abandoned
@@ -81,18 +84,20 @@ def each(
 
 def _persist(events: Events, stopped: threading.Event, one: Callable[[], R]) -> R:
     """Call, and call again while storage does not answer and attempts are left."""
-    if stopped.is_set():
-        raise Abandoned
-    for attempt, pause in enumerate(retry.TASK.pauses(), 1):
-        try:
-            return one()
-        except Exception as error:
-            if not transient(error):
-                raise
-            events.tell(Retried(attempt, pause, error))
-            if stopped.wait(pause):
-                raise
-    return one()
+
+    def attempt() -> R:
+        if stopped.is_set():
+            raise Abandoned
+        return one()
+
+    def tell(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, Exception):
+            events.tell(Retried(state.attempt_number, state.upcoming_sleep, error))
+
+    return retry.TASK.trying(
+        retry=retry_if_exception(transient), sleep=sleep_using_event(stopped), before_sleep=tell
+    )(attempt)
 
 
 def _label(name: str, item: Any, number: int) -> str:

@@ -1,4 +1,4 @@
-"""How often, and after what pauses, storage that does not answer is asked again.
+"""How often, and after what pauses, storage that does not answer is asked again: by tenacity.
 
 What the stores' own clients repeat within one request is set where they are made, in
 ``flows.data.storage.access``; Dask's own retries of a task are set in ``flows.engine.dask``.
@@ -7,13 +7,19 @@ What the stores' own clients repeat within one request is set where they are mad
 from __future__ import annotations
 
 import math
-import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
 
 from flows.data.storage.errors import TransientStorageError
 
@@ -22,29 +28,36 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Retry:
-    """How often something is tried again; pauses double with each attempt."""
+    """How often something is tried again, after pauses of a random length.
+
+    What they are at most doubles with each attempt, so that many do not ask at once.
+    """
 
     times: int
     first: float  # seconds of the first pause, at most
 
-    def pauses(self, within: float = math.inf) -> Iterator[float]:
-        """Return the seconds to wait before each further attempt.
-
-        Each is shortened at random, so that many do not ask at once.
+    def trying(self, within: float = math.inf, **more: Any) -> Retrying:
+        """Return what calls a function until storage answers; the last failure is raised as it was.
 
         Parameters
         ----------
         within
-            Seconds from now during which attempts may begin: one may take long to fail.
+            Seconds from the first attempt during which others may begin: one may take long to fail.
+        **more
+            For `tenacity.Retrying`, in the place of what is set here.
         """
-        end = time.monotonic() + within
-        nominal = (self.first * 2.0**attempt for attempt in range(self.times))
-        return (p * random.uniform(0.5, 1.0) for p in nominal if time.monotonic() + p <= end)
+        usual: dict[str, Any] = {
+            "retry": retry_if_exception_type(TransientStorageError),
+            "wait": wait_random_exponential(multiplier=self.first),
+            "stop": stop_after_attempt(self.times + 1) | stop_before_delay(within),
+            "reraise": True,
+        }
+        return Retrying(**usual | more)
 
 
-CALL = Retry(times=6, first=0.25)  # of one call of an object store
+CALL = Retry(times=6, first=0.5)  # of one call of an object store
 PATIENCE = 15.0  # seconds for which it is asked
-TASK = Retry(times=4, first=1.5)  # of a task that met storage that did not answer
+TASK = Retry(times=4, first=2.0)  # of a task that met storage that did not answer
 
 _within = threading.local()
 
@@ -56,22 +69,8 @@ def persistent(local: bool, call: Callable[[], R]) -> R:
     """
     if local or getattr(_within, "call", False):
         return call()
-    pauses = CALL.pauses(PATIENCE)
     with impatient():
-        while True:
-            try:
-                return call()
-            except TransientStorageError:
-                if not waited(pauses):
-                    raise
-
-
-def waited(pauses: Iterator[float]) -> bool:
-    """Wait for the next pause; no where there is none left."""
-    pause = next(pauses, None)
-    if pause is not None:
-        time.sleep(pause)
-    return pause is not None
+        return CALL.trying(PATIENCE)(call)
 
 
 @contextmanager

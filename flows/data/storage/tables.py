@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.data.storage import retry
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet
 from flows.data.storage.objects import placed, read_bytes, write_bytes
-from flows.data.storage.retry import persistent, waited
+from flows.data.storage.retry import persistent
 from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
 from flows.data.storage.urls import is_local
 
@@ -122,29 +121,42 @@ def read_batches(
     One row group is in memory at a time, and of a large one only a part. When an object
     store stops answering, reading goes on where it was.
     """
-    group, done, pauses = 0, 0, retry.CALL.pauses()
-    file = parquet_file(url, footer)
-    while group < file.metadata.num_row_groups:
+    reading = _batches(url, rows, columns, footer)
+    group, done = 0, 0
+
+    def following() -> tuple[int, int, pa.RecordBatch] | None:
+        nonlocal reading
         try:
-            for number, batch in enumerate(_group(url, file, group, rows, columns)):
-                if number >= done:
-                    done, pauses = number + 1, retry.CALL.pauses()
-                    yield batch
+            return next(reading, None)
         except TransientStorageError:
-            if is_local(url) or not waited(pauses):
-                raise
-            file = parquet_file(url)
-        else:
-            group, done = group + 1, 0
+            reading = _batches(url, rows, columns, None, group, done)
+            raise
+
+    while (found := persistent(is_local(url), following)) is not None:
+        group, done, batch = found
+        yield batch
 
 
-def _group(
-    url: str, file: pq.ParquetFile, group: int, rows: int, columns: Sequence[str] | None
-) -> Iterator[pa.RecordBatch]:
+def _batches(
+    url: str,
+    rows: int,
+    columns: Sequence[str] | None,
+    footer: pq.FileMetaData | None,
+    group: int = 0,
+    done: int = 0,
+) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Read a table from a row group on, without so many batches of that.
+
+    Each comes with its row group and how many of that have been read.
+    """
+    file = parquet_file(url, footer)
     names = file.schema_arrow.names
     wanted = None if columns is None else [name for name in columns if name in names]
-    with storage_errors("read", url):
-        yield from file.iter_batches(rows, row_groups=[group], columns=wanted)
+    for at in range(group, file.metadata.num_row_groups):
+        with storage_errors("read", url):
+            for number, batch in enumerate(file.iter_batches(rows, [at], wanted), 1):
+                if at > group or number > done:
+                    yield at, number, batch
 
 
 def write_table(url: str, table: pa.Table, group: int | None = None) -> None:
