@@ -4,8 +4,8 @@ Whoever holds a certificate of this CA may run code on the cluster; everyone els
 away in the handshake. The CA's key is not kept, so nobody can issue another one: making the
 folder anew replaces all of them.
 
-trustme is for tests alone, by its own word; what lets code run on a cluster is made by cryptography's
-own builder.
+trustme is for tests alone, by its own word; what lets code run on a cluster is made by the builder
+of cryptography itself.
 """
 
 from __future__ import annotations
