@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.data import storage
 from flows.data.runs import RunPaths
@@ -81,7 +81,12 @@ def _documents(index: int, paths: RunPaths) -> list[tuple[str, int, int]]:
 
 def documents_of(table: pa.Table) -> list[tuple[str, int, int]]:
     """Return name, rows and known rows of every document of a table with one row a unit."""
-    names, known = table["doc_id"].to_pylist(), np.array(table["observed"].to_pylist(), bool)
-    cuts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
-    starts = [0, *cuts, len(names)] if names else []
-    return [(names[a], b - a, int(known[a:b].sum())) for a, b in pairwise(starts)]
+    if not len(table):
+        return []
+    names = table["doc_id"].combine_chunks()
+    new = pc.not_equal(names.slice(1), names.slice(0, len(names) - 1))
+    starts = np.concatenate([[0], np.flatnonzero(new.to_numpy(zero_copy_only=False)) + 1])
+    known = np.add.reduceat(table["observed"].to_numpy().astype(np.int64), starts)
+    units = np.diff(starts, append=len(names))
+    first = names.take(pa.array(starts)).to_pylist()
+    return list(zip(first, units.tolist(), known.tolist(), strict=True))

@@ -116,17 +116,18 @@ def _examples(
     examples = []
     for d in chosen:
         first = int(offsets[d])
-        rows = np.arange(first, offsets[d + 1])
-        terms = dict(zip(rows, table["term"].slice(first, len(rows)).to_pylist(), strict=True))
-        unknown = sorted(rows[~observed[rows]], key=lambda i: -probability[i])
-        best = [i for i in unknown if selected[i]]
-        rest = [i for i in unknown if not selected[i]][:MOST_LIKELY]
+        own = slice(first, int(offsets[d + 1]))
+        terms = table["term"].slice(first, own.stop - first).to_pylist()
+        sure, known, taken = (a[own].tolist() for a in (probability, observed, selected))
+        unknown = sorted((i for i, k in enumerate(known) if not k), key=lambda i: -sure[i])
+        best = [i for i in unknown if taken[i]]
+        rest = [i for i in unknown if not taken[i]][:MOST_LIKELY]
         examples.append(
             Example(
                 doc_id=table["doc_id"][first].as_py(),
-                known=tuple(terms[i] for i in rows[observed[rows]]),
-                found=tuple((terms[i], float(probability[i])) for i in best),
-                likely=tuple((terms[i], float(probability[i])) for i in rest),
+                known=tuple(term for term, k in zip(terms, known, strict=True) if k),
+                found=tuple((terms[i], sure[i]) for i in best),
+                likely=tuple((terms[i], sure[i]) for i in rest),
             )
         )
     return tuple(examples)
@@ -145,7 +146,9 @@ def report(
     documents = sum(s.documents for s in summaries)
     found = sum(s.selected - s.observed for s in summaries)
     words = sum(s.words for s in summaries)
-    terms: Counter[str] = sum((s.terms for s in summaries), Counter())
+    terms: Counter[str] = Counter()
+    for one in summaries:
+        terms.update(one.terms)
     scores = settings.model in ("ss", "textrank")
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -min(len(e.known), 6) * (1 + min(len(e.found), 6)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.keywords import selection_kernels as kernels
 
 
 def select_by_fdr(
@@ -147,10 +148,8 @@ def word_ranks(score: FloatArray, offsets: IntArray) -> IntArray:
 
 def _ranking(score: FloatArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows, best first within each document, and their ranks from 0."""
-    sizes = np.diff(offsets)
-    document = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((-score, document))
-    rank = np.arange(len(score)) - np.repeat(offsets[:-1], sizes)
+    order, rank = np.empty(len(score), np.int64), np.empty(len(score), np.int64)
+    kernels.ranking(np.asarray(score, np.float64), offsets, order, rank)
     return order, rank
 
 

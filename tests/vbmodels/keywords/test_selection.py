@@ -70,6 +70,18 @@ def test_equal_size_takes_the_observed_then_the_best(share):
         assert inside.size == 0 or outside.size == 0 or inside.min() >= outside.max()
 
 
+def test_ranks_are_those_of_one_stable_sort_of_all_words():
+    rng = np.random.default_rng(7)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 40, 200))])
+    score = rng.integers(0, 6, offsets[-1]) / 3.0  # many ties
+    score[rng.random(len(score)) < 0.1] = np.inf
+    document = np.repeat(np.arange(200), np.diff(offsets))
+    order = np.lexsort((-score, document))
+    expected = np.empty(len(score), int)
+    expected[order] = np.arange(len(score)) - offsets[document] + 1
+    assert np.array_equal(word_ranks(score, offsets), expected)
+
+
 def test_ranks_start_at_one_in_every_document():
     score, _, offsets = documents(6)
     ranks = word_ranks(score, offsets)
