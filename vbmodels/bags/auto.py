@@ -123,6 +123,8 @@ class Auto(State):
         Fitted bags when all kernel values were last tried.
     shares
         Shares of the bags with labels 0 and 1 by which the kernel value is chosen.
+    untried
+        The start over all kernel values, where some are tried first; else None.
     """
 
     phase: str
@@ -134,6 +136,7 @@ class Auto(State):
     needed: int
     searched: int
     shares: tuple[float, float] = (1.0, 1.0)
+    untried: Search | None = None
 
 
 @dataclass(frozen=True)
@@ -197,11 +200,12 @@ class AutoModel:
         return Auto(phase, witness, None, embedding, weights, base, needed, n, shares)
 
     def restart(self, observed: SeenBags, before: Any, rng: np.random.Generator) -> Auto:
-        """Start with the kernel values near an earlier fit's best, and at its blocks' variances.
+        """Start with an earlier fit's kernel value and its neighbours, at its blocks' variances.
 
         Scaling, landmarks and all weights are of the new data, so that the fit is the one from
-        the start where that would choose the same kernel value, to what the searches leave open.
-        With half as many bags again as when the value was chosen all are tried again.
+        the start where that would choose the same kernel value, to what the searches leave open
+        and the folds may choose. Where the best of them has neighbours that were not tried, or with
+        half as many bags again as when all were tried, all are tried.
         """
         fresh = self.init(observed, rng)
         if not isinstance(before, Auto) or before.phase != "done":
@@ -212,12 +216,17 @@ class AutoModel:
             return fresh
         if observed.pools.n_bags > GROWN * before.searched:
             return fresh
-        kernels = self._open(before.witness, observed.pools.n_bags)
-        kernels = fresh.witness.features.same_values(before.witness.features, kernels)
+        whole = fresh.witness
+        kernels = whole.features.same_values(before.witness.features, before.witness.kernel)
         if not kernels.size:
             return fresh
-        witness = at_values(fresh.witness, kernels, 1)
-        return replace(fresh, phase="witness", witness=witness, searched=before.searched)
+        if observed.pools.n_bags <= 2 * self.few:
+            kernels = whole.features.around(kernels)
+        witness = at_values(whole, kernels, 1)
+        untried = whole if 1 < kernels.size < whole.features.n_kernels else None
+        return replace(
+            fresh, phase="witness", witness=witness, searched=before.searched, untried=untried
+        )
 
     def remembered(self, q: Auto, batch: Bags) -> int:
         """Return about how many bytes are kept of a partition between sweeps."""
@@ -329,8 +338,10 @@ class AutoModel:
         if q.phase == "kernel":
             start = replace(at_values(found, found.kernel, 1), points=found.points[found.kernel])
             q = replace(q, phase="witness", witness=start)
+        elif q.phase == "witness" and self._moved(q):
+            q = replace(q, witness=q.untried, untried=None, searched=q.embedding.map.n_bags)
         elif q.phase == "witness":
-            q = replace(q, phase="folds", folds=self._without_folds(q, found))
+            q = replace(q, phase="folds", folds=self._without_folds(q, found), untried=None)
         elif q.phase == "folds":
             q = replace(q, phase="embedding")
         else:
@@ -341,6 +352,15 @@ class AutoModel:
             q = replace(q, phase="done", weights=weights)
             return AutoCursor(q, told.stats, number, told.elbo, replace(told, q=q))
         return self._wrapped(evaluated(self, reduce, q, number, None))
+
+    def _moved(self, q: Auto) -> bool:
+        """Whether the best of the kernel values tried has neighbours that were not."""
+        if q.untried is None or q.witness is None:
+            return False
+        whole, own = q.untried.features, q.witness
+        beside = whole.around(whole.same_values(own.features, own.kernel))
+        tried = whole.same_values(own.features, np.arange(own.features.n_kernels))
+        return not bool(np.isin(beside, tried).all())
 
     def _without_folds(self, q: Auto, found: Search) -> Search:
         """Start the fits without each fold's bags.

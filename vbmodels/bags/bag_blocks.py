@@ -158,6 +158,16 @@ class ModalityMap(State):
             blocks[f"distribution {times:g}"] = kernels.turned(0, kernel)
         return blocks
 
+    def smooth_means(self, instances: Instances) -> FloatArray:
+        """Return mean_j k(z, x_ij) at all lengths, [B, 3 R], [B, 0] for text.
+
+        L^-1 is left to who gathers them: its rounding hangs on the bags it is multiplied with, and
+        is enlarged by the small eigenvalues of k(z, z); of a bag alone these have the same bits.
+        """
+        if self.smooth is None:
+            return np.empty((instances.offsets.size - 1, 0))
+        return np.hstack(self._instance_kernels(instances)[0]["smooth"])
+
     def pools(self, told: FloatArray) -> list[FloatArray]:
         """Return z-scores of pooled features [B, 4 D], clipped, one array a pool."""
         z = np.clip((told - self.pool_mean) * self.pool_scale, -POOLED_CLIP, POOLED_CLIP)
@@ -287,13 +297,18 @@ def modality_map(
 def with_distributions(
     of: ModalityMap, samples: tuple[FloatArray, ...], count: int, rng: np.random.Generator
 ) -> ModalityMap:
-    """Add the kernels on smooth means, from samples of these [n, 3 R] by class."""
-    if of.smooth is None or not any(len(s) for s in samples):
+    """Add the kernels on smooth means, from samples of these without L^-1, [n, 3 R], by class."""
+    smooth = of.smooth
+    if smooth is None or not any(len(s) for s in samples):
         return of
+    samples = tuple(
+        np.hstack([smooth.turned(m, each) for m, each in enumerate(np.split(s, len(SMOOTH), 1))])
+        for s in samples
+    )
     marks = of_both(samples, count, rng)
     points = np.array([samples[y][i] for y, i in marks])
     told = np.concatenate(samples)
-    size = len(of.smooth.points)
+    size = len(smooth.points)
     kernels = []
     for m in range(len(SMOOTH)):
         own = slice(m * size, (m + 1) * size)

@@ -135,9 +135,7 @@ def _smooth_means(
     of: ModalityMap, instances: Instances, has: IntArray, drawn: IntArray
 ) -> FloatArray:
     """Return the smooth means at all lengths of some of the bags with instances, [b, 3 R]."""
-    blocks = of.columns(instances.take(has[drawn]))
-    means = [value for name, value in blocks.items() if name.startswith("smooth mean")]
-    return np.hstack(means) if means else np.empty((drawn.size, 0))
+    return of.smooth_means(instances.take(has[drawn]))
 
 
 def with_landmark_bags(of: BagMap, chosen: Chosen, rng: np.random.Generator) -> BagMap:

@@ -7,7 +7,9 @@ points z, FITC: Snelson and Ghahramani 2005). With L_j L_j' = k_j(z, z), w ~ N(0
     f(x) = c0 + phi(x)'w + r(x),    r(x) ~ N(0, v_k sum_j (1 - |L_j^-1 k_j(z, x)|^2)),
 
 independent over instances. x is scaled: z-scores, clipped, over sqrt(D) (so that a length
-scale of 1 suits any D), or as it is for rows of unit length.
+scale of 1 suits any D), or as it is for rows of unit length. Mean and sd are rounded to single
+precision: sums over partitions differ in their last digits, and where features are few and whole,
+k-means meets ties that the last digit would break, to other inducing points.
 
 In rows of text the columns are words, and words that stand together mean alike. The linear part
 then is v_lin x'R x: weights of words are N(0, v_lin R) a priori,
@@ -42,6 +44,7 @@ from scipy.spatial.distance import cdist
 from vbmodels.bags.gp_data import Observed
 from vbmodels.bags.gp_kernel import JITTER, KernelOptions, correlation, inducing_points
 from vbmodels.bags.gp_words import words
+from vbmodels.bags.landmarks import single
 from vbmodels.core.linalg import cholesky, solve_lower
 from vbmodels.core.state import FloatArray, IntArray, State
 
@@ -184,6 +187,14 @@ class FeatureMap(State):
         same = (own == length) & (self.amplitude[:, None] == amplitude)
         return np.flatnonzero(same.any(axis=1))
 
+    def around(self, kernels: IntArray) -> IntArray:
+        """Return kernel values and their neighbours in the grid: lengths and amplitudes beside."""
+        length = np.searchsorted(np.unique(self.lengths), self.lengths[self.which])
+        amplitude = np.searchsorted(np.unique(self.amplitude), self.amplitude)
+        place = np.column_stack([length, amplitude])
+        away = np.abs(place[:, None] - place[kernels]).max(axis=-1)
+        return np.flatnonzero((away <= 1).any(axis=1))
+
     def with_baseline(self, kernels: IntArray, variance: float) -> FeatureMap:
         """Return some kernel values, [K'], with the baseline's columns at prior variance v_b."""
         n_classes = self.baseline.shape[1]
@@ -275,7 +286,7 @@ def feature_map(
     if standardise:
         sd = np.sqrt(spread.deviation / spread.count)
         varies = sd > 1e-12 * np.maximum(np.abs(spread.mean), 1e-300)
-        mean, scale = spread.mean, np.where(varies, sd, 1.0)
+        mean, scale = single(spread.mean), single(np.where(varies, sd, 1.0))
         clip, divisor = options.clip, float(np.sqrt(size))
     kinds = tuple(name for name in names if name != "linear")
     blank = FeatureMap(

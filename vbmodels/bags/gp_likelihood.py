@@ -35,7 +35,7 @@ from vbmodels.bags.gp_data import Batch, blocks_of, folds_of, instances_of, labe
 from vbmodels.bags.gp_features import LEAK, FeatureMap
 from vbmodels.bags.memory import Memory
 from vbmodels.core.linalg import pack
-from vbmodels.core.special import inverse_mills, log1mexp
+from vbmodels.core.special import inverse_mills, inverse_mills_of, log1mexp
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
 
 SMALL = 1e-250
@@ -169,10 +169,11 @@ class BagTerms:
         sizes = np.diff(offsets)
         full = sizes > 0
         log_negative = np.zeros(labels.shape)
+        log_chance = log_ndtr(-t)
         starts = offsets[:-1][full]
         if starts.size:
-            log_negative[full] = np.add.reduceat(log_ndtr(-t), starts, axis=0)
-        hazard = inverse_mills(-t)
+            log_negative[full] = np.add.reduceat(log_chance, starts, axis=0)
+        hazard = inverse_mills_of(-t, log_chance)
         if noise:
             value, weight = _noisy(log_negative, labels, full, noise)
             return cls(

@@ -20,6 +20,7 @@ from scipy.sparse.linalg import eigsh
 
 from vbmodels.bags.gp_data import Observed, refuse_words
 from vbmodels.bags.gp_kernel import JITTER, KernelOptions
+from vbmodels.bags.landmarks import single
 from vbmodels.core.linalg import cholesky, unpack
 from vbmodels.core.state import FloatArray
 
@@ -53,7 +54,7 @@ def words(
     length = np.where(seen, length, 1.0)
     if names == ("linear",) and options.linear_rank < length.size:
         return leading(products, length, options.linear_rank)
-    cosines = products / length[:, None] / length
+    cosines = single(products / length[:, None] / length)
     np.fill_diagonal(cosines, 1.0 + JITTER)
     return cholesky(cosines, "the cosines between words")
 
@@ -61,11 +62,13 @@ def words(
 def leading(products: FloatArray, length: FloatArray, rank: int) -> FloatArray:
     """Return T [D, rank] from C [D, D] and s [D].
 
+    C is rounded to single precision, as its sums over partitions differ in their last digits.
     A column of T is as long as its eigenvector says, with its largest entry positive. Lanczos'
     iteration starts at s, so that the same C gives the same T.
     """
     half = np.sqrt(length)
-    values, vectors = eigsh(products / half[:, None] / half, k=rank, v0=length)
+    scaled = single(products / half[:, None] / half)
+    values, vectors = eigsh(scaled, k=rank, v0=length)
     kept = np.flatnonzero(values > LEAST * values.max())[::-1]
     turn = vectors[:, kept] * np.sqrt(values[kept]) / half[:, None]
     largest = turn[np.abs(turn).argmax(axis=0), np.arange(kept.size)]

@@ -13,7 +13,7 @@ from tests.vbmodels.bags.test_embedding import some_bags
 from vbmodels.bags.auto import FOLDS, POINTS, AutoModel, log_densities
 from vbmodels.bags.auto_predict import predict_auto
 from vbmodels.bags.auto_view import CACHE, fold_of
-from vbmodels.bags.batch import split
+from vbmodels.bags.batch import Instances, bags, split
 from vbmodels.bags.embed_predict import predict_bags
 from vbmodels.bags.gp_direct import DirectGP
 from vbmodels.bags.gp_kernel import KernelOptions
@@ -154,11 +154,28 @@ def test_an_empty_bag_has_a_small_chance_of_the_witness():
     assert np.all((said.probability[[4, 9]] > 0.0) & (said.probability[[4, 9]] < 1.0))
 
 
-def test_partitions_change_nothing_but_rounding(data, done):
-    whole = fit(MODEL, [data], seed=1, max_iter=3000).q
-    assert_allclose(whole.weights, done.q.weights, rtol=1e-6)
-    a, b = (predict_auto(MODEL, q, data).probability for q in (whole, done.q))
-    assert_allclose(a, b, rtol=1e-6)
+def counted(n, seed):
+    """Bags of few whole numbers, as atoms of molecules have: rows are equal, distances tie."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 12, n)
+    rows = rng.integers(0, 4, (int(sizes.sum()), 3)).astype(float)
+    of = np.repeat(np.arange(n), sizes)
+    hit = np.bincount(of, (rows.sum(axis=1) >= 8.0).astype(float), n)
+    return bags([Instances.from_rows(of, rows, n)], (hit > 0.0).astype(np.int8))
+
+
+@pytest.mark.parametrize("whole_numbers", [False, True])
+def test_partitions_change_nothing_but_rounding(data, whole_numbers):
+    data = counted(60, 2) if whole_numbers else data
+    one, *others = (fit(MODEL, split(data, k), seed=1, max_iter=3000).q for k in (1, 3, 8))
+    told = predict_auto(MODEL, one, data)
+    for q in others:
+        assert q.witness.features.key == one.witness.features.key
+        assert_allclose(q.weights, one.weights, rtol=1e-12)
+        own = predict_auto(MODEL, q, data)
+        assert_allclose(own.probability, told.probability, rtol=1e-12)
+        assert_allclose(own.members, told.members, rtol=1e-12)
+        assert_allclose(own.witness.probability, told.witness.probability, rtol=1e-12)
 
 
 def test_several_modalities_are_united_for_the_witness():
@@ -192,23 +209,64 @@ def seen(batches):
     return tree_sum(MODEL.observe(b) for b in batches)
 
 
-def test_a_restart_is_the_fit_from_the_start_at_the_kernel_values_near_the_best(data, done):
-    """On the same bags: the witness's posterior to rounding, the rest to the search's end."""
-    batches = split(data, 3)
-    q = MODEL.restart(seen(batches), done.q, np.random.default_rng(1))
-    assert q.witness.features.n_kernels == near(done.q.witness).size < 4
-    assert q.searched == data.n_bags
-    assert_allclose(q.embedding.at, done.q.embedding.at)
-    reduce = InProcess(MODEL, batches)
-    again = UntilConverged(loop_of(MODEL)(MODEL, reduce, start(MODEL, q, reduce)), 1e-6, 3000)
-    *_, last = again
+WIDER = replace(
+    OPTIONS, length_scales=(0.35, 0.7, 1.4, 2.8), amplitudes=(0.3, 1.0, 3.0, 10.0, 30.0)
+)
+SINCE = AutoModel(witness=DirectGP(WIDER))
+
+
+@pytest.fixture(scope="module")
+def wide(data):
+    return fit(SINCE, split(data, 3), seed=1, max_iter=3000)
+
+
+def restarted(model, before, batches):
+    """Go on from an earlier fit; where it began, where it ended, and its last step."""
+    q = model.restart(seen(batches), before, np.random.default_rng(1))
+    reduce = InProcess(model, batches)
+    steps = UntilConverged(loop_of(model)(model, reduce, start(model, q, reduce)), 1e-6, 3000)
+    *_, last = steps
     assert last.q.phase == "done"
-    whole, own = WITNESS.posterior(done.q.witness), WITNESS.posterior(last.q.witness)
+    return q, last.q, last.iteration
+
+
+def test_a_restart_tries_the_last_kernel_value_and_its_neighbours(data, wide):
+    """On the same bags: the witness's posterior to rounding, the rest to the search's end."""
+    q, found, sweeps = restarted(SINCE, wide.q, split(data, 3))
+    features = wide.q.witness.features
+    beside = features.around(wide.q.witness.kernel)
+    assert q.witness.features.n_kernels == found.witness.features.n_kernels == beside.size <= 9
+    assert q.searched == found.searched == data.n_bags
+    assert found.untried is None
+    assert_allclose(q.embedding.at, wide.q.embedding.at)
+    whole, own = SINCE.witness.posterior(wide.q.witness), SINCE.witness.posterior(found.witness)
     # A search ends where a step promises 1e-6 nats.
     assert_allclose(own.mean, whole.mean, atol=5e-3)
-    assert last.iteration < done.iterations
-    one, two = (predict_auto(MODEL, q, data).probability for q in (done.q, last.q))
+    assert sweeps < wide.iterations
+    one, two = (predict_auto(SINCE, of, data).probability for of in (wide.q, found))
     assert_allclose(one, two, atol=5e-3)
+
+
+def test_a_restart_tries_all_kernel_values_where_the_best_has_moved(data, wide):
+    """From a corner far from the best, as if other bags had chosen it."""
+    features = wide.q.witness.features
+    best = int(wide.q.witness.kernel[0])
+    corners = [0, 4, 15, 19]
+    far = next(k for k in corners if best not in features.around(np.array([k])))
+    moved = replace(wide.q, witness=replace(wide.q.witness, kernel=np.array([far])), searched=50)
+    q, found, _ = restarted(SINCE, moved, split(data, 3))
+    assert q.witness.features.n_kernels == 4
+    assert q.searched == 50
+    assert found.witness.features.n_kernels == features.n_kernels
+    assert found.searched == data.n_bags
+    assert found.witness.kernel[0] == best
+
+
+def test_neighbours_in_the_grid_are_those_beside_in_length_and_amplitude(wide):
+    around = wide.q.witness.features.around
+    assert around(np.array([0])).tolist() == [0, 1, 5, 6]
+    assert around(np.array([7])).tolist() == [1, 2, 3, 6, 7, 8, 11, 12, 13]
+    assert around(np.array([0, 19])).tolist() == [0, 1, 5, 6, 13, 14, 18, 19]
 
 
 def test_a_restart_tries_all_kernel_values_with_many_more_bags(data, done):
