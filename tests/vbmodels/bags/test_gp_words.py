@@ -30,14 +30,15 @@ def fitted(data, rank):
 
 
 def test_leading_directions_are_those_of_the_data():
+    """To what rounding the products to single precision leaves."""
     x = text().modalities[0].features
     c, length = x.T @ x, np.linalg.norm(x, axis=0)
     turn = leading(c, length, 8)
     prior = c / length[:, None] / length
     kernel = np.linalg.eigvalsh(x @ prior @ x.T)[::-1]
     told = x @ turn
-    assert np.allclose(told.T @ told, np.diag(kernel[:8]), atol=1e-9 * kernel[0])
-    assert np.linalg.eigvalsh(prior - turn @ turn.T).min() > -1e-9
+    assert np.allclose(told.T @ told, np.diag(kernel[:8]), atol=1e-6 * kernel[0])
+    assert np.linalg.eigvalsh(prior - turn @ turn.T).min() > -1e-6
 
 
 def test_the_rest_of_words_is_noise_and_predictions_stay():
