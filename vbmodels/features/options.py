@@ -7,6 +7,8 @@ from typing import Literal
 
 from vbmodels.core.options import option, share
 
+SEARCHED = 10_000
+"""Rows that are searched, about, where a table has more than twice as many."""
 LARGEST_LAPLACE = 1000
 """Rows: every flip of the collapsed sampler costs a fit of all columns."""
 
@@ -35,6 +37,13 @@ class FeatureOptions:
         "from the other chain, turned or given new bits), each judged by a Monte-Carlo estimate "
         "of the true bound; starts: annealed and plain starts in turn, as for bound=text "
         "(variational).",
+    )
+    search_rows: int = option(
+        SEARCHED,
+        "Rows that are searched, about, where a table has more than twice as many (search=moves); "
+        "all rows are fitted to what these show, and moves tried on them once more. A feature "
+        "that few of them have is missed: with 10,000 those that fewer than RARE of the rows have.",
+        ge=100,
     )
     bound: Literal["polya_gamma", "text", "both"] = option(
         "polya_gamma",
