@@ -7,8 +7,6 @@ from typing import Literal
 
 from vbmodels.core.options import option, share
 
-SEARCHED = 10_000
-"""Rows that are searched, about, where a table has more than twice as many."""
 LARGEST_LAPLACE = 1000
 """Rows: every flip of the collapsed sampler costs a fit of all columns."""
 
@@ -38,11 +36,11 @@ class FeatureOptions:
         "of the true bound; starts: annealed and plain starts in turn, as for bound=text "
         "(variational).",
     )
-    search_rows: int = option(
-        SEARCHED,
+    search_rows: int | None = option(
+        None,
         "Rows that are searched, about, where a table has more than twice as many (search=moves); "
         "all rows are fitted to what these show, and moves tried on them once more. A feature "
-        "that few of them have is missed: with 10,000 those that fewer than RARE of the rows have.",
+        "that few of those rows have is missed. By default all rows are searched.",
         ge=100,
     )
     bound: Literal["polya_gamma", "text", "both"] = option(

@@ -15,13 +15,13 @@ LONGER = 2.0
 _SAMPLED = 7
 
 
-def share_of(asked: int, n_rows: float) -> float:
-    """Return the share of the rows that is searched: all of them where that saves little.
+def share_of(asked: int | None, n_rows: float) -> float:
+    """Return the share of the rows that is searched: all of them where a part saves little.
 
     >>> share_of(10_000, 20_000.0), share_of(10_000, 100_000.0)
     (1.0, 0.1)
     """
-    return 1.0 if n_rows <= LONGER * asked else asked / n_rows
+    return 1.0 if asked is None or n_rows <= LONGER * asked else asked / n_rows
 
 
 def sample_of(batch: FeatureBatch, share: float, seed: int) -> FeatureBatch:

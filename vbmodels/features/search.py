@@ -35,7 +35,6 @@ from vbmodels.features.moves import (
     tidied,
     wide_fit,
 )
-from vbmodels.features.options import SEARCHED
 from vbmodels.features.passes import following, moved_lanes
 from vbmodels.features.polya_gamma import SETTLE as QUIET
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
@@ -91,13 +90,13 @@ class SearchIBP:
         Monte-Carlo draws of the yardstick.
     rows
         Rows that are searched, about, in a table of more than twice as many. What they show is
-        then fitted to all rows, where a last round of moves is tried.
+        then fitted to all rows, where a last round of moves is tried. None for all rows.
     """
 
     fit: PolyaGammaIBP
     starts: int = 2
     draws: int = 32
-    rows: int = SEARCHED
+    rows: int | None = None
 
     def observe(self, batch: FeatureBatch) -> UnitCounts:
         """Count the answers to every unit."""
