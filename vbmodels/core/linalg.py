@@ -5,10 +5,12 @@ Everything is vectorised over leading axes. No inverse is formed but where it is
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 
 
 def cholesky(matrix: FloatArray, name: str = "the matrix", jitter: float = 0.0) -> FloatArray:
@@ -74,7 +76,7 @@ def inverse(factor: FloatArray) -> FloatArray:
 
 def pack(matrix: FloatArray) -> FloatArray:
     """Return the lower triangles of symmetric matrices, row by row; [..., D (D+1) / 2]."""
-    rows, columns = np.tril_indices(matrix.shape[-1])
+    rows, columns = _triangle(matrix.shape[-1])
     return matrix[..., rows, columns]
 
 
@@ -83,8 +85,17 @@ def unpack(packed: FloatArray) -> FloatArray:
     size = int(np.sqrt(2 * packed.shape[-1]))
     if size * (size + 1) // 2 != packed.shape[-1]:
         raise ValueError(f"{packed.shape[-1]} numbers are not the triangle of a square matrix")
-    rows, columns = np.tril_indices(size)
+    rows, columns = _triangle(size)
     matrix = np.empty((*packed.shape[:-1], size, size))
     matrix[..., rows, columns] = packed
     matrix[..., columns, rows] = packed
     return matrix
+
+
+@lru_cache(maxsize=16)
+def _triangle(size: int) -> tuple[IntArray, IntArray]:
+    """Return rows and columns of a lower triangle: finding them takes as long as using them."""
+    found = np.tril_indices(size)
+    for places in found:
+        places.flags.writeable = False
+    return found

@@ -56,6 +56,8 @@ class LatentFeatures(
     search
         "moves": short stochastic chains, then moves that a Monte-Carlo estimate of the true bound
         judges; "starts": annealed and plain starts in turn (variational, bound "polya_gamma").
+    search_rows
+        Rows that are searched, about, where there are more than twice as many; None: all.
     bound
         "polya_gamma", "text" (the bound of Ruiz et al. first) or "both" (variational).
     gauge

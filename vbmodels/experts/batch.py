@@ -240,8 +240,7 @@ class Rows(State):
             for w, total in zip(root, totals, strict=True):
                 np.multiply(x, w[rows], out=half)
                 dsyrk(1.0, half.T, beta=1.0, c=total, trans=1, overwrite_c=1, lower=1)
-        lower = np.tril_indices(size)
-        return np.array([total[lower] for total in totals]).reshape(len(weights), -1)
+        return np.array([pack(total) for total in totals]).reshape(len(weights), -1)
 
     def _slices(self) -> Iterator[slice]:
         """Cut the rows so that what a product needs stays in cache."""

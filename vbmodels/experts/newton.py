@@ -190,6 +190,15 @@ def left_out(rows: Sequence[FloatArray], batch: CodedRows) -> LeftOut:
 
 
 @dataclass(frozen=True)
+class _Kept:
+    """A factor of H with what it was made of; no part of a fit's state."""
+
+    second: FloatArray | None
+    tau: float
+    factor: FloatArray
+
+
+@dataclass(frozen=True)
 class Climb(State):
     """Where one fit stands.
 
@@ -261,8 +270,19 @@ class Climb(State):
         return h
 
     def factor(self, observed: Counted) -> FloatArray:
-        """Return the lower Cholesky factor of H."""
-        return cholesky(unpack(self._packed(observed)), "the second moments")
+        """Return the lower Cholesky factor of H; it is made once for second moments and a tau."""
+        kept: _Kept | None = vars(self).get("_kept")
+        if kept is None or kept.second is not self.second or kept.tau != self.tau:
+            factor = cholesky(unpack(self._packed(observed)), "the second moments")
+            kept = _Kept(self.second, self.tau, factor)
+            vars(self)["_kept"] = kept
+        return kept.factor
+
+    def _handing(self, after: Climb) -> Climb:
+        """Return a fit that begins at this one, with the factor of H at hand."""
+        if "_kept" in vars(self):
+            vars(after)["_kept"] = vars(self)["_kept"]
+        return after
 
     def covariance(self, observed: Counted) -> FloatArray:
         """Return H^-1, packed."""
@@ -275,7 +295,7 @@ class Climb(State):
         after = told.value - 0.5 * precision @ self.trial**2
         asked = self.second is None
         if asked or after >= before - 1e-12 * abs(before):
-            return replace(
+            moved = replace(
                 self,
                 coefficients=self.trial,
                 value=told.value,
@@ -283,14 +303,15 @@ class Climb(State):
                 second=told.second if asked else self.second,
                 fresh=asked,
                 taken=0 if asked else self.taken + 1,
-            ).aimed(observed)
+            )
+            return self._handing(moved).aimed(observed)
         if not self.fresh:
             return replace(self, second=None, trial=self.coefficients)
         step = 0.5 * self.step
         if step < _SHORTEST:
-            return replace(self, done=True)
+            return self._handing(replace(self, done=True))
         ahead = self.coefficients + 0.5 * (self.trial - self.coefficients)
-        return replace(self, trial=ahead, step=step)
+        return self._handing(replace(self, trial=ahead, step=step))
 
     def aimed(self, observed: Counted) -> Climb:
         """Return the fit with its next trial, or done."""
@@ -299,11 +320,11 @@ class Climb(State):
         move = solve(self.factor(observed), uphill)
         if 0.5 * uphill @ move <= self.tolerance:
             if self.fresh or self.fold >= 0:
-                return replace(self, done=True)
+                return self._handing(replace(self, done=True))
             return replace(self, second=None, trial=self.coefficients)
         if self.taken >= TRIALS:
             return replace(self, second=None, trial=self.coefficients)
-        return replace(self, trial=self.coefficients + move, step=1.0)
+        return self._handing(replace(self, trial=self.coefficients + move, step=1.0))
 
     def with_tau(self, tau: float, observed: Counted) -> Climb:
         """Return a fit with another tau that begins here."""
@@ -319,7 +340,7 @@ class Climb(State):
 
     def finer(self, tolerance: float, observed: Counted) -> Climb:
         """Return the fit with a smaller tolerance."""
-        return replace(self, tolerance=tolerance, done=False).aimed(observed)
+        return self._handing(replace(self, tolerance=tolerance, done=False)).aimed(observed)
 
 
 def _start(size: int, observed: Counted) -> FloatArray:

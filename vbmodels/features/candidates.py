@@ -28,6 +28,9 @@ SURE_DELETE = 20.0
 """Nats: features that gain more each by going, one after the other, also go in one proposal."""
 DELETES, PAIRS, BIRTHS = 3, 6, 4
 """Proposals of each kind that are tried side by side."""
+WIDE = 2
+"""New bits and births that are tried on all rows once a sample has been searched, of those that
+lose nothing at the screen: what loses there was tried on the sample."""
 SLACK, SLACK_A_ROW = 80.0, 0.4
 """Nats that new bits may lose at the screen: as many, or as many a row where that is more."""
 SAME = 0.8
@@ -81,10 +84,13 @@ def new_bits(
     keys: list[list[int]] = []
     if screen.pairs is None:
         return lanes, NO_KEYS
-    slack, failed = max(SLACK, SLACK_A_ROW * q.n_rows), q.failed.tolist()
+    most, slack = PAIRS, max(SLACK, SLACK_A_ROW * q.seen)
+    if q.widened:
+        most, slack = WIDE, 0.0
+    failed = q.failed.tolist()
     proposals, gains = relabel_scores(at, screen.pairs)
     for (i, j, s, t), gain in zip(proposals.tolist(), gains.tolist(), strict=True):
-        if gain < -slack or len(lanes) == PAIRS:
+        if gain < -slack or len(lanes) == most:
             break
         key = [int(base.labels[i]), int(base.labels[j]), s, t]
         if key in failed:
@@ -114,6 +120,9 @@ def births(
                 if known[c] < SAME and [-1, start, c, 0] not in failed
             ]
     found.sort(key=lambda one: -one[0])
+    if q.widened:
+        found = [one for one in found[:WIDE] if one[0] > 0.0]
+    found = found[:BIRTHS]
     label = next(n for n in range(len(base.labels) + 1) if n not in base.labels)
     labels, stay = np.append(base.labels, label), plain_edit(0, np.arange(len(base.labels)))
     lanes = [
@@ -122,9 +131,9 @@ def births(
             labels,
             replace(stay, born=np.array([start, c])),
         )
-        for _, start, c in found[:BIRTHS]
+        for _, start, c in found
     ]
-    keys = [[-1, start, c, 0] for _, start, c in found[:BIRTHS]]
+    keys = [[-1, start, c, 0] for _, start, c in found]
     return lanes, np.array(keys, np.int64).reshape(-1, 4)
 
 

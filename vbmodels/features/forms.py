@@ -147,7 +147,7 @@ def make(settings: FeatureOptions) -> Any:
     if settings.inference == "laplace":
         return LaplaceIBP(polish, settings.sigma2, settings.warmup, settings.draws, HELD)
     if settings.search == "moves" and settings.bound == "polya_gamma":
-        search = SearchIBP(polish, settings.starts)
+        search = SearchIBP(polish, settings.starts, rows=settings.search_rows)
         if settings.prediction not in ("auto", "stacked"):
             return search
         return CompletedIBP(search, always=settings.prediction == "stacked")
@@ -261,7 +261,8 @@ def apply(
         cells = local.cells / (counted * model.chains)
         return RowFindings(merged_chances(chances, found), rows, columns, cells)
     chosen, at = read(model, q, settings).chosen, best_of(q)
-    own = _single(model, q).features(at, batch) if local is None else rows_of(q, local)
+    own = None if local is None else rows_of(q, local)
+    own = _single(model, q).features(at, batch) if own is None else own
     nu = own.nu[batch.row_of]
     members = completion(model, q)
     if members is not None:
@@ -294,11 +295,11 @@ def judged_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> Judged 
 
 
 def rows_of(q: Any, local: Any) -> Any:
-    """Return the rows' features of a fit."""
+    """Return the rows' features of a fit; None where it ended at a sample of the rows."""
     if isinstance(q, CompletedGlobal):
         return rows_of(q.search, local.search)
     if isinstance(q, SearchGlobal):
-        return FeatureLocal(local.lanes[best_lane(q)])
+        return FeatureLocal(local.lanes[best_lane(q)]) if local.sample is None else None
     return leading(q, local) if isinstance(q, StartsGlobal) else local
 
 

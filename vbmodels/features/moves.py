@@ -39,6 +39,7 @@ from vbmodels.features.search_state import (
     START,
     SWAP,
     TIDY,
+    WIDEN,
     Lane,
     LaneStats,
     SearchGlobal,
@@ -48,6 +49,8 @@ from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import measured
 
 MOST_ROUNDS, MOST_SLOTS = 6, 200
+WIDE_ROUNDS = 2
+"""Most rounds on all rows after those on a sample."""
 FLIP_GAIN = 1.0
 """Nats of the bound that a complement must bring."""
 LEAST_GAIN = {DELETE: 0.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0}
@@ -78,6 +81,8 @@ def chosen_start(q: SearchGlobal, lanes: tuple[Lane, ...]) -> SearchGlobal:
     base = replace(lanes[best], edit=plain_edit(best, np.arange(len(lanes[best].labels))))
     others = np.array([i for i in range(len(lanes)) if i != best], np.int64)
     q = replace(q, round=0, flipped=np.zeros(0, np.int64), failed=NO_KEYS, starts=bounds)
+    if q.share < 1.0:
+        q = replace(q, aside=q.aside + tuple(lanes[i].q for i in others))
     begun = begin_round(q, base)
     return replace(begun, pooled=others, n_pool=q.n_pool + len(others))
 
@@ -142,7 +147,7 @@ def _still(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> tuple[Lan
 def _after_deletes(q: SearchGlobal, base: Lane) -> SearchGlobal:
     """Search again with twice the slots where all are in use; else screen pairs and the pool."""
     k = len(base.labels)
-    if q.round == 1 and k >= max(q.slots - 1, 1) and q.slots < most_slots(q.n_rows):
+    if q.round == 1 and k >= max(q.slots - 1, 1) and q.slots < most_slots(q.seen):
         return following(q, CHAINS, 0, (base,), attempt=q.attempt + 1)
     if k > 1 or q.n_pool:
         return following(q, SCREEN, 0, (base,))
@@ -177,7 +182,19 @@ def _after_pairs(q: SearchGlobal, base: Lane) -> SearchGlobal:
 def _end_round(q: SearchGlobal, base: Lane) -> SearchGlobal:
     if q.changed and q.round < MOST_ROUNDS:
         return begin_round(q, base)
-    return following(q, SETTLE, 0, (base,))
+    if q.share == 1.0:
+        return following(q, SETTLE, 0, (base,))
+    anew = replace(base, bound=-np.inf, calm=False, value=-np.inf, edit=None)
+    return following(q, WIDEN, 0, (anew,), share=1.0, seen=q.n_rows, widened=True)
+
+
+def wide_fit(q: SearchGlobal, lanes: tuple[Lane, ...]) -> SearchGlobal:
+    """Go on with the fit to all rows, then try moves once more."""
+    q, step = replace(q, aside=()), q.step + 1
+    if step < PLANS[WIDEN].length and not lanes[0].calm:
+        return following(q, WIDEN, step, lanes)
+    q = replace(q, failed=NO_KEYS, reached=np.zeros(0), round=MOST_ROUNDS - WIDE_ROUNDS)
+    return begin_round(q, lanes[0])
 
 
 # Judgement.

@@ -36,6 +36,13 @@ class FeatureOptions:
         "of the true bound; starts: annealed and plain starts in turn, as for bound=text "
         "(variational).",
     )
+    search_rows: int | None = option(
+        None,
+        "Rows that are searched, about, where a table has more than twice as many (search=moves); "
+        "all rows are fitted to what these show, and moves tried on them once more. A feature "
+        "that few of those rows have is missed. By default all rows are searched.",
+        ge=100,
+    )
     bound: Literal["polya_gamma", "text", "both"] = option(
         "polya_gamma",
         "polya_gamma: closed form; text: the bound of Ruiz et al. first, then Polya-Gamma from "

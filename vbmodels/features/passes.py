@@ -24,6 +24,7 @@ from vbmodels.features.search_state import (
     SWAP,
     TIDY,
     TRIALS,
+    WIDEN,
     Lane,
     LaneStats,
     SearchGlobal,
@@ -60,6 +61,7 @@ PLANS = {
     RELABEL: Plan(held=1, free=10),
     BIRTH: Plan(held=2, newest=4, free=8, slack=30.0),
     SWAP: Plan(free=6),
+    WIDEN: Plan(free=8),
 }
 """``slack``: a proposal whose bound fell by more nats is not judged."""
 
@@ -103,7 +105,7 @@ def _modes(stage: str, step: int, lanes: tuple[Lane, ...], n_new: int) -> IntArr
         modes[len(lanes) - n_new :] = PLANS[START].mode(step)
     elif stage in (TIDY, SCREEN):
         modes[0] = HELD
-    elif stage == SETTLE:
+    elif stage in (WIDEN, SETTLE):
         modes[0] = ALL
     elif stage in TRIALS:
         modes[1:] = PLANS[stage].mode(step)

@@ -33,11 +33,13 @@ from vbmodels.features.moves import (
     most_slots,
     screened,
     tidied,
+    wide_fit,
 )
 from vbmodels.features.passes import following, moved_lanes
 from vbmodels.features.polya_gamma import SETTLE as QUIET
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
 from vbmodels.features.row_moments import mean_omega
+from vbmodels.features.sample import sample_of, share_of
 from vbmodels.features.screens import edited, entropy_of, screen_sums
 from vbmodels.features.search_state import (
     ALL,
@@ -48,6 +50,7 @@ from vbmodels.features.search_state import (
     SETTLE,
     START,
     TIDY,
+    WIDEN,
     ChainAt,
     History,
     Lane,
@@ -59,6 +62,8 @@ from vbmodels.features.search_state import (
 from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import fingerprints, likelihood_draws
 
+VISITS = 6
+"""Times that every feature of a row is set where rows that a sample left out come in."""
 FEW_ROWS, LONG, SHORT = 500, 100, 60
 """Iterations of a chain below so many rows, and from there on."""
 AVERAGED = 10
@@ -83,11 +88,15 @@ class SearchIBP:
         Chains.
     draws
         Monte-Carlo draws of the yardstick.
+    rows
+        Rows that are searched, about, in a table of more than twice as many. What they show is
+        then fitted to all rows, where a last round of moves is tried. None for all rows.
     """
 
     fit: PolyaGammaIBP
     starts: int = 2
     draws: int = 32
+    rows: int | None = None
 
     def observe(self, batch: FeatureBatch) -> UnitCounts:
         """Count the answers to every unit."""
@@ -96,6 +105,7 @@ class SearchIBP:
     def init(self, observed: UnitCounts, rng: np.random.Generator) -> SearchGlobal:
         """Start the chains."""
         none = History(np.zeros(0, "<U8"), np.zeros((0, 2), np.int64), np.zeros(0), 0)
+        share = share_of(self.rows, observed.n_rows)
         empty = SearchGlobal(
             stage=CHAINS, step=0, seed=int(rng.integers(2**62)), attempt=0,
             slots=bearable(self.fit.n_features, observed.n_rows),
@@ -106,6 +116,7 @@ class SearchIBP:
             waiting_keys=NO_KEYS, n_pool=0,
             matches=np.zeros(0, np.int64), keys=NO_KEYS, failed=NO_KEYS, round=0, changed=False,
             flipped=np.zeros(0, np.int64), reached=np.zeros(0), history=none, sweep=0,
+            share=share, seen=observed.n_rows if share == 1.0 else 0.0,
         )  # fmt: skip
         return self._begin_chains(empty, empty.slots)
 
@@ -132,6 +143,12 @@ class SearchIBP:
     ) -> SearchLocal:
         """Draw the chains' features, make the proposals' nu, and move what moves."""
         before = SearchLocal((), (), ()) if local is None else local
+        if q.stage == WIDEN and q.step == 0:
+            pool = tuple(self._in_all_rows(at, batch) for at in q.aside)
+            return SearchLocal((), tuple(self._in_all_rows(at.q, batch) for at in q.lanes), pool)
+        sample = before.sample
+        if q.share < 1.0:
+            batch = sample = sample_of(batch, q.share, q.seed) if sample is None else sample
         pool = before.pool + tuple(before.lanes[i] for i in q.pooled)
         chains: tuple[NDArray[np.int8], ...] = ()
         if q.stage == CHAINS:
@@ -147,7 +164,15 @@ class SearchIBP:
             k = nu.shape[1]
             visits = {ALL: range(k), NEWEST: range(k - 1, k)}.get(int(q.modes[i]), range(0))
             lanes.append(self.fit.visited(lane.q, batch, nu, visits) if visits else nu)
-        return SearchLocal(chains, tuple(lanes), () if q.drop else pool)
+        return SearchLocal(chains, tuple(lanes), () if q.drop else pool, sample)
+
+    def _in_all_rows(self, q: FeatureGlobal, batch: FeatureBatch) -> FloatArray:
+        """Return nu of rows that have none yet, near where the weights of a sample put them."""
+        k = q.mean.shape[1] - 1
+        nu = np.full((len(batch.count), k), 0.5)
+        for _ in range(VISITS):
+            nu = self.fit.visited(q, batch, nu, range(k))
+        return nu
 
     def _drawn(
         self, q: SearchGlobal, batch: FeatureBatch, before: tuple[NDArray[np.int8], ...]
@@ -174,6 +199,7 @@ class SearchIBP:
 
     def suff_stats(self, q: SearchGlobal, batch: FeatureBatch, local: SearchLocal) -> SearchStats:
         """Sum what the chains, the fits that are not idle, and a screen need."""
+        batch = batch if local.sample is None else local.sample
         sign = batch.sign[batch.row_of]
         chains = tuple(
             _chain_stats(at.chain.weights, sign, z)
@@ -210,17 +236,20 @@ class SearchIBP:
         lanes = moved_lanes(q, stats.lanes, self.fit)
         if q.stage == SETTLE:
             return following(q, SETTLE, q.step + 1, lanes)
+        if q.stage == WIDEN:
+            return wide_fit(q, lanes)
         if q.stage == START:
             return chosen_start(q, lanes)
         after = judged_move(q, lanes, stats, self.fit)
         if after.stage == CHAINS:
-            return self._begin_chains(after, min(2 * q.slots, most_slots(q.n_rows)))
+            return self._begin_chains(after, min(2 * q.slots, most_slots(q.seen)))
         return after
 
     def _chains_moved(self, q: SearchGlobal, stats: SearchStats) -> SearchGlobal:
         # A fit that waits beside new chains was made by its edit in their first sweep.
         q = replace(q, lanes=tuple(replace(lane, edit=None) for lane in q.lanes))
-        last, moved = self.iterations(q.n_rows), []
+        q = replace(q, seen=stats.chains[0].n_rows)
+        last, moved = self.iterations(q.seen), []
         for c, (at, sums) in enumerate(zip(q.chains, stats.chains, strict=True)):
             weights, log_odds = at.weights, at.log_odds
             if q.step >= last - AVERAGED:
@@ -238,9 +267,9 @@ class SearchIBP:
         lanes, kept = list(q.lanes), []
         fresh = [-1] * len(lanes)
         for c, at in enumerate(chains):
-            columns = np.flatnonzero((at.on >= LEAST_ROWS) & (at.on <= q.n_rows - LEAST_ROWS))
+            columns = np.flatnonzero((at.on >= LEAST_ROWS) & (at.on <= q.seen - LEAST_ROWS))
             columns = columns[np.argsort(-at.on[columns], kind="stable")]
-            everyone = np.flatnonzero(at.on > q.n_rows - LEAST_ROWS)
+            everyone = np.flatnonzero(at.on > q.seen - LEAST_ROWS)
             kept.append(columns)
             fresh.append(c)
             first = self._first_fit(q, at, columns, everyone)
@@ -261,11 +290,11 @@ class SearchIBP:
         return FeatureGlobal(
             mean=mean,
             covariance=np.broadcast_to(0.01 * np.eye(size), (units, size, size)).copy(),
-            tau=best_sticks(on[None], q.n_rows, alpha)[0][0],
+            tau=best_sticks(on[None], q.seen, alpha)[0][0],
             alpha=alpha,
             variance=np.full(size - 1, at.chain.variance),
-            share=on / q.n_rows,
-            n_rows=q.n_rows,
+            share=on / q.seen,
+            n_rows=q.seen,
             sweep=0,
         )
 

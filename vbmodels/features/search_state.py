@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
+from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs_state import Chain, ChainStats
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureStats
 
-CHAINS, START, TIDY, DELETE, SCREEN, RELABEL, BIRTH, SWAP, SETTLE = (
-    "chains", "start", "tidy", "delete", "screen", "relabel", "birth", "swap", "settle",
+CHAINS, START, TIDY, DELETE, SCREEN, RELABEL, BIRTH, SWAP, WIDEN, SETTLE = (
+    "chains", "start", "tidy", "delete", "screen", "relabel", "birth", "swap", "widen", "settle",
 )  # fmt: skip
-"""Stages of a search, in the order of a round."""
+"""Stages of a search, in the order of a round; `WIDEN` goes from a sample to all rows."""
 TRIALS = (DELETE, RELABEL, BIRTH, SWAP)
 """Stages in which proposals are tried."""
 IDLE, HELD, NEWEST, ALL = range(4)
@@ -160,6 +161,14 @@ class SearchGlobal(State):
         Accepted moves.
     sweep
         Global steps so far.
+    share
+        Share of the rows that are looked at.
+    seen
+        How many these are; 0 before the first sweep of a sample.
+    aside
+        Parameters of the starts in the pool while a sample is looked at: all rows get theirs.
+    widened
+        Whether all rows are looked at after a sample of them.
     """
 
     stage: str
@@ -190,6 +199,10 @@ class SearchGlobal(State):
     reached: FloatArray
     history: History
     sweep: int
+    share: float = 1.0
+    seen: float = 0.0
+    aside: tuple[FeatureGlobal, ...] = ()
+    widened: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,11 +217,14 @@ class SearchLocal(State):
         nu [U, K] of every fit.
     pool
         nu of the starts that were not chosen.
+    sample
+        The rows that are looked at, which all of these are of; None for all.
     """
 
     chains: tuple[NDArray[np.int8], ...]
     lanes: tuple[FloatArray, ...]
     pool: tuple[FloatArray, ...]
+    sample: FeatureBatch | None = None
 
 
 @dataclass(frozen=True)

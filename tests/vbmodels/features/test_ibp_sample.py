@@ -1,0 +1,136 @@
+"""The search of a long table by a sample of its rows: the same rows however it is cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import linear_sum_assignment
+
+from vbmodels.core.cavi import evaluated, start
+from vbmodels.core.fit import NotConverged, fit
+from vbmodels.core.in_process import InProcess
+from vbmodels.core.protocol import Cursor
+from vbmodels.core.state import from_bytes, same_bits, to_bytes
+from vbmodels.features.batch import split_rows
+from vbmodels.features.forms import apply, make, rows_of
+from vbmodels.features.options import FeatureOptions
+from vbmodels.features.polya_gamma import PolyaGammaIBP
+from vbmodels.features.sample import sample_of, share_of
+from vbmodels.features.search import SearchIBP, best_fit
+from vbmodels.features.search_state import CHAINS, SETTLE, TIDY, WIDEN, SearchLocal
+from vbmodels.features.simulate import simulate_table
+
+LEVELS = np.array([2, 3, 4, 5] * 6)
+ROWS, SEARCHED = 900, 200
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    rng = np.random.default_rng(5)
+    return simulate_table(rng, ROWS, LEVELS, np.array([0.45, 0.3]))[:2]
+
+
+def model(rows=SEARCHED):
+    return SearchIBP(PolyaGammaIBP(4, anneal=0), rows=rows)
+
+
+def test_all_rows_are_searched_where_a_sample_would_save_little():
+    assert share_of(100, 200.0) == 1.0
+    assert share_of(100, 201.0) == pytest.approx(100 / 201)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_no_cut_changes_which_rows_are_in_the_sample(drawn, grouped):
+    codes, _ = drawn
+    found = []
+    for parts in (1, 3, 7):
+        batches = split_rows(codes, LEVELS, parts, grouped=grouped)
+        taken = [sample_of(b, 0.2, 11) for b in batches]
+        found.append(np.sort(np.concatenate([t.row_id for t in taken])))
+        for one in taken:
+            # Each row is there with its own cells, and as often as it was taken.
+            np.testing.assert_array_equal(one.codes[one.row_of], codes[one.row_id])
+            assert one.count.sum() == one.n_rows
+            assert one.sign.shape == (len(one.count), batches[0].n_units)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    assert 0.12 * ROWS < len(found[0]) < 0.28 * ROWS
+    other = sample_of(split_rows(codes, LEVELS, 1)[0], 0.2, 12).row_id
+    assert not np.array_equal(np.sort(other), found[0])
+
+
+def test_what_a_sample_shows_is_fitted_to_all_rows(drawn):
+    codes, z = drawn
+    settings = FeatureOptions(n_features=4, search_rows=SEARCHED)
+    one = make(settings)
+    found = []
+    for parts in (1, 3):
+        batches = split_rows(codes, LEVELS, parts)
+        done = fit(one, batches, seed=2, tol=1e-7, max_iter=1500)
+        assert done.converged
+        q = done.q.search
+        assert q.widened
+        assert q.share == 1.0
+        assert q.seen == q.n_rows == best_fit(q).n_rows == ROWS
+        locals_ = done.reduce.local_states(done.iterations - 1)
+        assert all(local.search.sample is None for local in locals_)
+        nu = np.concatenate(
+            [rows_of(done.q, o).nu[b.row_of] for o, b in zip(locals_, batches, strict=True)]
+        )
+        found.append(nu)
+    assert_allclose(found[0], found[1], atol=1e-3)
+    right = ((found[0] > 0.5)[:, None, :] == z[:, :, None]).mean(0)
+    right = np.maximum(right, 1.0 - right)
+    true, own = linear_sum_assignment(-right)
+    assert found[0].shape[1] == 2
+    assert right[true, own].min() > 0.9
+
+
+def test_a_short_table_is_searched_as_ever(drawn):
+    codes, _ = drawn
+    batches = split_rows(codes[:180], LEVELS, 2)
+    ends = []
+    for rows in (90, None):
+        done = fit(model(rows), batches, seed=1, tol=1e-7, max_iter=1500)
+        assert not done.q.widened
+        ends.append(done.q)
+    assert same_bits(*ends)
+
+
+def test_a_search_that_ends_in_its_sample_gives_every_row_its_features(drawn):
+    codes, _ = drawn
+    settings = FeatureOptions(n_features=4, search_rows=SEARCHED)
+    one, batches = make(settings), split_rows(codes, LEVELS, 2)
+    with pytest.warns(NotConverged):
+        done = fit(one, batches, seed=2, max_iter=110)
+    assert done.q.search.share < 1.0
+    locals_ = done.reduce.local_states(done.iterations - 1)
+    for batch, local in zip(batches, locals_, strict=True):
+        assert rows_of(done.q, local) is None
+        found = apply(one, done.q, batch, local, settings).features
+        assert len(found) == batch.n_rows
+        assert np.isfinite(found).all()
+
+
+def test_a_search_by_a_sample_goes_on_with_the_same_bits(drawn):
+    codes, _ = drawn
+    batches, one = split_rows(codes[:500], LEVELS, 2), model(150)
+    reduce, stored = InProcess(one, batches), {}
+    at = start(one, one.init(reduce.observe(), np.random.default_rng(2)), reduce)
+    while at.q.stage != SETTLE or at.q.step < 3:
+        q = one.global_step(at.q, at.stats)
+        at = evaluated(one, reduce, q, at.number + 1, at.number)
+        where = (at.q.stage, at.q.widened)
+        if where not in stored and at.q.stage != CHAINS:
+            states = [to_bytes(s) for s in reduce.local_states(at.number)]
+            stored[where] = (to_bytes(at), states)
+        assert at.number < 800
+    assert {(WIDEN, True), (TIDY, False), (TIDY, True), (SETTLE, True)} <= set(stored)
+    for cursor, states in stored.values():
+        other, again = from_bytes(cursor, Cursor), InProcess(one, batches)
+        again.restore(other.number, [from_bytes(s, SearchLocal) for s in states])
+        while other.number < at.number:
+            q = one.global_step(other.q, other.stats)
+            other = evaluated(one, again, q, other.number + 1, other.number)
+        assert same_bits(other, at)
