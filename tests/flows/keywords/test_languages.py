@@ -48,9 +48,3 @@ def test_a_language_that_nobody_knows_is_refused_with_a_way_out():
     with pytest.raises(InputError, match="other"):
         TextOptions(language="klingon")
     assert {"polish", "ukrainian", "basque", "other"} <= set(languages())
-
-
-@pytest.mark.parametrize("written", ["pl", "PL_pl", "polski", "Polish"])
-def test_a_language_written_in_another_way_is_asked_back(written):
-    with pytest.raises(InputError, match=r"^setting language: .*; did you mean polish\?$"):
-        TextOptions(language=written)
