@@ -10,9 +10,6 @@ from dataclasses import dataclass
 _MOST = {"file": 300, "column": 100, "expected": 400, "found": 400, "remedy": 700}
 """Characters of the parts of a sentence: a longer one came from an input, and is cut."""
 
-SETTINGS = "settings"
-"""What stands in a file's place where a setting is wrong; its name is the column."""
-
 _MANY = 4
 """Equal faults from which on they share a line."""
 _MANY_NAMED = 8
@@ -58,8 +55,6 @@ class Fault:
     >>> print(Fault(file="a.parquet", column="doc_id", row=3, expected="a name", found="null",
     ...             remedy="give every document a name"))
     a.parquet, column doc_id, row 3: expected a name, found null; give every document a name
-    >>> print(Fault(file=SETTINGS, column="fdr", expected="less than 1", found="2"))
-    setting fdr: expected less than 1, found 2
     """
 
     file: str
@@ -71,9 +66,7 @@ class Fault:
 
     def __str__(self) -> str:
         where = _cut("file", self.file)
-        if self.file == SETTINGS and self.column is not None:
-            where = f"setting {_cut('column', self.column)}"
-        elif self.column is not None:
+        if self.column is not None:
             where += f", column {_cut('column', self.column)}"
         if self.row is not None:
             where += f", row {self.row}"

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import cache
 
 import Stemmer
 
-from flows.faults import Fault, InputError, did_you_mean
+from flows.faults import Fault, InputError
 from flows.keywords.stop_lists import LISTS
 
 ENGLISH = "english"
 OTHER_LANGUAGE = "other"
 """Any language without a stemmer and a list of stop words: words stay as they are."""
-_CODES = """
-    ar:arabic hy:armenian eu:basque bg:bulgarian ca:catalan zh:chinese cs:czech da:danish nl:dutch
-    en:english eo:esperanto et:estonian fi:finnish fr:french de:german el:greek gu:gujarati
-    he:hebrew hi:hindi hu:hungarian id:indonesian ga:irish it:italian ja:japanese ko:korean
-    lt:lithuanian ms:malaysian ne:nepali no:norwegian nb:norwegian nn:norwegian fa:persian
-    pl:polish pt:portuguese ro:romanian ru:russian sr:serbian st:sesotho sk:slovak es:spanish
-    sv:swedish ta:tamil tr:turkish uk:ukrainian vi:vietnamese yi:yiddish
-"""
-CODES = dict(pair.split(":") for pair in _CODES.split())
-"""Languages by their codes in ISO 639-1."""
 # Closed-class words of English and the forms of its auxiliaries, written down for this
 # project. With tags the list mostly removes be, have and do, which Penn tags as verbs.
 _ENGLISH = """
@@ -103,14 +92,3 @@ def languages() -> tuple[str, ...]:
     else:
         found.update(AVAILABLE_LANGUAGES)
     return tuple(sorted(found))
-
-
-def meant(language: str) -> str | None:
-    """Return the question that is the remedy where a language is written in another way.
-
-    >>> meant("pl"), meant("Polski"), meant("klingon")
-    ('did you mean polish?', 'did you mean polish?', None)
-    """
-    known, name = languages(), language.strip().lower()
-    code = CODES.get(re.split("[-_]", name)[0])
-    return f"did you mean {code}?" if code in known else did_you_mean(name[:80], known)

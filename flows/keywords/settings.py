@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from flows.settings.declared import declared
 from vbmodels.keywords.options import KeywordOptions, conflict
-
-_BETWEEN = re.compile(r"\s*([\d.]{1,20}\s*%?)\s*(?:-|–|,|;|to)\s*([\d.]{1,20}\s*%?)\s*")
-"""Two shares as people write what lies between them: 0.1-0.3, 10 % to 30 %."""
 
 
 class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
@@ -144,20 +140,6 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         """Whether words do."""
         return self.model != "corpus" or self.unit != "phrase"
 
-    @field_validator("keyword_rate_range", mode="before")
-    @classmethod
-    def _two_shares(cls, value: Any) -> Any:
-        """Read 0.1-0.3 and 10%-30% as the two shares that they are."""
-        found = _BETWEEN.fullmatch(value) if isinstance(value, str) else None
-        ends = found.groups() if found else value
-        if value is None:
-            return None
-        try:
-            low, high = map(_share_of, ends)
-        except (TypeError, ValueError):
-            raise ValueError("two shares, the lower one first, as 0.1-0.3 or [0.1, 0.3]") from None
-        return low, high
-
     @model_validator(mode="after")
     def _known_sampler(self) -> Self:
         if self.inference == "gibbs" and self.model not in ("pooled", "full", "bss"):
@@ -180,9 +162,3 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
                 f"found model {self.model} and unit {self.unit}"
             )
         return None
-
-
-def _share_of(value: Any) -> float:
-    """Return the number that 0.1 or 10 % stands for."""
-    text = str(value).strip()
-    return float(text[:-1]) / 100.0 if text.endswith("%") else float(text)

@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 import Stemmer
 
-from flows.faults import Fault, InputError, shown
-from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, meant, plain, stop_words
+from flows.faults import Fault, InputError
+from flows.keywords.languages import ENGLISH, OTHER_LANGUAGE, languages, plain, stop_words
 from flows.keywords.token_kernels import OTHER as OTHER
 from flows.keywords.token_kernels import UNKNOWN as UNKNOWN
 from vbmodels.keywords.features import POS_GROUPS
@@ -111,9 +111,8 @@ class TextOptions:
                         file="settings",
                         column="language",
                         expected=f"one of {', '.join(known)}",
-                        found=shown(self.language),
-                        remedy=meant(self.language)
-                        or f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
+                        found=repr(self.language),
+                        remedy=f"take {OTHER_LANGUAGE!r}, which stems nothing and stops at nothing",
                     )
                 ]
             )

@@ -163,14 +163,6 @@ def _read_config(path: str) -> dict[str, Any]:
     return values
 
 
-_PLAIN = {
-    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
-    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
-    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
-}
-"""What is expected, in plain words, by the type of a problem."""
-
-
 def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
@@ -182,7 +174,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
             found=name[:80],
             remedy=did_you_mean(name[:80], settings.model_fields) or known,
         )
-    if problem["type"] == "value_error" and not name:
+    if problem["type"] == "value_error":
         return Fault(
             file="settings",
             expected="settings that go together",
@@ -200,9 +192,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
 def _expected(problem: Any) -> str:
     if problem["type"] == "missing":
         return "a value in this place too"
-    if (plain := _PLAIN.get(problem["type"])) is not None:
-        return plain
-    said: str = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    said: str = problem["msg"].removeprefix("Input should be ")
     return said[:1].lower() + said[1:]
 
 

@@ -247,10 +247,10 @@ def test_settings_say_what_is_a_category_a_gap_and_positive(tmp_path, capsys):
     assert (rating["kind"], rating["missing"], rating["cells"]) == ("number", True, [177, 23])
     code, said = run(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", "positive=ill")
     assert code == 2
-    assert "setting positive: expected one of sick and well, found ill" in said
+    assert "settings, column positive: expected one of sick and well, found ill" in said
     code, said = run(capsys, "experts", path, tmp_path / "o", *QUICK, "--set", 'categories=["zon"]')
     assert code == 2
-    assert "setting categories: expected columns out of zone, rating, found zon" in said
+    assert "settings, column categories: expected columns out of zone, rating, found zon" in said
 
 
 def test_a_table_without_a_column_that_can_be_used_is_refused(tmp_path, capsys):
