@@ -25,7 +25,7 @@ from flows.engine.executor import Executor, OnProgress
 from flows.engine.globals_log import GlobalsLog
 from flows.engine.handshake import ClusterError, refuse_other_environment
 from flows.engine.placement import Placement
-from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Sent, Task
+from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Sent, Task, Unreachable
 from flows.engine.worker import Done, JobUnknown, LogNeeded, environment
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 DEATHS = 2  # times that a block may lose all workers until it counts as deadly
 LATE = 6  # times that a block may be late, with twice the patience each time, and
 ASKS = 24  # times that it is asked for, for whatever reason, until a run gives up
+LOOK = 5.0  # seconds between two questions whether the scheduler has a block with a worker
 
 
 @dataclass
@@ -45,6 +46,8 @@ class _Asked:
     position: int
     order: Order
     tries: int = 0
+    key: str = ""  # of the last try
+    missing: bool = False  # whether the scheduler was found to have that with nobody
     since: float = 0.0
     worker: str | None = None
     direct: bool = False  # whether the worker was asked past the scheduler
@@ -127,7 +130,7 @@ class OnCluster(Executor):
         rounds: int,
         on_progress: OnProgress | None,
     ) -> None:
-        looked = self.seam.now()
+        looked = sought = self.seam.now()
         while len(results) < len(asked):
             for block, sent in self._mailbox.take(POLL):
                 if block.position not in results:
@@ -139,6 +142,9 @@ class OnCluster(Executor):
                 self.cluster.await_workers()
                 for open_ in [b for b in asked if b.position not in results]:
                     self._look_after(open_, results, rounds)
+            if self.seam.now() - sought > LOOK:
+                sought = self.seam.now()
+                self._ask_for_missing([b for b in asked if b.position not in results])
 
     def _take(self, block: _Asked, sent: Sent, results: dict[int, Any]) -> None:
         """Take what has become of a block: a result, an error, or nothing (then ask again)."""
@@ -245,6 +251,7 @@ class OnCluster(Executor):
                 f"-{order.start}-{order.stop}-{block.tries}"
             )
             block.tries += 1
+            block.key, block.missing = key, False
             block.since, block.worker, block.seen = self.seam.now(), worker, present
             job = None if worker in self._informed else self.job
             block.direct = direct = self._may_be_direct(block)
@@ -290,6 +297,26 @@ class OnCluster(Executor):
             f"{waited:.1f} s on {block.worker or 'a worker'}; asking for them again"
         )
         self._submit([block], [other])
+
+    def _ask_for_missing(self, blocks: Sequence[_Asked]) -> None:
+        """Ask again, of anyone, for what the scheduler has with nobody, twice in a row.
+
+        A task that prefers a worker which has just gone, and arrives while those that are there
+        are paused for lack of memory, is left unscheduled for good: `_look_after` does not see it,
+        as there are workers.
+        """
+        at_scheduler = [block for block in blocks if not block.direct]
+        if not at_scheduler:
+            return
+        try:
+            underway = self.seam.underway([block.key for block in at_scheduler])
+        except Unreachable as error:
+            raise self.cluster.lost() from error
+        for block, known in zip(at_scheduler, underway, strict=True):
+            if not known and block.missing:
+                self._submit([block], [None])
+            else:
+                block.missing = not known
 
     def _unanswered(self, block: _Asked) -> ClusterError:
         return ClusterError(

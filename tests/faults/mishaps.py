@@ -38,6 +38,17 @@ def worker_hangs(world: World) -> bool:
     return True
 
 
+def worker_pauses(world: World) -> bool:
+    """It is short of memory; what it begins no more may go down with another."""
+    running = [worker for worker in world.present() if not worker.paused]
+    if not running:
+        return False
+    worker = world.random.choice(running)
+    worker.paused = True
+    world.after(world.random.choice([1.0, 5.0, 30.0]), lambda: world.resume(worker))
+    return True
+
+
 def worker_forgets(world: World) -> bool:
     """A new process under the old address."""
     found = world.present()[:1]
@@ -97,6 +108,7 @@ FAULTS: dict[str, Callable[[World], bool]] = {
     "worker dies": worker_dies,
     "all workers die": all_workers_die,
     "worker hangs": worker_hangs,
+    "worker pauses": worker_pauses,
     "worker forgets": worker_forgets,
     "worker joins": worker_joins,
     "worker of another source joins": other_source_joins,

@@ -29,6 +29,7 @@ EMPTY = calls.NO_WORKERS + FETCH + 30.0  # the driver may be fetching before it 
 # here at most 180 s and three tries of that; otherwise it is looked after every 30 s.
 QUIET = {"fit": UNKNOWN * 2**LATE + 200.0, "calls": 1000.0}
 EVENTS = 40_000  # of one run; most take some hundreds
+IDLE = 60.0  # seconds that work may be with nobody while a worker takes some
 RATES = ("message lost", "message twice", "task slow", "storage error")
 
 
@@ -46,6 +47,7 @@ class Worker:
     given: list[Entry] = field(default_factory=list)
     alive: bool = True
     hangs_until: float = 0.0
+    paused: bool = False  # short of memory: it ends what it began and is given nothing new
     other_source: bool = False
 
 
@@ -60,6 +62,7 @@ class Entry:
     deaths: int = 0
     retries: int = RETRIES
     worker: Worker | None = None  # that does it, or has done it
+    idle_since: float | None = None  # when it was first seen with nobody beside an able worker
     outcome: Outcome = Lost()  # noqa: RUF009 - immutable
 
 
@@ -209,6 +212,14 @@ class World:
         slowness = self.random.choice([1.0, 1.0, 1.0, 5.0])
         self.everyone.append(Worker(f"tcp://worker-{self._names}", slowness))
         self.empty_since = None
+        self._give_queued()
+
+    def resume(self, worker: Worker) -> None:
+        """A paused worker takes work again."""
+        worker.paused = False
+        self._give_queued()
+
+    def _give_queued(self) -> None:
         for entry in self.entries.values():
             # What prefers a worker stays where it is: Dask does not look at it again.
             if entry.state == "queued":
@@ -222,12 +233,13 @@ class World:
         self._assign(entry)
 
     def _assign(self, entry: Entry) -> None:
-        present = self.present()
-        if not present:
+        able = [worker for worker in self.present() if not worker.paused]
+        if not able:
             entry.state = "queued" if entry.task.worker is None else "no-worker"
+            entry.idle_since = None
             return
-        wanted = [worker for worker in present if worker.address == entry.task.worker]
-        worker = wanted[0] if wanted else min(present, key=lambda w: len(w.given))
+        wanted = [worker for worker in able if worker.address == entry.task.worker]
+        worker = wanted[0] if wanted else min(able, key=lambda w: len(w.given))
         entry.state, entry.worker = "processing", worker
         worker.given.append(entry)
         if len(worker.given) == 1:
@@ -372,10 +384,31 @@ class World:
         self.longest = max(self.longest, quiet)
         if quiet > QUIET[self.stage]:
             raise Violation(f"the driver has heard and said nothing for {quiet:.0f} s")
+        self._watch_idle()
         if self.empty_since is not None and self.time - self.empty_since > EMPTY:
             raise Violation(f"no worker for {self.time - self.empty_since:.0f} s")
         if max(self.events, self.looks / 20) > EVENTS:
             raise Violation("the run comes to no end")
+
+    def _watch_idle(self) -> None:
+        """See to it that no work is with nobody while there are workers that take some."""
+        waiting = [
+            entry
+            for entry in self.entries.values()
+            if entry.state == "no-worker" and not entry.ticket.released
+        ]
+        if not waiting:
+            return
+        able = any(not worker.paused for worker in self.present())
+        given = ("processing", "memory", "erred")
+        asked_again = {_asked_for(e) for e in self.entries.values() if e.state in given}
+        for entry in waiting:
+            if not able or _asked_for(entry) in asked_again:
+                entry.idle_since = None
+            elif entry.idle_since is None:
+                entry.idle_since = self.time
+            elif self.time - entry.idle_since > IDLE:
+                raise Violation(f"{entry.task.key} was with nobody for {IDLE:.0f} s")
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         self._serial += 1
@@ -400,3 +433,8 @@ class World:
         if FAULTS[kind](self):
             self.faults[kind] += 1
         self._plan_fault()
+
+
+def _asked_for(entry: Entry) -> str:
+    """Return what a task is for: its key without the number of the try."""
+    return entry.task.key.rpartition("-")[0]

@@ -155,9 +155,40 @@ def test_it_finds_a_direct_call_that_is_waited_for_when_its_worker_is_gone(made,
     ended(made, range(20), OneDies)
     unknown = property(lambda block: False, lambda block, direct: None)
     monkeypatch.setattr(on_cluster._Asked, "direct", unknown)
+    monkeypatch.setattr(OnCluster, "_ask_for_missing", lambda *_: None)
     caught(made, "heard and said nothing", range(20), OneDies)
 
 
 def test_it_finds_a_worker_that_is_not_given_the_log(made, monkeypatch):
     monkeypatch.setattr(on_cluster, "LogNeeded", ())
     caught(made, "LogNeeded|Error")
+
+
+class ThePreferredDiesWhileTheOtherPauses(World):
+    """Dask leaves what then prefers the first unscheduled for good."""
+
+    def _plan(self):
+        super()._plan()
+        self.rates, self.budget, self.pace = dict.fromkeys(self.rates, 0.0), 0, 0.3
+        self.deadly, self.replaced, self.latency = None, 0.0, 0.5
+        self.coming = []
+        self.join()
+        self.join()
+        self.lost = False
+
+    def _arrive(self, entry):
+        if self.stage == "fit" and not self.lost and entry.task.worker is not None:
+            self.lost = True
+            one, other = self.present()
+            gone, stays = (one, other) if one.address == entry.task.worker else (other, one)
+            stays.paused = True
+            self.die(gone)
+            self.after(1.0, lambda: self.resume(stays))
+        super()._arrive(entry)
+
+
+def test_what_the_scheduler_has_with_nobody_is_asked_for_again(made, monkeypatch):
+    for one in ended(made, range(30), ThePreferredDiesWhileTheOtherPauses):
+        assert one.sentence is None
+    monkeypatch.setattr(OnCluster, "_ask_for_missing", lambda *_: None)
+    caught(made, "was with nobody", range(30), ThePreferredDiesWhileTheOtherPauses)

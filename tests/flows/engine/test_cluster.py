@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
 import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Status
 
 from flows.engine import worker
 from flows.engine.compute import each_of
@@ -22,6 +24,7 @@ from flows.engine.dask import ClusterError, connect, over
 from flows.engine.dask.desks import Desks
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
+from flows.engine.placement import Placement
 from tests.contract.toy import Toy
 from tests.flows.engine.jobs import Overshooting, rates, toy_job
 from vbmodels.core.state import same_bits
@@ -377,3 +380,32 @@ def test_workers_in_this_process_are_asked_directly(tmp_path, monkeypatch):
         keys = submitted(cluster, monkeypatch)
         assert same_bits(run_fit(job, cluster.executor(job)).q, expected.q)
     assert keys.count("sweep") <= 2
+
+
+@pytest.mark.timeout(90)
+def test_what_dask_leaves_unscheduled_is_asked_for_again(tmp_path, monkeypatch):
+    """A task prefers a worker that has just gone and arrives while the other is paused."""
+    monkeypatch.setattr(Placement, "patience", lambda *_: math.inf)
+    job = toy_job(tmp_path, partitions=4)
+    expected, _ = in_process(job)
+    options = {"processes": False, "n_workers": 2, "threads_per_worker": 2, "memory_limit": None}
+    states = []
+    with LocalCluster(**options, dashboard_address=None) as local, Client(local) as client:
+        cluster = over(client, "the cluster of a notebook")
+
+        def lose(progress):
+            if progress.iteration != 4:
+                return
+            stays, goes = local.workers.values()
+            cluster.workers(fresh=True)  # not asked for again within a second
+            stays.status = Status.paused
+            client.sync(goes.close)
+            threading.Timer(2.0, setattr, (stays, "status", Status.running)).start()
+
+        underway = cluster.seam.underway
+        monkeypatch.setattr(
+            cluster.seam, "underway", lambda keys: states.append(underway(keys)) or states[-1]
+        )
+        result = run_fit(job, cluster.executor(job), on_step=lose)
+    assert same_bits(result.q, expected.q)
+    assert any(not all(known) for known in states)
