@@ -30,15 +30,17 @@ def fitted(data, rank):
 
 
 def test_leading_directions_are_those_of_the_data():
-    """To what rounding the products to single precision leaves."""
+    """Of the products as `leading` rounds them, to single precision after a scaling."""
     x = text().modalities[0].features
     c, length = x.T @ x, np.linalg.norm(x, axis=0)
     turn = leading(c, length, 8)
-    prior = c / length[:, None] / length
-    kernel = np.linalg.eigvalsh(x @ prior @ x.T)[::-1]
-    told = x @ turn
-    assert np.allclose(told.T @ told, np.diag(kernel[:8]), atol=1e-6 * kernel[0])
-    assert np.linalg.eigvalsh(prior - turn @ turn.T).min() > -1e-6
+    half = np.outer(np.sqrt(length), np.sqrt(length))
+    rounded = (c / half).astype(np.float32) * half
+    prior = rounded / length[:, None] / length
+    kernel = np.sort(np.linalg.eigvals(rounded @ prior).real)[::-1]
+    assert np.allclose(turn.T @ rounded @ turn, np.diag(kernel[:8]), atol=1e-9 * kernel[0])
+    assert np.linalg.eigvalsh(prior - turn @ turn.T).min() > -1e-9
+    assert np.abs(rounded - c).max() < 2.0**-24 * c.max()
 
 
 def test_the_rest_of_words_is_noise_and_predictions_stay():
