@@ -1,4 +1,4 @@
-"""What is said of differences between case and control by the bases beside a location."""
+"""What is said of differences between case and control by context: bases beside it, or strand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from flows.report.page import Grid, Section
 from flows.variants.batch_report import LEAST_SHIFT
 from vbmodels.core.state import IntArray
 from vbmodels.variants.batch_null import BatchGlobal, names_of_types
-from vbmodels.variants.contexts import UNKNOWN, names_of_contexts
+from vbmodels.variants.contexts import STRANDS, names_of_contexts
 
 MOST_TOLD, MOST_SHOWN = 3, 12
 LEAST_Z = 5.0  # of 192, whose errors are given b_t and some 1.3 times too small
+WHAT = {"trinucleotide": "the bases beside them", "strand": "the strand of the reads"}
+WHERE = {
+    "trinucleotide": "by the bases beside a location",
+    "strand": "by the strand that a location's reads lie on",
+}
 
 
 def marked(q: BatchGlobal) -> IntArray:
@@ -21,16 +26,16 @@ def marked(q: BatchGlobal) -> IntArray:
     assert q.context_se is not None
     off = q.of_context - q.shift[:, None]
     sure = (np.abs(off) > LEAST_SHIFT) & (np.abs(off) > LEAST_Z * q.context_se)
-    sure[:, UNKNOWN] = False
+    sure[:, -1] = False
     order = np.argsort(-np.abs(off), axis=None, kind="stable")
     return order[sure.ravel()[order]]
 
 
-def context_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
+def context_warnings(q: BatchGlobal, types: str, case: str, control: str) -> list[str]:
     """Say in which contexts errors differ from those of their substitution elsewhere."""
     if q.of_context is None:
         return []
-    names, found = names_of_contexts(), marked(q)
+    names, found = names_of_contexts(types), marked(q)
     if not len(found):
         return []
     some = ", ".join(
@@ -38,26 +43,28 @@ def context_warnings(q: BatchGlobal, case: str, control: str) -> list[str]:
     )
     more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
     return [
-        f"Errors of {case} against {control} differ by the bases beside them ({some}{more}): this "
+        f"Errors of {case} against {control} differ by {WHAT[types]} ({some}{more}): this "
         "was taken as the null; oxidation or deamination is likely."
     ]
 
 
-def context_section(q: BatchGlobal) -> Section:
+def context_section(q: BatchGlobal, types: str) -> Section:
     """Return the differences by substitution and context, as a picture and a table."""
     assert q.of_context is not None
     assert q.context_se is not None
-    names = names_of_contexts()
+    names = names_of_contexts(types)
     size = q.of_context.shape[1]
-    known = names[:UNKNOWN]
+    by_strand = types == "strand"
+    columns = STRANDS if by_strand else [f"{name[0]}_{name[-1]}" for name in names[:size]]
     picture = plots.heat_map(
         names_of_types(),
-        [f"{name[0]}_{name[-1]}" for name in known],
-        (q.of_context[:, :UNKNOWN] / np.log(2.0)).tolist(),
-        "log2 of the factor, by substitution and the bases before and behind it",
+        columns[:-1],
+        (q.of_context[:, :-1] / np.log(2.0)).tolist(),
+        "log2 of the factor, by substitution and the "
+        + ("strand of a location's reads" if by_strand else "bases before and behind it"),
     )
     off = np.abs(q.of_context - q.shift[:, None])
-    off[:, UNKNOWN] = 0.0
+    off[:, -1] = 0.0
     order = np.argsort(-off, axis=None, kind="stable")[:MOST_SHOWN].tolist()
     rows = [
         (
@@ -67,10 +74,15 @@ def context_section(q: BatchGlobal) -> Section:
         for i in order
     ]  # fmt: skip
     text = (
-        "By how much the case's error rates are those of the control, by the bases beside a "
-        "location: blue where it has more. A context that few locations have takes the factor of "
-        f"its substitution. {len(marked(q))} of 192 surely differ from that. The table has the "
+        f"By how much the case's error rates are those of the control, {WHERE[types]}: blue where "
+        "it has more. A context that few locations have takes the factor of its substitution. "
+        f"{len(marked(q))} of {off[:, :-1].size} surely differ from that. The table has the "
         "furthest."
     )
-    columns = ("context", "factor", "factor of the substitution", "standard error of its log")
-    return Section("Differences by context", text, (picture,), (Grid(columns, rows),))
+    header = ("context", "factor", "factor of the substitution", "standard error of its log")
+    return Section(
+        "Differences by strand" if by_strand else "Differences by context",
+        text,
+        (picture,),
+        (Grid(header, rows),),
+    )

@@ -31,7 +31,7 @@ from flows.variants.conclude import (
     conclude_several,
     model_of,
 )
-from flows.variants.count_checks import Rules, check_counts, look
+from flows.variants.count_checks import Rules, check_counts, check_strands, look
 from flows.variants.count_files import missing_files
 from flows.variants.fitted_on import chosen, finish_partition
 from flows.variants.hyperparameters import hyperparameters
@@ -146,6 +146,7 @@ class Variants:
         except InputError as error:
             wrong = error.faults
         rows, samples, faults = counts(file.url, rules)
+        faults += check_strands(file.url, settings)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
     def _check_reads(self, url: str, settings: VariantSettings) -> Checked:

@@ -60,10 +60,9 @@ def weighed(
         The replicates.
     """
     loci = read_loci(paths, index)
-    counts = replace(
-        read_counts(paths, index, "counts"), member=members_of(columns, settings),
-        context=contexts_of(loci, settings),
-    )  # fmt: skip
+    counts = read_counts(paths, index, "counts")
+    context = contexts_of(loci, counts, settings)
+    counts = replace(counts, member=members_of(columns, settings), context=context)
     least = float(probability.min())
     if least == 1.0:
         return counts

@@ -135,14 +135,14 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
         "5e-4 controls that. Without a control: least rate, above 0 (the papers take 0.05).",
     )
     types: Annotated[
-        Literal["12", "6", "1", "trinucleotide"],
+        Literal["12", "6", "1", "trinucleotide", "strand"],
         BeforeValidator(lambda value: str(value) if type(value) is int else value),
     ] = Field(
         "12",
         description="null batch: by what the difference varies: each of 12 substitutions, 6 pairs "
-        "with the complement on the other strand (G>T with C>A), 1 for all, or trinucleotide: "
-        "each substitution by the bases beside it too, around the substitution's own; needs the "
-        "FASTA.",
+        "with the complement on the other strand (G>T with C>A), 1 for all, trinucleotide: each "
+        "substitution by the bases beside it too, around the substitution's own (needs the FASTA), "
+        "or strand: by whether a location's reads are forward, reverse (four in five) or both.",
     )
     alpha: Probability = Field(
         0.05, description="posterior_difference: a call needs P(difference > tau) > 1 - alpha."
@@ -308,6 +308,15 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
             raise ValueError(
                 "types trinucleotide asks for the bases beside each location, and no FASTA is "
                 "named: give --set fasta=FILE, or types=12"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _both_strands(self) -> VariantSettings:
+        if self.types == "strand" and self.strand != "both":
+            raise ValueError(
+                f"types strand asks for the reads of both strands, and strand is {self.strand}: "
+                "leave it at both, or give types=12"
             )
         return self
 

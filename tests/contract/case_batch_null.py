@@ -13,6 +13,7 @@ from scipy.special import betaln, expit, logsumexp
 from tests.contract import calibration_variants, ends
 from tests.contract.case_two_groups import cut, log_bayes_factors
 from vbmodels.core.fit import fit
+from vbmodels.core.state import IntArray
 from vbmodels.testing.agreement import Agreement
 from vbmodels.testing.case import Best, Case, Coordinates, Evidence, GlobalStep, Recovery
 from vbmodels.testing.extremes import Extremes
@@ -20,7 +21,7 @@ from vbmodels.variants.batch import Counts, Units, units
 from vbmodels.variants.batch_null import BatchNull
 from vbmodels.variants.calls import called, local_fdr
 from vbmodels.variants.sampling import differing, numbers, probabilities
-from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
+from vbmodels.variants.scenarios import SCENARIOS, simulate_scenario, strands
 from vbmodels.variants.two_groups import MIXTURE, of_fit
 
 MODEL = BatchNull()
@@ -124,9 +125,12 @@ def shifts(of: Units, q: Any) -> list[float]:
     return [float(q.of_context[k, c]) for k, c in zip(of.kind, of.context, strict=True)]
 
 
-def wrong_calls(model: BatchNull, scenario: str, seed: int) -> float:
+def wrong_calls(
+    model: BatchNull, scenario: str, seed: int, context: IntArray | None = None
+) -> float:
     """Missed and false variants of a scenario, as a share of the true ones."""
     counts, truth = simulate_scenario(np.random.default_rng(seed), SCENARIOS[scenario])
+    counts = counts if context is None else replace(counts, context=context)
     done = fit(model, [counts], tol=1e-6)
     m0, m1, _ = model.reweigh(done.q, done.reduce.local_states(done.iterations - 1)[0])
     of = units(counts)
@@ -247,4 +251,44 @@ OF_CONTEXTS = replace(
         tolerance=0.1, seeds=(0, 1, 2),
     ),
 )  # fmt: skip
-CASES = [CASE, SAMPLED, OF_CONTEXTS]
+STRANDS = BatchNull(types="strand")
+
+
+def by_strand(found: list[Counts]) -> list[Counts]:
+    """The same counts, each location on a strand that hangs on its bases, so on no partition."""
+    return [replace(one, context=None if (c := one.context) is None else c % 3) for one in found]
+
+
+def wrong_by_strand(seed: int) -> float:
+    """Wrong calls at 1 % and 4000 reads under oxidation that is seen on one strand."""
+    name = "af.01_oxo5_amplicons"
+    return wrong_calls(
+        replace(STRANDS, alternatives=MIXTURE), name, seed, strands(SCENARIOS[name], 300)
+    )
+
+
+OF_STRANDS = replace(
+    OF_CONTEXTS,
+    name="batch_null_strands",
+    model=lambda: STRANDS,
+    calibration="that of batch_null: by strand the same quadrature is taken at other shifts",
+    batches=lambda seed, parts: by_strand(batches(seed, parts)),
+    tiny=lambda seed: by_strand(tiny(seed)),
+    extremes=Extremes(
+        tables=lambda: {name: by_strand(found) for name, found in tables().items()},
+        empty=ends.no_counts,
+        plain=lambda: replace(STRANDS, compiled=False),
+    ),
+    global_step=replace(
+        CASE.global_step,
+        coordinates=Coordinates(
+            to_vector=STRANDS.to_vector, from_vector=STRANDS.from_vector, step=3e-3
+        ),
+    ),
+    evidence=Evidence(
+        log_evidence=lambda parts: log_evidence(parts, STRANDS), largest_gap=0.2, strict=False,
+        seeds=(0,),
+    ),
+    recovery=Recovery(error=wrong_by_strand, tolerance=0.1, seeds=(0, 1, 2)),
+)  # fmt: skip
+CASES = [CASE, SAMPLED, OF_CONTEXTS, OF_STRANDS]

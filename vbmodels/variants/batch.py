@@ -37,7 +37,8 @@ class Counts(State):
         [R] which of the control's samples each replicate is of, from 0; -1 for the case. None: all
         replicates of the control are of one sample.
     context
-        [J] which bases are beside each location, as `contexts` has them; None: not known.
+        [J] which bases are beside each location, or which strand its reads lie on, as `contexts`
+        has them; None: not known.
     """
 
     counts: NDArray[np.int32]

@@ -13,7 +13,8 @@ with e_t, g_c, rho, pi and log M as in `two_groups`, and
     b_t ~ N(b_0, s_b^2), b_0 ~ N(0, 1), s_b with 4 pseudo-observations of .3,
     log tau ~ N(log .15, 1) in [.03, 1],  v ~ Beta(1.5, 1001).
 
-By trinucleotide d is around b_tc instead, c the bases beside the location; see `contexts`.
+By trinucleotide or strand d is around b_tc instead, c the bases beside the location or the strand
+of its reads; see `contexts`.
 
 Multiplicative noise of coefficient of variation c gives M mu = 1/c^2: where it is asked for, M
 grows as 1/mu below .002, and is constant above. As tau and v go to 0 at b = 0 this is the
@@ -48,7 +49,7 @@ from vbmodels.variants.batch_null_reference import (
     size_of_sums,
     widened,
 )
-from vbmodels.variants.contexts import CONTEXT_SD, N_CONTEXTS, UNKNOWN, Nested, nested_step
+from vbmodels.variants.contexts import CONTEXT_SD, SIZES, Nested, nested_step
 from vbmodels.variants.guarded import guarded
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.table import CONSTANT, GROWING, Noise, Table
@@ -57,14 +58,13 @@ from vbmodels.variants.two_groups import CENTRE_M, Global, Observed, Sums, TwoGr
 WIDE = 1.2
 TAU_RANGE = (0.03, 1.0)
 TAU_CENTRE = 0.15
-N_OF = (N_TYPES, N_CONTEXTS)
 TAUS = np.array([0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
 EVERY = 8  # steps from one look at all of TAUS to the next
 LEAST_GAIN = 0.1  # nats by which another tau must be better than the present one
 SB_PSEUDO, SB_SD = 4.0, 0.3
 V_PRIOR = (0.5, 1000.0)
 LONGEST = 0.7
-Types = Literal["12", "6", "1", "trinucleotide"]
+Types = Literal["12", "6", "1", "trinucleotide", "strand"]
 
 
 def names_of_types() -> list[str]:
@@ -79,13 +79,13 @@ def names_of_types() -> list[str]:
 def groups(types: Types) -> np.ndarray:
     """Return to which shift each of the 12 substitutions belongs, [12].
 
-    "12": each its own, and so by trinucleotide, whose shifts are around it; "6": with its
+    "12": each its own, and so by context, whose shifts are around it; "6": with its
     complement on the other strand (G>T with C>A); "1": all.
 
     >>> groups("6").tolist()
     [0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]
     """
-    if types in ("12", "trinucleotide"):
+    if types == "12" or types in SIZES:
         return np.arange(N_TYPES)
     return np.array([0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0]) * (types == "6")
 
@@ -107,8 +107,8 @@ class BatchGlobal(Global):
     looks
         Steps taken; every so often the next pass compares `TAUS`.
     of_context, context_se
-        [12, 17] b_tc: the difference by substitution and the bases beside it, and its standard
-        error; None where it is by substitution alone.
+        [12, C] b_tc: the difference by substitution and context, and its standard error; None
+        where it is by substitution alone. The last context is of locations whose is not known.
     """
 
     shift: FloatArray
@@ -126,12 +126,17 @@ class BatchGlobal(Global):
         """The shifts that units have, [G]: by type, or by type and context."""
         return self.shift if self.of_context is None else self.of_context.ravel()
 
+    @property
+    def n_contexts(self) -> int:
+        """How many contexts there are; 0 where shifts are by substitution alone."""
+        return 0 if self.of_context is None else int(self.of_context.shape[1])
+
     def group(self, of: Units | Table) -> IntArray:
         """Return which of the shifts each unit has, [U]."""
         if self.of_context is None:
             return of.kind
-        context = UNKNOWN if of.context is None else of.context
-        return np.asarray(N_CONTEXTS * of.kind + context)
+        context = self.n_contexts - 1 if of.context is None else of.context
+        return np.asarray(self.n_contexts * of.kind + context)
 
     @property
     def comparing(self) -> bool:
@@ -217,7 +222,7 @@ class BatchNull(TwoGroups):
             **vars(super().init(observed, rng)),
             shift=np.zeros(N_TYPES), shift_se=np.full(N_TYPES, SB_SD), shift_mean=0.0,
             shift_sd=SB_SD, tau=TAU_CENTRE, v=0.005, looks=0,
-            **self._of_contexts(np.zeros(N_OF), np.full(N_OF, CONTEXT_SD)),
+            **self._of_contexts(np.zeros(self._n_shifts), np.full(self._n_shifts, CONTEXT_SD)),
         )  # fmt: skip
 
     def restart(self, observed: Observed, before: Any, rng: np.random.Generator) -> BatchGlobal:
@@ -225,7 +230,7 @@ class BatchNull(TwoGroups):
         fresh = self.init(observed, rng)
         if not isinstance(before, BatchGlobal) or before.rho.shape != fresh.rho.shape:
             return fresh
-        if (before.of_context is None) == self.contextual:
+        if before.n_contexts != fresh.n_contexts:
             return fresh
         return replace(before, anchor=fresh.anchor, looks=0)
 
@@ -236,8 +241,12 @@ class BatchNull(TwoGroups):
 
     @property
     def contextual(self) -> bool:
-        """Whether shifts differ by the bases beside a location."""
-        return self.types == "trinucleotide"
+        """Whether shifts differ by context."""
+        return self.types in SIZES
+
+    @property
+    def _n_shifts(self) -> tuple[int, int]:
+        return N_TYPES, SIZES.get(self.types, 0)
 
     def shifted(self, q: BatchGlobal, profile: FloatArray) -> Shifted:
         """Return what a pass over a table needs of ``q``."""
@@ -347,7 +356,7 @@ class BatchNull(TwoGroups):
 
     def _nested(self, q: Any, stats: Any, careful: bool) -> Nested:
         """Move b_tc and b_t together."""
-        near, far, score, observed = stats.shift.reshape(N_TYPES, N_CONTEXTS, 4).transpose(2, 0, 1)
+        near, far, score, observed = stats.shift.reshape(*self._n_shifts, 4).transpose(2, 0, 1)
         complete = near / q.tau**2 + far / WIDE**2
         curvature = complete if careful else np.maximum(observed, 0.01 * complete)
         found = nested_step(q.of_context, score, curvature, q.shift_mean, q.shift_sd)
