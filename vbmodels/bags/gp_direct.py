@@ -6,11 +6,9 @@ L L' = I + G, takes Gauss-Newton's curvature at the end, and with it the evidenc
     log p(Y) ~ log p(Y | mu) - |mu|^2/2 - log det(Sigma^-1)/2,
 
 by which the kernel value is chosen from the grid, for each class: the bound's I + G counts
-every instance as if it were observed. All values are searched to `COARSE` first, and only those
-whose evidence is within `CONTENDS` of the best go on to ``tolerance``, from where they stood: what
-the others have left to gain is far less than what they lack. Then, from that of Gauss-Newton,
-q(w) becomes the nearest Gaussian (`gp_gaussian`): the mode lies .1 to .9 standard deviations off
-the mean, and Gauss-Newton's are too narrow.
+every instance as if it were observed. Then, from that of Gauss-Newton, q(w) becomes the nearest
+Gaussian (`gp_gaussian`): the mode lies .1 to .9 standard deviations off the mean, and
+Gauss-Newton's are too narrow.
 
 With the baseline's score as a feature the kernel value is chosen without it, and the search goes
 on with it at that value. The score repeats what the other features say, smoothly; with it in the
@@ -32,12 +30,7 @@ from vbmodels.core.ascent import search
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import cholesky, log_det, unpack
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import BoolArray, FloatArray
-
-COARSE = 1e-3
-"""Rise of the bound still promised, in nats, at which kernel values are first compared."""
-CONTENDS = 1.0
-"""Nats below the best evidence there up to which a kernel value may yet be the best."""
+from vbmodels.core.state import FloatArray
 
 
 @dataclass(frozen=True)
@@ -129,10 +122,7 @@ class DirectGP(CollapsedGP):
                 return self._joined(q)
             return replace(q, wanted="averages", active=np.full(q.kernel.size, True))
         if at.ascent.done.all():
-            active = np.full(q.active.shape, True)
-            if q.evidence.size:
-                active = _contends(q.evidence).any(axis=1)
-            return replace(q, wanted="curvature", active=active)
+            return replace(q, wanted="curvature", active=np.full(q.active.shape, True))
         shape = q.points.shape
         points = lower(q.factor, at.ascent.trial.reshape(shape), transposed=True)
         active = np.asarray(~at.ascent.done.reshape(shape[:2]).all(axis=1), dtype=np.bool_)
@@ -185,7 +175,7 @@ class DirectGP(CollapsedGP):
         )
         size = q.points.shape[-1]
         ascent = Ascent.start(
-            at.reshape(-1, size), bounds.ravel(), gradient.reshape(-1, size), self._promised(q)
+            at.reshape(-1, size), bounds.ravel(), gradient.reshape(-1, size), self.tolerance
         )
         if q.kernel.size:
             other = np.arange(len(bounds))[:, None] != q.kernel
@@ -197,7 +187,7 @@ class DirectGP(CollapsedGP):
         q, shape, size = at.q, asked.points.shape, asked.points.shape[-1]
         value = self.bounds(asked, found).ravel()
         gradient = lower(q.factor, self.slope(asked, found))
-        ascent = at.ascent.updated(value, gradient.reshape(-1, size), self._promised(q))
+        ascent = at.ascent.updated(value, gradient.reshape(-1, size), self.tolerance)
         taken = (ascent.at != at.ascent.at).any(axis=1).reshape(shape[:2])
         q = replace(q, points=np.where(taken[..., None], asked.points, q.points))
         stats = replace(
@@ -208,34 +198,16 @@ class DirectGP(CollapsedGP):
         return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent)
 
     def _chosen(self, at: DirectCursor, q: Search, stats: Any) -> DirectCursor:
-        """Take the curvature at the end; choose kernel values by evidence, if they are open.
-
-        After the coarse search those that may yet be the best go on.
-        """
+        """Take the curvature at the end; choose kernel values by evidence, if they are open."""
         matrix = unpack(stats.matrix)
         factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
         square = 0.5 * (q.points**2).sum(axis=-1)
         evidence = stats.value - square - 0.5 * log_det(factor)
-        if q.evidence.size:
-            evidence = np.where(q.active[:, None], evidence, q.evidence)
-        elif self._promised(q) > self.tolerance:
-            ascent = at.ascent
-            promised = (ascent.slope > 2.0 * self.tolerance) & (ascent.slope <= 2.0 * COARSE)
-            open_again = promised & _contends(evidence).ravel()
-            if open_again.any():
-                ascent = replace(ascent, done=ascent.done & ~open_again)
-                q = replace(q, wanted="gradient", evidence=evidence)
-                return DirectCursor(q, at.stats, at.number + 1, self.elbo(q, at.stats), ascent)
         kernel = q.kernel if q.kernel.size else evidence.argmax(axis=0)
         chosen = factor[kernel, np.arange(kernel.size)]
         q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
         stats = replace(stats, matrix=np.empty(0))
         return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), at.ascent)
-
-    def _promised(self, q: Search) -> float:
-        """Return the rise still promised at which a search ends for now."""
-        several = q.features.n_kernels > 1 and not q.kernel.size
-        return max(self.tolerance, COARSE) if several and not q.evidence.size else self.tolerance
 
     def _nearer(self, at: GaussianCursor, stats: GaussianSums) -> GaussianCursor:
         """Judge one step towards the nearest Gaussian."""
@@ -245,12 +217,6 @@ class DirectGP(CollapsedGP):
         q = _placed(at.q, gaussian.mean, np.where(taken, factor, at.q.precision))
         elbo = float(gaussian.value.sum())
         return GaussianCursor(q, stats, at.number + 1, elbo, gaussian)
-
-
-def _contends(evidence: FloatArray) -> BoolArray:
-    """Return which kernel values may yet be the best of a class, [K, C]."""
-    result: BoolArray = evidence >= evidence.max(axis=0) - CONTENDS
-    return result
 
 
 def _nearest(q: Search, stats: GaussianSums, number: int) -> GaussianCursor:
