@@ -53,6 +53,7 @@ def make(settings: BagSettings) -> Any:
         slope_variance=settings.slope_variance,
         learn=learn,
         rate=settings.slope_length,
+        gate=settings.gate_variance,
     )
     if form == "collapsed":
         kept = settings.kept_variance

@@ -40,7 +40,7 @@ class BagSettings(declared(VMMICOptions, GPOptions)):  # type: ignore[misc]
         "expert": (
             "baseline_feature", "witness_memory", "keep_columns", "chains", "warmup", "draws",
             "thin", "intercept_mean", "intercept_variance", "slope_mean", "slope_variance",
-            "slope_length", "slope_lengths", "folds",
+            "slope_length", "gate_variance", "slope_lengths", "folds",
         ),
     }  # fmt: skip
     old_names: ClassVar[dict[str, str]] = {"burn_in": "warmup"}

@@ -37,7 +37,13 @@ class VMMICOptions(BagOptions):
         "slope_variance. The other forms take slope_variance.",
     )
     slope_length: float = option(
-        24.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
+        10.0, "learned: squared length of a block of slopes that is expected beforehand.", gt=0.0
+    )
+    gate_variance: float = option(
+        0.3,
+        "learned: prior variance of a modality's intercept of being primary, as a share of the "
+        "squared length of its slopes; 0: intercept_variance, as the text has it.",
+        ge=0.0,
     )
     slope_lengths: tuple[float, ...] = option(
         LENGTHS,

@@ -17,20 +17,25 @@ class Priors:
 
     With ``learn`` each block of slopes w has a precision of its own instead,
     w | tau ~ N(slope_mean, I / tau), tau ~ Gamma(shape, rate / dim w): its scale follows the
-    data. ``rate`` is about the squared length of a block of slopes that is expected. With
+    data. ``rate`` is about the squared length of a block of slopes that is expected. A gate's
+    intercept has its slopes' scale then, a_k | tau ~ N(intercept_mean, gate dim b / tau): with
+    N(0, 16) and short slopes a modality whose instances are all primary, or none, would be likely
+    beforehand, Phi(a/sqrt(1 + |b|^2)) being the share of primary ones. With
     ``length`` that squared length is given: every slope of a block has the variance
     length / dim w.
 
     Parameters
     ----------
     intercept_mean, intercept_variance
-        Of alpha and every a_k.
+        Of alpha and every a_k; with ``learn`` the variance is alpha's alone, unless ``gate`` is 0.
     slope_mean, slope_variance
         Of every slope, where precisions are not learned.
     learn
         Whether the precisions of slopes are learned.
     shape, rate
         Of their prior.
+    gate
+        Prior variance of a_k, as a share of the squared length of b_k; 0: ``intercept_variance``.
     length
         Squared length of a block of slopes, in place of ``slope_variance``; not with ``learn``.
     """
@@ -41,13 +46,16 @@ class Priors:
     slope_variance: float = 4.0
     learn: bool = True
     shape: float = 2.0
-    rate: float = 24.0
+    rate: float = 10.0
+    gate: float = 0.3
     length: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("intercept_variance", "slope_variance", "shape", "rate"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"expected {name} > 0, got {getattr(self, name)}")
+        if not self.gate >= 0.0:
+            raise ValueError(f"expected gate >= 0, got {self.gate}")
         if self.length is not None and (self.learn or not self.length > 0.0):
             raise ValueError(f"expected length > 0 and learn=False, got {self.length}")
 
@@ -63,6 +71,8 @@ class Priors:
         tau = self.fixed(layout) if tau is None else tau
         for block, value in zip(layout.slope_blocks, tau, strict=True):
             precision[block] = value
+        for j, intercept, share in self._gates(layout):
+            precision[intercept] = tau[j] / share
         return precision
 
     def fixed(self, layout: Layout) -> FloatArray:
@@ -80,18 +90,23 @@ class Priors:
     ) -> FloatArray:
         """Return E[tau] of every block of slopes given q(t), [blocks].
 
-        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2). Of turned
+        q(tau) = Gamma(shape + dim w / 2, rate / dim w + E|w - slope_mean|^2 / 2); of a gate's
+        block the intercept is one more coordinate, divided by sqrt(gate dim w). Of turned
         features dim w is that of all: directions left out have the mean slope_mean and the
         variance 1 / ``before``, or, without it, no variance, as at a mode.
         """
         if not self.learn:
             return self.fixed(layout)
-        square = (mean - self.slope_mean) ** 2 + variance
+        square = (mean - self.mean(layout)) ** 2 + variance
         dims, sums = self._blocks(layout, square)
         widths = layout.block_widths
         if before is not None:
             sums = sums + (widths - dims) / before
-        result: FloatArray = (self.shape + widths / 2.0) / (self.rate / widths + sums / 2.0)
+        counts = widths.copy()
+        for j, intercept, share in self._gates(layout):
+            sums[j] += square[intercept] / share
+            counts[j] += 1.0
+        result: FloatArray = (self.shape + counts / 2.0) / (self.rate / widths + sums / 2.0)
         return result
 
     def expected_log(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> float:
@@ -101,7 +116,10 @@ class Priors:
         q(tau) at its optimum, a block of slopes with S = E|w - slope_mean|^2 gives
         log of the integral of exp(E log p(w | tau)) p(tau) over tau,
 
-            -(D/2) log 2 pi + a0 log b0 - log G(a0) - (a0 + D/2) log(b0 + S/2) + log G(a0 + D/2).
+            -(D/2) log 2 pi + a0 log b0 - log G(a0) - (a0 + D/2) log(b0 + S/2) + log G(a0 + D/2),
+
+        a gate's with E(a - intercept_mean)^2/(gate dim w) in S, D one higher, and the logarithm of
+        sqrt(gate dim w) taken off.
         """
         square = (mean - self.mean(layout)) ** 2 + variance
         precision = self.precision(layout)
@@ -109,10 +127,28 @@ class Priors:
         if not self.learn:
             return float(terms.sum())
         dims, sums = self._blocks(layout, square)
+        spread = 0.0
+        for j, intercept, share in self._gates(layout):
+            terms[intercept] = 0.0
+            sums[j] += square[intercept] / share
+            dims[j] += 1.0
+            spread += 0.5 * float(np.log(share))
         rates, shapes = self.rate / layout.block_widths, self.shape + dims / 2.0
         blocks = -0.5 * dims * np.log(2.0 * np.pi) + self.shape * np.log(rates)
         blocks += gammaln(shapes) - gammaln(self.shape) - shapes * np.log(rates + sums / 2.0)
-        return float(terms[layout.intercepts].sum() + blocks.sum())
+        return float(terms[layout.intercepts].sum() + blocks.sum()) - spread
+
+    def _gates(self, layout: Layout) -> list[tuple[int, int, float]]:
+        """Return of every gate of a learned scale its block, its intercept, and gate dim b."""
+        if not (self.learn and self.gate):
+            return []
+        blocks, widths = layout.slope_blocks, layout.block_widths
+        found = []
+        for k in range(len(layout.features)):
+            if layout.gate_slopes(k) in blocks:
+                j = blocks.index(layout.gate_slopes(k))
+                found.append((j, layout.gate(k).start, self.gate * float(widths[j])))
+        return found
 
     def _blocks(self, layout: Layout, square: FloatArray) -> tuple[FloatArray, FloatArray]:
         blocks = layout.slope_blocks

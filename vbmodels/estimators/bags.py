@@ -48,6 +48,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         Of the normal priors.
     slope_length
         learned: squared length of a block of slopes that is expected beforehand.
+    gate_variance
+        learned: prior variance of a modality's intercept of being primary, as a share of the
+        squared length of its slopes; 0: ``intercept_variance``.
     slope_lengths, folds
         The grid, and the folds of cross_validation.
     kept_variance
@@ -107,6 +110,7 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
             slope_variance=self.slope_variance,
             learn=collapsed and self.prior_scale != "fixed",
             rate=self.slope_length,
+            gate=self.gate_variance,
         )
         if not collapsed:
             return MeanFieldVMMIC(priors, self.standardise)
