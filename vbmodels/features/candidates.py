@@ -20,7 +20,15 @@ from vbmodels.features.proposals import (
     relabelled,
     with_born,
 )
-from vbmodels.features.search_state import Edit, Lane, LaneStats, ScreenStats, SearchGlobal
+from vbmodels.features.residue import best_of_each
+from vbmodels.features.search_state import (
+    Edit,
+    Lane,
+    LaneStats,
+    PoolStats,
+    ScreenStats,
+    SearchGlobal,
+)
 
 WORST_DELETE = -400.0
 """Nats: a delete that loses more at the screen is not tried."""
@@ -28,6 +36,8 @@ SURE_DELETE = 20.0
 """Nats: features that gain more each by going, one after the other, also go in one proposal."""
 DELETES, PAIRS, BIRTHS = 3, 6, 4
 """Proposals of each kind that are tried side by side."""
+RARE_BIRTHS = 2
+"""Directions of residuals that are tried side by side."""
 WIDE = 2
 """New bits and births that are tried on all rows once a sample has been searched, of those that
 lose nothing at the screen: what loses there was tried on the sample."""
@@ -106,9 +116,7 @@ def births(
     q: SearchGlobal, base: Lane, at: HeldOmega, screen: ScreenStats, fit: PolyaGammaIBP
 ) -> tuple[list[Lane], IntArray]:
     """Propose features of the pool that are not there yet; with the keys of refusals."""
-    variance = fit.weight_variance
-    if len(at.on):
-        variance = float(np.exp(np.log(at.prior[1:]).mean()))
+    variance = _usual_variance(at, fit)
     failed, found = q.failed.tolist(), []
     for start, sums in enumerate(screen.pool):
         if len(sums.on):
@@ -123,8 +131,7 @@ def births(
     if q.widened:
         found = [one for one in found[:WIDE] if one[0] > 0.0]
     found = found[:BIRTHS]
-    label = next(n for n in range(len(base.labels) + 1) if n not in base.labels)
-    labels, stay = np.append(base.labels, label), plain_edit(0, np.arange(len(base.labels)))
+    labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
     lanes = [
         _proposed(
             with_born(at, screen.pool[start], c, variance),
@@ -135,6 +142,32 @@ def births(
     ]
     keys = [[-1, start, c, 0] for _, start, c in found]
     return lanes, np.array(keys, np.int64).reshape(-1, 4)
+
+
+def rare_births(
+    base: Lane, at: HeldOmega, sums: PoolStats, n_pool: int, fit: PolyaGammaIBP
+) -> list[Lane]:
+    """Propose the rows far along the best directions of residuals as one more feature's."""
+    variance = _usual_variance(at, fit)
+    labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
+    gains = birth_scores(at, sums, variance)
+    return [
+        _proposed(
+            with_born(at, sums, c, variance), labels, replace(stay, born=np.array([n_pool, c]))
+        )
+        for c in best_of_each(gains, sums.on, at.n_rows, RARE_BIRTHS)
+    ]
+
+
+def _usual_variance(at: HeldOmega, fit: PolyaGammaIBP) -> float:
+    """Return the prior variance that a new feature's weights begin with."""
+    return float(np.exp(np.log(at.prior[1:]).mean())) if len(at.on) else fit.weight_variance
+
+
+def _with_label(base: Lane) -> IntArray:
+    """Return the labels with one more that is free."""
+    label = next(n for n in range(len(base.labels) + 1) if n not in base.labels)
+    return np.append(base.labels, label)
 
 
 def matches_of(at: HeldOmega, screen: ScreenStats) -> IntArray:
