@@ -20,7 +20,7 @@ from vbmodels.features.proposals import (
     relabelled,
     with_born,
 )
-from vbmodels.features.residue import best_of_each
+from vbmodels.features.residue import heavier_sides
 from vbmodels.features.search_state import (
     Edit,
     Lane,
@@ -36,8 +36,6 @@ SURE_DELETE = 20.0
 """Nats: features that gain more each by going, one after the other, also go in one proposal."""
 DELETES, PAIRS, BIRTHS = 3, 6, 4
 """Proposals of each kind that are tried side by side."""
-RARE_BIRTHS = 2
-"""Directions of residuals that are tried side by side."""
 WIDE = 2
 """New bits and births that are tried on all rows once a sample has been searched, of those that
 lose nothing at the screen: what loses there was tried on the sample."""
@@ -146,16 +144,18 @@ def births(
 
 def rare_births(
     base: Lane, at: HeldOmega, sums: PoolStats, n_pool: int, fit: PolyaGammaIBP
-) -> list[Lane]:
-    """Propose the rows far along the best directions of residuals as one more feature's."""
+) -> list[list[Lane]]:
+    """Propose the rows far along each direction of residuals as one more feature's."""
     variance = _usual_variance(at, fit)
     labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
-    gains = birth_scores(at, sums, variance)
     return [
-        _proposed(
-            with_born(at, sums, c, variance), labels, replace(stay, born=np.array([n_pool, c]))
-        )
-        for c in best_of_each(gains, sums.on, at.n_rows, RARE_BIRTHS)
+        [
+            _proposed(
+                with_born(at, sums, c, variance), labels, replace(stay, born=np.array([n_pool, c]))
+            )
+            for c in ways
+        ]
+        for ways in heavier_sides(sums.on, at.n_rows)
     ]
 
 

@@ -30,7 +30,7 @@ from vbmodels.features.candidates import (
 from vbmodels.features.passes import PLANS, following
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
 from vbmodels.features.proposals import flip, flip_gains
-from vbmodels.features.residue import LEAST_ROWS, MOST_UNITS, directions_of
+from vbmodels.features.residue import FAR, LEAST_ROWS, MOST_UNITS, directions_of
 from vbmodels.features.search_state import (
     BIRTH,
     CHAINS,
@@ -215,7 +215,7 @@ def _probe(q: SearchGlobal, base: Lane) -> SearchGlobal:
     long = q.n_rows >= LEAST_ROWS and q.margin.shape[1] <= MOST_UNITS
     if not long or q.probes >= MOST_PROBES or len(base.labels) >= MOST_SLOTS:
         return following(q, SETTLE, 0, (base,))
-    return following(q, RESIDUE, 0, (base,), probes=q.probes + 1)
+    return following(q, RESIDUE, 0, (base,), probes=q.probes + 1, waiting=())
 
 
 def probed(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchGlobal:
@@ -227,8 +227,17 @@ def probed(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchGlo
             return following(q, SETTLE, 0, (base,))
         return following(q, RESIDUE, 1, (base,), directions=directions)
     assert stats.screen is not None
-    lanes = rare_births(base, held_of(base, got, fit), stats.screen.pool[0], q.n_pool, fit)
-    return following(q, RARE if lanes else SETTLE, 0, (base, *lanes))
+    found = rare_births(base, held_of(base, got, fit), stats.screen.pool[0], q.n_pool, fit)
+    waiting = tuple(lane for lanes in found for lane in lanes)
+    return _next_direction(replace(q, waiting=waiting), base)
+
+
+def _next_direction(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    """Try the starts along the next direction side by side; after the last one, end."""
+    if not q.waiting:
+        return following(q, SETTLE, 0, (base,))
+    now, rest = q.waiting[: len(FAR)], q.waiting[len(FAR) :]
+    return following(q, RARE, 0, (base, *now), waiting=rest)
 
 
 # Judgement.
@@ -288,7 +297,7 @@ def _refused(
     if q.stage == RELABEL:
         return _after_pairs(q, base)
     if q.stage == RARE:
-        return following(q, SETTLE, 0, (base,))
+        return _next_direction(q, base)
     if q.stage == BIRTH and got is not None and birth.value > base.value - SWAPPABLE:
         swaps = deletes(birth, held_of(birth, got, fit), best, int(birth.labels[-1]))
         if swaps:

@@ -92,20 +92,23 @@ def starts_along(
     return found
 
 
-def best_of_each(gains: FloatArray, on: FloatArray, n_rows: float, most: int) -> list[int]:
-    """Return the best start of each of the ``most`` directions whose starts gain most.
+def heavier_sides(on: FloatArray, n_rows: float) -> list[list[int]]:
+    """Return for each direction the starts on the side where more rows lie far out.
 
-    Starts that hardly a row is in, ``on`` [C] being sums of chances, lose little and are none.
+    A feature that few rows have is a tail. (What its crude start is worth at the screen is no
+    guide: of two starts the one with fewer rows loses less.) Starts that hardly a row is in are
+    left out; ``on`` [C] are sums of chances.
 
-    >>> best_of_each(np.array([1.0, 2.0, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0]), np.full(8, 90.0), 900, 2)
-    [4, 1]
+    >>> heavier_sides(np.array([200.0, 60.0, 90.0, 2.0, 30.0, 70.0, 1.0, 9.0]), 1000.0)
+    [[0, 2], [5, 7]]
     """
-    ways = 2 * len(FAR)
-    rows = (on - n_rows * _elsewhere(len(gains))) / HERE
-    worth = np.where(rows >= FEWEST, gains, -np.inf)
-    best = worth.reshape(-1, ways).argmax(1) + ways * np.arange(len(gains) // ways)
-    order = best[np.argsort(-worth[best], kind="stable")]
-    return [int(c) for c in order[:most] if np.isfinite(worth[c])]
+    rows = ((on - n_rows * _elsewhere(len(on))) / HERE).reshape(-1, len(FAR), 2)
+    found = []
+    for d, of in enumerate(rows):
+        side = int(of[-1, 1] > of[-1, 0])
+        ways = 2 * (len(FAR) * d + np.arange(len(FAR))) + side
+        found.append([int(c) for c, n in zip(ways, of[:, side], strict=True) if n >= FEWEST])
+    return [ways for ways in found if ways]
 
 
 def _elsewhere(count: int) -> FloatArray:

@@ -48,6 +48,7 @@ from vbmodels.features.search_state import (
     CHAINS,
     IDLE,
     NEWEST,
+    RARE,
     RESIDUE,
     SCREEN,
     SETTLE,
@@ -167,7 +168,7 @@ class SearchIBP:
             k = nu.shape[1]
             visits = {ALL: range(k), NEWEST: range(k - 1, k)}.get(int(q.modes[i]), range(0))
             lanes.append(self.fit.visited(lane.q, batch, nu, visits) if visits else nu)
-        residue = None
+        residue = before.residue if q.stage == RARE else None
         if len(q.directions):
             residue = starts_along(q.lanes[0].q, batch, lanes[0], q.directions)
         return SearchLocal(chains, tuple(lanes), () if q.drop else pool, sample, residue)
@@ -219,7 +220,7 @@ class SearchIBP:
         if q.stage == SCREEN:
             screen = screen_sums(q.lanes[0].q, batch, local.lanes[0], local.pool)
         residue = None
-        if local.residue is not None:
+        if len(q.directions) and local.residue is not None:
             screen = residue_sums(q.lanes[0].q, batch, local.lanes[0], local.residue)
         elif q.stage == RESIDUE:
             residue = residual_moments(q.lanes[0].q, batch, local.lanes[0])

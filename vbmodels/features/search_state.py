@@ -229,7 +229,7 @@ class SearchLocal(State):
     sample
         The rows that are looked at, which all of these are of; None for all.
     residue
-        [U, C] starts along the directions that residuals have; None in all other sweeps.
+        [U, C] starts along the directions that residuals have, while they are tried.
     """
 
     chains: tuple[NDArray[np.int8], ...]

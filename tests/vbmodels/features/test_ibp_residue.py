@@ -18,8 +18,8 @@ from vbmodels.features.residue import (
     ELSEWHERE,
     FAR,
     HERE,
-    best_of_each,
     directions_of,
+    heavier_sides,
     residual_moments,
     residuals,
     starts_along,
@@ -105,14 +105,13 @@ def test_chance_alone_has_no_direction():
     assert len(directions_of(pack(r.T @ r), 20_000.0)) == 2 * len(FAR)
 
 
-def test_each_direction_proposes_its_best_start():
-    gains = np.array([0.0, 1.0, -1.0, 0.5, 9.0, 8.0, 7.0, 10.0, -3.0, -2.0, -5.0, -4.0])
-    on = np.full(12, 50.0)
-    assert best_of_each(gains, on, 1000.0, 2) == [7, 1]
-    assert best_of_each(gains, on, 1000.0, 5) == [7, 1, 9]
-    # One that hardly a row is in loses nothing, and is nothing.
-    on[7], on[8:] = 1000.0 * ELSEWHERE[1] + 4.0 * HERE, 1.0
-    assert best_of_each(gains, on, 1000.0, 5) == [4, 1]
+def test_starts_are_on_the_side_where_more_rows_lie_far_out():
+    low = np.repeat(ELSEWHERE, 2)
+    rows = np.array([300.0, 310.0, 40.0, 9.0, 200.0, 80.0, 3.0, 4.0, 9.0, 4.0, 6.0, 3.0])
+    on = HERE * rows + 1000.0 * np.resize(low, 12)
+    # The second direction has no row that lies far, the third a few.
+    assert heavier_sides(on, 1000.0) == [[0, 2], [5], [8, 10]]
+    assert heavier_sides(1000.0 * low, 1000.0) == []
 
 
 @pytest.mark.slow
