@@ -16,7 +16,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -179,9 +178,16 @@ def _aligned(value: Any) -> Any:
     return type(value)(**{name: _aligned(getattr(value, name)) for name in _names(type(value))})
 
 
-@cache
-def _names(kind: type[State]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+_NAMES: dict[str, tuple[type, tuple[str, ...]]] = {}
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the names of a class's fields, looked up once."""
+    key = f"{kind.__module__}.{kind.__qualname__}"
+    kept = _NAMES.get(key)
+    if kept is None or kept[0] is not kind:
+        kept = _NAMES[key] = (kind, tuple(field.name for field in fields(kind)))
+    return kept[1]
 
 
 def to_bytes(state: State) -> bytes:
