@@ -58,14 +58,14 @@ class Found:
 
     def rows(
         self, rows: Sequence[int] | IntArray, column: str | None, expected: Said, found: Said,
-        remedy: str | None = None,
+        remedy: str | None = None, most: int = MAX_ROWS,
     ) -> None:  # fmt: skip
-        """Keep one fault of each of some rows, which count from 0 in the present slab."""
+        """Keep one fault of each of the first rows, which count from 0 in the present slab."""
         if not len(rows):
             return
         kind = column, expected if isinstance(expected, str) else None, remedy
         kept = self._kinds.setdefault(kind, [])
-        new = [int(row) for row in rows[: MAX_ROWS - len(kept)]]
+        new = [int(row) for row in rows[: max(0, most - len(kept))]]
         self._more[kind] += len(rows) - len(new)
         kept += [
             Fault(self.file, _said(expected, row), _said(found, row), column,
@@ -234,7 +234,11 @@ class Checker:
         """Tell of values that the column may not have; return the others."""
         refused = np.zeros(len(cells), bool)
         for wrong, expected, found, remedy in _refused(cells, column):
-            self.found.rows(np.flatnonzero(wrong), name, expected, found, remedy)
+            rows = np.flatnonzero(wrong)
+            # Of a column of measurements one row says as much as twenty.
+            measured = of_codes(column) and 2 * len(rows) > max(len(cells), 2 * MAX_ROWS)
+            most = 1 if measured else MAX_ROWS
+            self.found.rows(rows, name, expected, found, remedy, most)
             refused |= wrong
         if not refused.any():
             return cells

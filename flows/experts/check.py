@@ -171,13 +171,11 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
         return [Fault("settings", expected, told, "positive")]
     if len(rows) == 2 and all(rows):
         return []
-    if len(rows) == 2:
-        no, yes = labels.names
-        expected = f"rows with the label {yes} and rows with the label {no}"
-        found = f"{rows[1]} with {yes} and {rows[0]} with {no}"
-        return [_fault(where, expected, found, "give rows of both classes")]
-    if len(rows) < 2:
-        found = f"{rows[0]} with {labels.names[0]} alone" if rows else "none"
+    if not any(rows):
+        return [_fault(where, "a label in some of the rows", "none", _NAME)]
+    if len(rows) <= 2:
+        only = next(i for i, n in enumerate(rows) if n)
+        found = f"{rows[only]} with {labels.names[only]} alone"
         return [_fault(where, "rows with two labels", found, "give rows of both classes")]
     if settings.inference not in ("additive", "marginal"):
         expected = f"labels of two classes for inference={settings.inference}"
@@ -190,6 +188,7 @@ def _labels(where: str, checked: Sequence[CheckedRows], settings: ExpertSettings
 
 
 _JOIN = "join rare labels or leave their rows without one"
+_NAME = "fill it, or name the column that holds it (--column label=YOURS)"
 _CUT = "cut a label that is a number into classes"
 
 

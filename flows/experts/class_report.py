@@ -54,7 +54,7 @@ def _quality(
     calibration = np.sum([s.calibration for s in summaries], axis=0)
     right = float(np.trace(confusion) / n)
     results.update(test_rows=int(n), accuracy=right, log_loss=float(judged[1] / n))
-    models = [("experts", f"{judged[1] / n:.4f}")]
+    models = [("this fit", f"{judged[1] / n:.4f}")]
     if np.isfinite(judged[2]):
         results["logistic_log_loss"] = float(judged[2] / n)
         models.append(("logistic regression of each against the rest", f"{judged[2] / n:.4f}"))

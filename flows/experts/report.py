@@ -143,13 +143,13 @@ def _quality(
     if not n:
         return []
     results.update(test_rows=int(n), accuracy=float(judged[1] / n), log_loss=float(judged[2] / n))
-    rows: list[tuple[Any, ...]] = [("experts", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
+    rows: list[tuple[Any, ...]] = [("this fit", f"{judged[1] / n:.3f}", f"{judged[2] / n:.4f}")]
     names = ["model", "accuracy", "log-loss"]
     beside = "The model is logistic regression itself."
     if any(s.has_baseline for s in summaries):
         names.append("difference")
         beside = (
-            "The difference is that of the experts' log-loss to logistic regression's, by row, "
+            "The difference is that of the fit's log-loss to logistic regression's, by row, "
             "with its standard error."
         )
         rows = [(*rows[0], "")]

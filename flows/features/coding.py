@@ -163,9 +163,10 @@ def _settle(
     if joined:
         told = ", ".join(f"{c.name} ({len(c.joined):,})" for c in joined[:_NAMED])
         more = f" and {len(joined) - _NAMED} more" if len(joined) > _NAMED else ""
+        where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
         warnings.append(
-            f"Rare categories were joined into one, called {tables_of.RARE}, in {len(joined)} "
-            f"columns: {told}{more}. They have fewer cells than rare_below = {settings.rare_below}"
+            f"Rare categories were joined into one, called {tables_of.RARE}, in {where}"
+            f": {told}{more}. They have fewer cells than rare_below = {settings.rare_below}"
             f", or are beyond max_levels = {settings.max_levels}."
         )
     return kept, warnings

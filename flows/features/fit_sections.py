@@ -17,7 +17,7 @@ from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
 from vbmodels.features.published.laplace_chain import LaplaceIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal
-from vbmodels.features.search_state import BIRTH, DELETE, RELABEL, SWAP, SearchGlobal
+from vbmodels.features.search_state import BIRTH, DELETE, RARE, RELABEL, SWAP, SearchGlobal
 
 _GOOD_R_HAT = 1.1
 
@@ -111,6 +111,7 @@ _MOVES = {
     RELABEL: "a pair divided anew",
     BIRTH: "taken from another start",
     SWAP: "replaced by one of another start",
+    RARE: "born of what rows left unexplained",
 }
 
 

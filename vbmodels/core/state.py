@@ -51,6 +51,10 @@ class State:
         super().__init_subclass__(**kwargs)
         State._registry[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Send the fields alone: what was computed from them stays where it was."""
+        return {name: getattr(self, name) for name in _names(type(self))}
+
 
 @dataclass(frozen=True)
 class Stats(State):
@@ -140,30 +144,50 @@ def nbytes(state: State) -> int:
 
 
 def aligned(state: S) -> S:
-    """Copy what is not C-contiguous and aligned.
+    """Copy what is not C-contiguous and aligned; a state in which all is comes back itself.
 
     Arrays that arrive over a network may start off an 8-byte boundary, where NumPy takes
     another path through matrix products and the last bits differ.
     """
-    rebuilt: S = _rebuild(state, _aligned)
-    return rebuilt
+    # Asking is quicker than building anew, and nearly all states are as they should be.
+    found: S = state if _is_aligned(state) else _aligned(state)
+    return found
 
 
-def _aligned(array: NDArray[Any]) -> NDArray[Any]:
-    flags = array.flags
-    if flags.c_contiguous and flags.aligned:  # as nearly all are, and asking is quicker
-        return array
-    return np.require(array, requirements=["C", "A"])
-
-
-def _rebuild(value: Any, change: Any) -> Any:
+def _is_aligned(value: Any) -> bool:
+    kind = type(value)
+    if kind is np.ndarray:
+        flags = value.flags
+        return bool(flags.c_contiguous and flags.aligned)
+    if kind is float or kind is int:
+        return True
+    if kind is tuple:
+        return all(map(_is_aligned, value))
     if isinstance(value, State):
-        return type(value)(
-            **{f.name: _rebuild(getattr(value, f.name), change) for f in fields(value)}
-        )
+        return all([_is_aligned(getattr(value, name)) for name in _names(kind)])
+    return not isinstance(value, np.ndarray | tuple)
+
+
+def _aligned(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements=["C", "A"])
     if isinstance(value, tuple):
-        return tuple(_rebuild(item, change) for item in value)
-    return change(value) if isinstance(value, np.ndarray) else value
+        return tuple(map(_aligned, value))
+    if not isinstance(value, State) or _is_aligned(value):
+        return value
+    return type(value)(**{name: _aligned(getattr(value, name)) for name in _names(type(value))})
+
+
+_NAMES: dict[str, tuple[type, tuple[str, ...]]] = {}
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the names of a class's fields, looked up once."""
+    key = f"{kind.__module__}.{kind.__qualname__}"
+    kept = _NAMES.get(key)
+    if kept is None or kept[0] is not kind:
+        kept = _NAMES[key] = (kind, tuple(field.name for field in fields(kind)))
+    return kept[1]
 
 
 def to_bytes(state: State) -> bytes:

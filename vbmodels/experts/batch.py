@@ -119,6 +119,25 @@ class Rows(State):
     def _square_columns(self) -> csr_array:
         return self._columns.power(2)
 
+    def without(self, folds: int, fold: int) -> tuple[IntArray, Rows]:
+        """Return the places of the rows that are not in a part, and these rows; kept."""
+        kept = self._without
+        if (folds, fold) not in kept:
+            at = np.flatnonzero(self.fold(folds) != fold)
+            own = (self.t[at], self.weight[at], self.key[at], self.group[at])
+            if self.dense is not None:
+                rows = Rows(*own, self.dense[at], None, None, None, self.n_columns)
+            else:
+                x = self._rows[at]
+                indices, indptr = x.indices.astype(np.int64), x.indptr.astype(np.int64)
+                rows = Rows(*own, None, x.data, indices, indptr, self.n_columns)
+            kept[folds, fold] = at, rows
+        return kept[folds, fold]
+
+    @cached_property
+    def _without(self) -> dict[tuple[int, int], tuple[IntArray, Rows]]:
+        return {}
+
     def lines(self, rows: slice) -> FloatArray:
         """Return some rows' columns without the intercept, dense; [n, p - 1]."""
         if self.dense is not None:

@@ -23,6 +23,8 @@ INTERCEPT_PRECISION = 0.1
 SPIKE = 1e-4
 """Standard deviation of q, in the bound's trace, while the mode is sought."""
 
+COPIED = 50_000
+"""Rows of a partition up to which those that a candidate is fitted to are kept beside all."""
 WIDEST = 50.0
 """Largest log s that a trial may ask for: beyond it exp overflows, below it nothing is lost."""
 
@@ -245,6 +247,8 @@ class Sums(Stats):
         ``held`` nothing is said of rows held out.
         """
         offsets = offsets or {}
+        if not held and batch.size <= COPIED:
+            return cls._fitted(points, batch, folds, draws, offsets)
         fold = batch.fold(folds) if any(p.candidate.fold >= 0 for p in points) else None
         found = [p.likelihood(batch, fold, draws, offsets.get(p.candidate.fold)) for p in points]
         candidates = list(dict.fromkeys(point.candidate for point in points))
@@ -260,8 +264,7 @@ class Sums(Stats):
             groups[at].append(rows)
         gradient = tuple(gradient for _, gradient in found)
         if not held:
-            nothing = np.zeros(len(candidates))
-            return cls(value, gradient, nothing, np.diag(nothing), weight.sum(1))
+            return cls._unheld(value, gradient, candidates)
         root = np.sqrt(weight)
         mixed = [logsumexp(g, axis=0) - log(len(g)) if len(g) > 1 else g[0] for g in groups]
         products = root * np.array(mixed)
@@ -272,3 +275,31 @@ class Sums(Stats):
             products @ products.T,
             weight.sum(1),
         )
+
+    @classmethod
+    def _fitted(
+        cls,
+        points: tuple[Point, ...],
+        batch: Rows,
+        folds: int,
+        draws: int,
+        offsets: Mapping[int, FloatArray],
+    ) -> Sums:
+        """Evaluate all points on the rows that each is fitted to, and on no others."""
+        value, gradient = np.empty(len(points)), []
+        for i, point in enumerate(points):
+            fold, rows, offset = point.candidate.fold, batch, offsets.get(point.candidate.fold)
+            if fold >= 0:
+                at, rows = batch.without(folds, fold)
+                offset = None if offset is None else offset[at]
+            found, slopes = point.likelihood(rows, None, draws, offset)
+            value[i] = rows.used @ found
+            gradient.append(slopes)
+        return cls._unheld(value, tuple(gradient), list(dict.fromkeys(p.candidate for p in points)))
+
+    @classmethod
+    def _unheld(
+        cls, value: FloatArray, gradient: tuple[FloatArray, ...], candidates: list[Candidate]
+    ) -> Sums:
+        nothing = np.zeros(len(candidates))
+        return cls(value, gradient, nothing, np.diag(nothing), nothing)

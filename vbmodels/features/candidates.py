@@ -20,7 +20,15 @@ from vbmodels.features.proposals import (
     relabelled,
     with_born,
 )
-from vbmodels.features.search_state import Edit, Lane, LaneStats, ScreenStats, SearchGlobal
+from vbmodels.features.residue import heavier_sides
+from vbmodels.features.search_state import (
+    Edit,
+    Lane,
+    LaneStats,
+    PoolStats,
+    ScreenStats,
+    SearchGlobal,
+)
 
 WORST_DELETE = -400.0
 """Nats: a delete that loses more at the screen is not tried."""
@@ -106,9 +114,7 @@ def births(
     q: SearchGlobal, base: Lane, at: HeldOmega, screen: ScreenStats, fit: PolyaGammaIBP
 ) -> tuple[list[Lane], IntArray]:
     """Propose features of the pool that are not there yet; with the keys of refusals."""
-    variance = fit.weight_variance
-    if len(at.on):
-        variance = float(np.exp(np.log(at.prior[1:]).mean()))
+    variance = _usual_variance(at, fit)
     failed, found = q.failed.tolist(), []
     for start, sums in enumerate(screen.pool):
         if len(sums.on):
@@ -123,8 +129,7 @@ def births(
     if q.widened:
         found = [one for one in found[:WIDE] if one[0] > 0.0]
     found = found[:BIRTHS]
-    label = next(n for n in range(len(base.labels) + 1) if n not in base.labels)
-    labels, stay = np.append(base.labels, label), plain_edit(0, np.arange(len(base.labels)))
+    labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
     lanes = [
         _proposed(
             with_born(at, screen.pool[start], c, variance),
@@ -135,6 +140,34 @@ def births(
     ]
     keys = [[-1, start, c, 0] for _, start, c in found]
     return lanes, np.array(keys, np.int64).reshape(-1, 4)
+
+
+def rare_births(
+    base: Lane, at: HeldOmega, sums: PoolStats, n_pool: int, fit: PolyaGammaIBP
+) -> list[list[Lane]]:
+    """Propose the rows far along each direction of residuals as one more feature's."""
+    variance = _usual_variance(at, fit)
+    labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
+    return [
+        [
+            _proposed(
+                with_born(at, sums, c, variance), labels, replace(stay, born=np.array([n_pool, c]))
+            )
+            for c in ways
+        ]
+        for ways in heavier_sides(sums.on, at.n_rows)
+    ]
+
+
+def _usual_variance(at: HeldOmega, fit: PolyaGammaIBP) -> float:
+    """Return the prior variance that a new feature's weights begin with."""
+    return float(np.exp(np.log(at.prior[1:]).mean())) if len(at.on) else fit.weight_variance
+
+
+def _with_label(base: Lane) -> IntArray:
+    """Return the labels with one more that is free."""
+    label = next(n for n in range(len(base.labels) + 1) if n not in base.labels)
+    return np.append(base.labels, label)
 
 
 def matches_of(at: HeldOmega, screen: ScreenStats) -> IntArray:

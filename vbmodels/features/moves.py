@@ -25,15 +25,19 @@ from vbmodels.features.candidates import (
     matches_of,
     new_bits,
     plain_edit,
+    rare_births,
 )
 from vbmodels.features.passes import PLANS, following
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
 from vbmodels.features.proposals import flip, flip_gains
+from vbmodels.features.residue import FAR, LEAST_ROWS, MOST_UNITS, directions_of
 from vbmodels.features.search_state import (
     BIRTH,
     CHAINS,
     DELETE,
+    RARE,
     RELABEL,
+    RESIDUE,
     SCREEN,
     SETTLE,
     START,
@@ -49,11 +53,15 @@ from vbmodels.features.sticks import best_sticks
 from vbmodels.features.yardstick import measured
 
 MOST_ROUNDS, MOST_SLOTS = 6, 200
+MOST_PROBES = 8
+"""Most times that residuals are looked at; every time but the last brings a feature."""
+QUIET = 1e-6
+"""Rise of the bound a sweep, relative, at which a fit widened to all rows waits for moves."""
 WIDE_ROUNDS = 2
 """Most rounds on all rows after those on a sample."""
 FLIP_GAIN = 1.0
 """Nats of the bound that a complement must bring."""
-LEAST_GAIN = {DELETE: 0.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0}
+LEAST_GAIN = {DELETE: 0.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0, RARE: 0.0}
 """Nats of the yardstick that a move must bring."""
 SAME_SHARE = 1e-9
 """Share of the rows by which a feature must be more common than the one before it to change places.
@@ -183,18 +191,53 @@ def _end_round(q: SearchGlobal, base: Lane) -> SearchGlobal:
     if q.changed and q.round < MOST_ROUNDS:
         return begin_round(q, base)
     if q.share == 1.0:
-        return following(q, SETTLE, 0, (base,))
+        return _probe(q, base)
     anew = replace(base, bound=-np.inf, calm=False, value=-np.inf, edit=None)
     return following(q, WIDEN, 0, (anew,), share=1.0, seen=q.n_rows, widened=True)
 
 
 def wide_fit(q: SearchGlobal, lanes: tuple[Lane, ...]) -> SearchGlobal:
     """Go on with the fit to all rows, then try moves once more."""
-    q, step = replace(q, aside=()), q.step + 1
-    if step < PLANS[WIDEN].length and not lanes[0].calm:
+    before, after, step = q.lanes[0].bound, lanes[0].bound, q.step + 1
+    q = replace(q, aside=())
+    quiet = lanes[0].calm or (step > 1 and after - before < QUIET * abs(after))
+    if step < PLANS[WIDEN].length and not quiet:
         return following(q, WIDEN, step, lanes)
     q = replace(q, failed=NO_KEYS, reached=np.zeros(0), round=MOST_ROUNDS - WIDE_ROUNDS)
     return begin_round(q, lanes[0])
+
+
+# What long tables leave unexplained.
+
+
+def _probe(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    """Look at the residuals of a long table; of another go on to the last sweeps."""
+    long = q.n_rows >= LEAST_ROWS and q.margin.shape[1] <= MOST_UNITS
+    if not long or q.probes >= MOST_PROBES or len(base.labels) >= MOST_SLOTS:
+        return following(q, SETTLE, 0, (base,))
+    return following(q, RESIDUE, 0, (base,), probes=q.probes + 1, waiting=())
+
+
+def probed(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchGlobal:
+    """Screen rows far along the directions that residuals have, and try the best as features."""
+    base, got = _still(q, stats, fit)
+    if stats.residue is not None:
+        directions = directions_of(stats.residue, q.n_rows)
+        if not len(directions):
+            return following(q, SETTLE, 0, (base,))
+        return following(q, RESIDUE, 1, (base,), directions=directions)
+    assert stats.screen is not None
+    found = rare_births(base, held_of(base, got, fit), stats.screen.pool[0], q.n_pool, fit)
+    waiting = tuple(lane for lanes in found for lane in lanes)
+    return _next_direction(replace(q, waiting=waiting), base)
+
+
+def _next_direction(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    """Try the starts along the next direction side by side; after the last one, end."""
+    if not q.waiting:
+        return following(q, SETTLE, 0, (base,))
+    now, rest = q.waiting[: len(FAR)], q.waiting[len(FAR) :]
+    return following(q, RARE, 0, (base, *now), waiting=rest)
 
 
 # Judgement.
@@ -238,6 +281,10 @@ def judged_move(
         return _after_deletes(q, taken)
     if q.stage == RELABEL:
         return following(q, SCREEN, 0, (taken,), waiting=())
+    if q.stage == RARE:
+        # No other start has looked for it.
+        matches = q.matches if len(q.matches) != len(base.labels) else np.append(q.matches, 0)
+        return _probe(replace(q, matches=matches), taken)
     return _end_round(q, taken)
 
 
@@ -249,6 +296,8 @@ def _refused(
         return _after_deletes(q, base)
     if q.stage == RELABEL:
         return _after_pairs(q, base)
+    if q.stage == RARE:
+        return _next_direction(q, base)
     if q.stage == BIRTH and got is not None and birth.value > base.value - SWAPPABLE:
         swaps = deletes(birth, held_of(birth, got, fit), best, int(birth.labels[-1]))
         if swaps:

@@ -17,7 +17,9 @@ from vbmodels.features.search_state import (
     HELD,
     IDLE,
     NEWEST,
+    RARE,
     RELABEL,
+    RESIDUE,
     SCREEN,
     SETTLE,
     START,
@@ -61,7 +63,8 @@ PLANS = {
     RELABEL: Plan(held=1, free=10),
     BIRTH: Plan(held=2, newest=4, free=8, slack=30.0),
     SWAP: Plan(free=6),
-    WIDEN: Plan(free=8),
+    RARE: Plan(held=1, newest=5, free=4, slack=30.0),
+    WIDEN: Plan(free=30),
 }
 """``slack``: a proposal whose bound fell by more nats is not judged."""
 
@@ -78,6 +81,7 @@ def following(
         "fresh": np.full(len(lanes), -1, np.int64),
         "pooled": np.zeros(0, np.int64),
         "drop": stage == SETTLE,
+        "directions": np.zeros((0, 0)),
     }
     if stage not in (CHAINS, START):
         once |= {"chains": (), "kept": ()}
@@ -103,7 +107,7 @@ def _modes(stage: str, step: int, lanes: tuple[Lane, ...], n_new: int) -> IntArr
     modes = np.full(len(lanes), IDLE, np.int64)
     if stage == START:
         modes[len(lanes) - n_new :] = PLANS[START].mode(step)
-    elif stage in (TIDY, SCREEN):
+    elif stage in (TIDY, SCREEN, RESIDUE):
         modes[0] = HELD
     elif stage in (WIDEN, SETTLE):
         modes[0] = ALL

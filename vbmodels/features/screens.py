@@ -15,7 +15,7 @@ from scipy.special import xlog1py, xlogy
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.polya_gamma import FeatureGlobal, second_moments
-from vbmodels.features.row_moments import mean_omega, tilt_of, with_one
+from vbmodels.features.row_moments import blocks, mean_omega, tilt_of, with_one
 from vbmodels.features.search_state import Edit, PairStats, PoolStats, ScreenStats
 
 PAIRED = 24
@@ -58,7 +58,12 @@ def pattern_sum(first: FloatArray, second: FloatArray, patterns: int) -> FloatAr
     return total
 
 
-def edited(edit: Edit, lanes: tuple[FloatArray, ...], pool: tuple[FloatArray, ...]) -> FloatArray:
+def edited(
+    edit: Edit,
+    lanes: tuple[FloatArray, ...],
+    pool: tuple[FloatArray, ...],
+    residue: FloatArray | None = None,
+) -> FloatArray:
     """Make a proposal's nu [U, K] from that of its source."""
     nu = lanes[edit.source]
     if edit.pair[0] >= 0:
@@ -69,9 +74,12 @@ def edited(edit: Edit, lanes: tuple[FloatArray, ...], pool: tuple[FloatArray, ..
                 nu[:, k] = np.clip(pattern_sum(first, second, int(patterns)), SURE, 1.0 - SURE)
     nu = nu[:, edit.columns]
     nu = np.where(edit.flipped, 1.0 - nu, nu)
-    if edit.born[0] >= 0:
-        born = pool[edit.born[0]][:, edit.born[1]]
-        nu = np.column_stack([nu, np.clip(born, BORN_SURE, 1.0 - BORN_SURE)])
+    start, feature = edit.born
+    if start == len(pool) and residue is not None:
+        return np.column_stack([nu, residue[:, feature]])
+    if start >= 0:
+        born = np.clip(pool[start][:, feature], BORN_SURE, 1.0 - BORN_SURE)
+        nu = np.column_stack([nu, born])
     return nu
 
 
@@ -84,6 +92,7 @@ def screen_sums(
     second = second_moments(q)
     linear, cubic = np.zeros((units, len(pairs))), np.zeros((units, len(triples)))
     entropy, on = np.zeros((len(NEW_SETS), len(pairs))), np.zeros(len(pairs))
+    pool = tuple(np.clip(p, BORN_SURE, 1.0 - BORN_SURE) for p in pool)
     waiting = [_nothing(units, p.shape[1], k + 1) for p in pool]
     step = max(16, min(512, _CELLS // max(len(triples), 1)))
     for start in range(0, len(nu), step):
@@ -108,6 +117,20 @@ def screen_sums(
     return ScreenStats(n @ nu**2, screened, tuple(waiting))
 
 
+def residue_sums(
+    q: FeatureGlobal, batch: FeatureBatch, nu: FloatArray, starts: FloatArray
+) -> ScreenStats:
+    """Sum what the screen of features to come needs, whose ``starts`` [U, C] are taken as is."""
+    n, second = batch.count, second_moments(q)
+    total = _nothing(batch.n_units, starts.shape[1], nu.shape[1] + 1)
+    for rows in blocks(len(nu)):
+        at, sign, count = nu[rows], batch.sign[rows].astype(np.float64), n[rows]
+        omega = (mean_omega(tilt_of(at, second), sign) * count[:, None]).T
+        half = 0.5 * (sign * count[:, None]).T
+        total = total + _pool_sums(omega, half, count, with_one(at), starts[rows])
+    return ScreenStats(n @ nu**2, None, (total,))
+
+
 def _nothing(units: int, c: int, size: int) -> PoolStats:
     flat = np.zeros(c)
     return PoolStats(
@@ -116,9 +139,8 @@ def _nothing(units: int, c: int, size: int) -> PoolStats:
 
 
 def _pool_sums(
-    omega: FloatArray, half: FloatArray, count: FloatArray, z: FloatArray, waits: FloatArray
+    omega: FloatArray, half: FloatArray, count: FloatArray, z: FloatArray, p: FloatArray
 ) -> PoolStats:
-    p = np.clip(waits, BORN_SURE, 1.0 - BORN_SURE)
     products = (p[:, :, None] * z[:, None, :]).reshape(len(z), -1)
     return PoolStats(
         linear=half @ p,

@@ -31,6 +31,7 @@ from vbmodels.features.moves import (
     chosen_start,
     judged_move,
     most_slots,
+    probed,
     screened,
     tidied,
     wide_fit,
@@ -38,14 +39,17 @@ from vbmodels.features.moves import (
 from vbmodels.features.passes import following, moved_lanes
 from vbmodels.features.polya_gamma import SETTLE as QUIET
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.residue import residual_moments, starts_along
 from vbmodels.features.row_moments import mean_omega
 from vbmodels.features.sample import sample_of, share_of
-from vbmodels.features.screens import edited, entropy_of, screen_sums
+from vbmodels.features.screens import edited, entropy_of, residue_sums, screen_sums
 from vbmodels.features.search_state import (
     ALL,
     CHAINS,
     IDLE,
     NEWEST,
+    RARE,
+    RESIDUE,
     SCREEN,
     SETTLE,
     START,
@@ -158,13 +162,16 @@ class SearchIBP:
             if q.fresh[i] >= 0:
                 nu = self._first_nu(q, batch, int(q.fresh[i]))
             elif lane.edit is not None:
-                nu = edited(lane.edit, before.lanes, pool)
+                nu = edited(lane.edit, before.lanes, pool, before.residue)
             else:
                 nu = before.lanes[i]
             k = nu.shape[1]
             visits = {ALL: range(k), NEWEST: range(k - 1, k)}.get(int(q.modes[i]), range(0))
             lanes.append(self.fit.visited(lane.q, batch, nu, visits) if visits else nu)
-        return SearchLocal(chains, tuple(lanes), () if q.drop else pool, sample)
+        residue = before.residue if q.stage == RARE else None
+        if len(q.directions):
+            residue = starts_along(q.lanes[0].q, batch, lanes[0], q.directions)
+        return SearchLocal(chains, tuple(lanes), () if q.drop else pool, sample, residue)
 
     def _in_all_rows(self, q: FeatureGlobal, batch: FeatureBatch) -> FloatArray:
         """Return nu of rows that have none yet, near where the weights of a sample put them."""
@@ -212,7 +219,12 @@ class SearchIBP:
         screen = None
         if q.stage == SCREEN:
             screen = screen_sums(q.lanes[0].q, batch, local.lanes[0], local.pool)
-        return SearchStats(chains, lanes, screen)
+        residue = None
+        if len(q.directions) and local.residue is not None:
+            screen = residue_sums(q.lanes[0].q, batch, local.lanes[0], local.residue)
+        elif q.stage == RESIDUE:
+            residue = residual_moments(q.lanes[0].q, batch, local.lanes[0])
+        return SearchStats(chains, lanes, screen, residue)
 
     def _lane_stats(
         self, lane: Lane, batch: FeatureBatch, nu: FloatArray, judged: bool
@@ -233,6 +245,8 @@ class SearchIBP:
             return tidied(q, stats, self.fit)
         if q.stage == SCREEN:
             return screened(q, stats, self.fit)
+        if q.stage == RESIDUE:
+            return probed(q, stats, self.fit)
         lanes = moved_lanes(q, stats.lanes, self.fit)
         if q.stage == SETTLE:
             return following(q, SETTLE, q.step + 1, lanes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,13 @@ from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs_state import Chain, ChainStats
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureStats
 
-CHAINS, START, TIDY, DELETE, SCREEN, RELABEL, BIRTH, SWAP, WIDEN, SETTLE = (
-    "chains", "start", "tidy", "delete", "screen", "relabel", "birth", "swap", "widen", "settle",
+CHAINS, START, TIDY, DELETE, SCREEN, RELABEL, BIRTH, SWAP, WIDEN, RESIDUE, RARE, SETTLE = (
+    "chains", "start", "tidy", "delete", "screen", "relabel", "birth", "swap", "widen", "residue",
+    "rare", "settle",
 )  # fmt: skip
-"""Stages of a search, in the order of a round; `WIDEN` goes from a sample to all rows."""
-TRIALS = (DELETE, RELABEL, BIRTH, SWAP)
+"""Stages of a search, in the order of a round; `WIDEN` goes from a sample to all rows, and after
+the rounds `RESIDUE` and `RARE` look for features in what long tables leave unexplained."""
+TRIALS = (DELETE, RELABEL, BIRTH, SWAP, RARE)
 """Stages in which proposals are tried."""
 IDLE, HELD, NEWEST, ALL = range(4)
 """What moves in the rows: nothing and no sums; nothing; the last feature; every feature."""
@@ -38,7 +40,8 @@ class Edit(State):
     flipped
         [K] which of those become their complements.
     born
-        [2] start and feature in the pool that becomes the last one; (-1, -1) for none.
+        [2] start and feature in the pool that becomes the last one; (-1, -1) for none. The start
+        after the pool's last is what `SearchLocal.residue` holds.
     """
 
     source: int
@@ -169,6 +172,10 @@ class SearchGlobal(State):
         Parameters of the starts in the pool while a sample is looked at: all rows get theirs.
     widened
         Whether all rows are looked at after a sample of them.
+    probes
+        How often residuals were looked at.
+    directions
+        [C, J] ways along which rows are tried as a feature's at this sweep.
     """
 
     stage: str
@@ -203,6 +210,8 @@ class SearchGlobal(State):
     seen: float = 0.0
     aside: tuple[FeatureGlobal, ...] = ()
     widened: bool = False
+    probes: int = 0
+    directions: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @dataclass(frozen=True)
@@ -219,12 +228,15 @@ class SearchLocal(State):
         nu of the starts that were not chosen.
     sample
         The rows that are looked at, which all of these are of; None for all.
+    residue
+        [U, C] starts along the directions that residuals have, while they are tried.
     """
 
     chains: tuple[NDArray[np.int8], ...]
     lanes: tuple[FloatArray, ...]
     pool: tuple[FloatArray, ...]
     sample: FeatureBatch | None = None
+    residue: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -291,8 +303,12 @@ class ScreenStats(Stats):
 
 @dataclass(frozen=True)
 class SearchStats(Stats):
-    """Sums of a sweep; None for fits that were idle."""
+    """Sums of a sweep; None for fits that were idle.
+
+    ``residue`` [J (J + 1) / 2] are the packed second moments of residuals where asked for.
+    """
 
     chains: tuple[ChainStats, ...]
     lanes: tuple[LaneStats | None, ...]
     screen: ScreenStats | None
+    residue: FloatArray | None = None

@@ -221,9 +221,10 @@ def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"label": np.ones(60, np.int8)}, "60 with 1 and 0 with 0"),
+        ({"label": np.ones(60, np.int8)}, "found 60 with 1 alone"),
         ({"label": np.arange(60)}, "expected labels of at most 50 classes, found 60"),
-        ({"label": ["yes"] * 60}, "found 60 with yes and 0 with 0"),
+        ({"label": ["yes"] * 60}, "found 60 with yes alone; give rows"),
+        ({"label": pa.nulls(60, pa.string())}, "expected a label in some of the rows, found none"),
         ({"label": ["a"] * 60}, "column label: expected rows with two labels, found 60 with a"),
         ({"label": [[0]] * 60}, "column label: expected labels (text, numbers, or true and false)"),
         ({"c": [[1.0]] * 60}, "column c: expected numbers, text, dates, or true and false, found"),

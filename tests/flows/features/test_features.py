@@ -337,6 +337,7 @@ def many(n, columns):
     ("columns", "settings", "sentence"),
     [
         ({"x": [1.0, 2.5] * 150}, (), "row 2: expected whole numbers as codes of categories"),
+        ({"x": [0.5, 2.5] * 150}, (), "2**53, found the same in 299 more rows; cut the column"),
         ({"x": [[1]] * 300}, (), "column x: expected categories"),
         ({"id": ["r0"] * 300}, (), "a name used once"),
         ({}, ("n_features=150", "missing=[left]"), "column with two categories"),

@@ -1,0 +1,143 @@
+"""Features that a search missed are found in what the rows of a long table leave unexplained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import approx_fprime
+
+from vbmodels.core.fit import fit
+from vbmodels.core.linalg import pack
+from vbmodels.features import moves
+from vbmodels.features.batch import feature_batch, split_rows
+from vbmodels.features.forms import make, rows_of
+from vbmodels.features.options import FeatureOptions
+from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
+from vbmodels.features.residue import (
+    ELSEWHERE,
+    FAR,
+    HERE,
+    directions_of,
+    heavier_sides,
+    residual_moments,
+    residuals,
+    starts_along,
+)
+from vbmodels.features.search_state import RARE
+from vbmodels.features.simulate import simulate_table
+
+LEVELS = np.array([2, 3, 4, 5] * 6)
+
+
+def drawn(rows=6000, rare=0.02):
+    rng = np.random.default_rng(8)
+    return simulate_table(rng, rows, LEVELS, np.array([0.4, 0.3, rare]))[:2]
+
+
+@pytest.fixture(scope="module")
+def without_rare():
+    """A fit that knows the common features only."""
+    codes, z = drawn()
+    batch, one = feature_batch(codes, LEVELS, grouped=False), PolyaGammaIBP(2, anneal=0)
+    nu = np.clip(z[:, :2].astype(float), 0.02, 0.98)
+    q = one.init(one.observe(batch), np.random.default_rng(0))
+    for _ in range(3):
+        q = one.global_step(q, one.suff_stats(q, batch, FeatureLocal(nu)))
+    for _ in range(20):
+        nu = one.local_step(q, batch, FeatureLocal(nu)).nu
+        q = one.global_step(q, one.suff_stats(q, batch, FeatureLocal(nu)))
+    return q, batch, nu, z[:, 2]
+
+
+def test_the_residual_is_the_slope_of_the_bound_in_psi(without_rare):
+    """s psi / 2 - E[omega] E[psi^2] / 2 with omega held."""
+    q, batch, nu, _ = without_rare
+    sign = batch.sign[:1].astype(float)
+    r = residuals(q, sign, nu[:1])[0]
+    z = np.concatenate([[1.0], nu[0]])
+    psi = q.mean @ z
+    omega = (0.5 * sign[0] - r) / psi
+
+    def bound(at):
+        return float(0.5 * sign[0] @ at - 0.5 * omega @ at**2)
+
+    assert_allclose(approx_fprime(psi, bound, 1e-6), r, atol=1e-5)
+    assert np.all(r[sign[0] == 0] == 0.0)
+    assert np.all(omega[sign[0] != 0] > 0.0)
+    assert np.all(omega <= 0.25)
+
+
+def test_moments_of_residuals_add_up_over_partitions(without_rare):
+    q, batch, nu, _ = without_rare
+    r = residuals(q, batch.sign.astype(float), nu)
+    assert_allclose(residual_moments(q, batch, nu), pack(r.T @ r), rtol=1e-10, atol=1e-8)
+    codes, _ = drawn()
+    total, first = 0.0, 0
+    for part in split_rows(codes, LEVELS, 3, grouped=False):
+        rows = slice(first, first + part.n_rows)
+        total = total + residual_moments(q, part, nu[rows])
+        first += part.n_rows
+    assert_allclose(total, pack(r.T @ r), rtol=1e-10, atol=1e-8)
+
+
+def test_a_rare_features_rows_lie_far_along_the_first_direction(without_rare):
+    q, batch, nu, rare = without_rare
+    directions = directions_of(residual_moments(q, batch, nu), len(nu))
+    ways = 2 * len(FAR)
+    assert len(directions) >= ways
+    starts = starts_along(q, batch, nu, directions[:ways]) == HERE
+    caught = starts[rare].mean(0)
+    precise = (starts & rare[:, None]).sum(0) / np.maximum(starts.sum(0), 1)
+    best = int(np.argmax(caught * precise))
+    assert caught[best] > 0.5
+    assert precise[best] > 10 * rare.mean()
+    # A step further takes fewer rows, and more of them are the feature's.
+    near, far = best % 2, best % 2 + 2
+    assert starts[:, far].sum() < starts[:, near].sum()
+    assert precise[far] > precise[near]
+
+
+def test_chance_alone_has_no_direction():
+    r = np.random.default_rng(0).standard_normal((20_000, 60)) * np.linspace(0.1, 2.0, 60)
+    assert directions_of(pack(r.T @ r), 20_000.0).shape == (0, 60)
+    r[:200] += 0.8 * np.linspace(0.1, 2.0, 60)
+    assert len(directions_of(pack(r.T @ r), 20_000.0)) == 2 * len(FAR)
+
+
+def test_starts_are_on_the_side_where_more_rows_lie_far_out():
+    low = np.repeat(ELSEWHERE, 2)
+    rows = np.array([300.0, 310.0, 40.0, 9.0, 200.0, 80.0, 3.0, 4.0, 9.0, 4.0, 6.0, 3.0])
+    on = HERE * rows + 1000.0 * np.resize(low, 12)
+    # The second direction has no row that lies far, the third a few.
+    assert heavier_sides(on, 1000.0) == [[0, 2], [5], [8, 10]]
+    assert heavier_sides(1000.0 * low, 1000.0) == []
+
+
+@pytest.mark.slow
+def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
+    codes, z = drawn()
+    settings = FeatureOptions(n_features=4, search_rows=300)
+
+    def found(parts):
+        batches = split_rows(codes, LEVELS, parts)
+        done = fit(make(settings), batches, seed=2, tol=1e-7, max_iter=1500)
+        states = done.reduce.local_states(done.iterations - 1)
+        pairs = zip(states, batches, strict=True)
+        nu = np.concatenate([rows_of(done.q, o).nu[b.row_of] for o, b in pairs])
+        return nu, done.q.search
+
+    nu, q = found(1)
+    assert q.probes == 0  # too few rows to look
+    assert nu.shape[1] == 2
+    monkeypatch.setattr(moves, "LEAST_ROWS", 5000)
+    nu, q = found(1)
+    assert q.probes == 2
+    assert nu.shape[1] == 3
+    assert q.history.stages[-1] == RARE
+    assert q.history.gains[-1] > 0.0
+    assert len(q.matches) == 3
+    rare, on = z[:, 2], nu[:, 2] > 0.5
+    assert 2.0 * (on & rare).sum() / (on.sum() + rare.sum()) > 0.7
+    again, _ = found(3)
+    assert_allclose(again, nu, atol=1e-3)
