@@ -20,17 +20,14 @@ pseudo-likelihood.
 
 Where there are labels enough the first search looks at a tenth of the documents, one fold, and
 its end is where that of all begins: some three standard errors away (an estimate from a tenth has
-sqrt(10) times those of all), which a few of Newton's steps remove. The tenth also shows how
-(w, kappa) bends over log pi, by a search at the nodes of what it says itself; so the nodes of all
-documents begin some nats from their ends where the tangent alone leaves hundreds.
+sqrt(10) times those of all), which a few of Newton's steps remove.
 
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
    rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
    where a step promises less than `READ` nats, and takes that step: the shape errs by .25.
 2. Nodes: all that tells the rate is combined (`vbmodels.keywords.rate`), and (w, kappa) is
    fitted at each of three values of log pi, together in each pass, from the tangent of the ridge
-   dw / d log pi = -H_ww^-1 H_w,pi and, where a tenth has shown it, its bend
-   (`vbmodels.keywords.ridge`). Probabilities are averaged over them.
+   dw / d log pi = -H_ww^-1 H_w,pi. Probabilities are averaged over them.
 
 In the trace stands the objective of the second phase, the weighted mean of the log posterior
 densities of (w, kappa) at the nodes; the first passes in silence.
@@ -74,23 +71,24 @@ from vbmodels.keywords.rate import (
     RateSources,
     labels_source,
 )
-from vbmodels.keywords.ridge import Ridge
 
 LABELS, NODES = "labels", "nodes"
 NEAR = 100.0
 """Rise in nats that Fisher's steps promise where Newton's take over."""
 FARTHEST = 0.5
 """Most that one step moves log pi by."""
-SETTLED, READ, BEGUN, BENT = 1e-10, 1e-4, 0.5, 0.05
+SETTLED, READ, BEGUN = 1e-10, 1e-4, 0.5
 """Rise in nats that a whole step still promises where a search ends: at the nodes, where the
-labels' shape is read, and in a tenth of the documents, with log pi free and at its nodes. All but
-the first take that step unseen."""
+labels' shape is read, and in a tenth of the documents. The last two take that step unseen."""
 CHORD, SLOW = 0.1, 0.01
 """A point's information is not made anew where a step promises less than this rise in nats, and
 less than this share of the last rise."""
 SAMPLE_FOLD = 0
 SAMPLE_LABELS = 100
 """Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
+PLENTY = 100
+"""Known keywords for each coefficient from which on w is taken for known where its labels are: what
+it leaves open moves eta by some half of a percent."""
 ROUNDING = 1e-13
 MOST_HALVINGS = 40
 
@@ -134,8 +132,6 @@ class CorpusGlobal(State):
         Documents fitted, and those of them whose keywords are all known.
     sampled
         Whether partitions look at the documents of one fold alone, to begin with.
-    ridge
-        What that fold shows of (w, kappa) over log pi; None: it has not been looked at.
     wanted
         [K] what partitions return of each point of a trial; see `likelihood`. None: all of every
         one.
@@ -155,7 +151,6 @@ class CorpusGlobal(State):
     n_complete: int
     sampled: bool = False
     wanted: IntArray | None = None
-    ridge: Ridge | None = None
 
     @property
     def mean(self) -> FloatArray:
@@ -327,10 +322,9 @@ class CorpusProbit:
             _, variance = self.prior(q)
             free = np.flatnonzero(variance > 0.0)
             free = free[free != p - 2]
-            rate = float(q.theta[0, -2])
-            theta[:, free] += np.outer(log_rate - rate, _tangent(q, free, variance))
-            if q.ridge is not None and not q.sampled:
-                theta += q.ridge.beyond_tangent(log_rate, rate)
+            bend = q.information[0]
+            slope = inverse(bend[np.ix_(free, free)], variance[free]) @ bend[free, p - 2]
+            theta[:, free] -= np.outer(log_rate - q.theta[0, -2], slope)
         theta[:, -2] = log_rate
         return replace(
             q,
@@ -454,37 +448,10 @@ class CorpusProbit:
         if at.over:
             assert at.step is not None
             q = replace(q, theta=q.theta + at.step)
-            if q.sampled and q.phase == LABELS:
-                shown = Ridge.before(q.theta[0], float(q.credibility[0]))
-                return self._at_nodes(self._read_off(replace(q, ridge=shown)))
             if q.sampled:
-                return self._in_all(q)
+                return replace(q, sampled=False, expected=False)
             return self._at_nodes(self._read_off(q))
         return replace(q, theta=q.theta + _tried(at), wanted=at.wanted)
-
-    def _in_all(self, q: CorpusGlobal) -> CorpusGlobal:
-        """Go on in all documents from what one fold has shown."""
-        if q.ridge is None:
-            return replace(q, sampled=False, expected=False)
-        # What the fold's labels say is forgotten: all documents say it better.
-        says = q.sources.says.copy()
-        says[OF_LABELS] = False
-        _, variance = self.prior(q)
-        free = np.flatnonzero(variance > 0.0)
-        tangent = np.zeros(q.theta.shape[1])
-        tangent[free] = _tangent(q, free, variance)
-        return replace(
-            q,
-            phase=LABELS,
-            theta=q.ridge.mode[None],
-            weights=np.ones(1),
-            credibility=np.array([q.ridge.credibility]),
-            expected=False,
-            information=q.information[:1],
-            sources=replace(q.sources, says=says),
-            sampled=False,
-            ridge=q.ridge.bent(q.theta, q.theta[:, -2], tangent),
-        )
 
     def _read_off(self, q: CorpusGlobal) -> CorpusGlobal:
         """Add what the labels' shape says of the rate."""
@@ -558,7 +525,12 @@ class CorpusProbit:
     def probabilities(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> FloatArray:
         """Return P(keyword) [W] of the fitted documents: 1 where listed.
 
-        w is not integrated out, since the fit's labels are in it already.
+        Where labels are few w is integrated out, as in `predict`. A word's own y = 0 is in the
+        posterior already, p(w | y) ~ p(w | other y) (1 - delta Phi), and cancels in the mean of r:
+
+            E r = E' Phi (1 - delta) / (1 - delta E' Phi),   E' over p(w | other y),
+
+        which is close to p(w | y).
         """
         return average(q, batch, self.by_node(q, batch, fitted=True))
 
@@ -578,7 +550,7 @@ class CorpusProbit:
         ``beside`` [W, P'] are features that the batch does not have.
         """
         eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], beside)
-        if not fitted:
+        if not fitted or q.law.listed < PLENTY * len(q.location):
             raw = batch.features if beside is None else np.hstack([batch.features, beside])
             x = (raw[:, : len(q.location)] - q.location) / q.scale
             for i, covariance in enumerate(self._covariances(q)):
@@ -634,7 +606,7 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
 def _settled(q: CorpusGlobal) -> float:
     """Return the rise in nats below which a search of ``q`` ends."""
     if q.sampled:
-        return BEGUN if q.ridge is None else BENT
+        return BEGUN
     return READ if q.phase == LABELS else SETTLED
 
 
@@ -642,13 +614,6 @@ def _wanted(done: BoolArray, anew: BoolArray) -> IntArray:
     """Return what is asked of every point next: nothing, its gradient, or its information too."""
     wanted: IntArray = np.where(done, NOTHING, np.where(anew, INFORMATION, GRADIENT))
     return wanted
-
-
-def _tangent(q: CorpusGlobal, free: IntArray, variance: FloatArray) -> FloatArray:
-    """Return d(w, kappa) / d log pi of the ``free`` ones along the ridge at the first point."""
-    bend, rate = q.information[0], q.theta.shape[1] - 2
-    tangent: FloatArray = -inverse(bend[np.ix_(free, free)], variance[free]) @ bend[free, rate]
-    return tangent
 
 
 def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:

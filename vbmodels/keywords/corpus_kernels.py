@@ -44,7 +44,7 @@ def tail_series(x):
     return u * (-1.0 + u * (3.0 + u * (-15.0 + u * (105.0 + u * (-945.0 + 10395.0 * u)))))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def tail_over_bell(x):
     """Return Phi(-x) exp(x^2 / 2), to 1e-15 for 0 <= x <= `FAR`.
 
@@ -68,13 +68,13 @@ def tail_over_bell(x):
     return _DENSITY * p * (x + 6.0) * inverse
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def lower_tail(x, bell):
     """Return Phi(-x) for 0 <= x <= `FAR`; ``bell`` is exp(-x^2 / 2)."""
     return bell * tail_over_bell(x)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def bells(eta, bits, out):
     """Fill exp(-eta^2 / 2) for |eta| <= `FAR`, by loops that a processor runs four words at a time.
 
@@ -100,7 +100,7 @@ def bells(eta, bits, out):
         out[i] *= power[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
 def _near(eta, y, delta, hidden, bell, expected, factor, out):
     """Fill what `terms` does for |eta| <= `FAR`, and the probabilities of y but for delta.
 
@@ -165,7 +165,7 @@ def _far(e, listed, log_delta, delta, hidden, expected, out):
     return log_delta + log_above if listed else log_rest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def terms(eta, y, document, log_delta, delta, hidden, expected, out):
     """Fill each word's derivatives of log p(y) by eta and by -log delta; return the sum of log p.
 
@@ -244,14 +244,22 @@ def by_document(word, document, slopes, level, level_bend):
         word[CROSS, i], word[CROSS + 1, i] = cross * slopes[d, 0], cross * slopes[d, 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@njit(
+    cache=True,
+    nogil=True,
+    forceinline=True,
+    error_model="numpy",
+    fastmath={"contract", "nsz", "reassoc"},
+)
 def add_product(x, weight, total):
     """Add x diag(weight) x' to the lower triangle of ``total`` [P, P]; what is above it is void.
+
+    x is [P, W or more], and ``weight`` [W].
 
     Half of what a general product computes, four rows by two at once so that sums stay in
     registers: P must be a multiple of four.
     """
-    size, rows = x.shape
+    size, rows = len(x), len(weight)
     weighted = np.empty((size, min(STRIP, rows)))
     for first in range(0, rows, STRIP):
         last = min(first + STRIP, rows)

@@ -23,9 +23,15 @@ from vbmodels.keywords.corpus_kernels import (
 )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@njit(
+    cache=True,
+    nogil=True,
+    forceinline=True,
+    error_model="numpy",
+    fastmath={"contract", "nsz", "reassoc"},
+)
 def predicted(x, w, out):
-    """Fill x'w of features x [P, W]; P must be a multiple of four."""
+    """Fill x'w [W] of features x [P, W or more]; P must be a multiple of four."""
     out[:] = 0.0
     for j in range(0, len(w), 4):
         for i in range(len(out)):
@@ -37,9 +43,18 @@ def predicted(x, w, out):
             )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@njit(
+    cache=True,
+    nogil=True,
+    forceinline=True,
+    error_model="numpy",
+    fastmath={"contract", "nsz", "reassoc"},
+)
 def add_weighted(x, weight, total):
-    """Add x weight [P] of features x [P, W] to ``total``; P must be a multiple of four."""
+    """Add x weight of features x [P, W or more] and ``weight`` [W] to ``total`` [P].
+
+    P must be a multiple of four.
+    """
     for j in range(0, len(total), 4):
         a = b = c = d = 0.0
         for i in range(len(weight)):
@@ -77,22 +92,24 @@ def add_sums(kind, place, start, short, long, plain, values, beside, location, i
         sums of the terms by log delta, and the lower triangle of the information of w.
     """
     points, size = w.shape
-    held = np.zeros((size, STRIP))
+    x = np.zeros((size, STRIP))
     eta, word = np.empty(STRIP), np.empty((TERMS, STRIP))
     for first in range(0, len(rows), STRIP):
         own = rows[first : first + STRIP]
         here = len(own)
-        x, by_word, listed, where = held[:, :here], word[:, :here], y[own], document[own]
+        listed, where, strip = y[own], document[own], eta[:here]
+        # The arrays are handed on whole: a processor adds four words at once where it knows that
+        # they lie side by side.
         standardised(kind, place, start, short, long, plain, values, beside, location, inverse,
                      own, columns, x)  # fmt: skip
         for i in range(points):
-            predicted(x, w[i], eta[:here])
+            predicted(x, w[i], strip)
             value[i] += terms(
-                eta[:here], listed, where, log_delta[i], delta[i], hidden[i], expected, by_word
+                strip, listed, where, log_delta[i], delta[i], hidden[i], expected, word
             )
-            by_document(by_word, where, slopes[i], level[i], level_bend[i])
-            add_weighted(x, by_word[SCORE], slope[i])
+            by_document(word, where, slopes[i], level[i], level_bend[i])
+            add_weighted(x, word[SCORE, :here], slope[i])
             if bent[i]:
-                add_weighted(x, by_word[CROSS], across[i, 0])
-                add_weighted(x, by_word[CROSS + 1], across[i, 1])
-                add_product(x, by_word[BEND], square[i])
+                add_weighted(x, word[CROSS, :here], across[i, 0])
+                add_weighted(x, word[CROSS + 1, :here], across[i, 1])
+                add_product(x, word[BEND, :here], square[i])
