@@ -238,6 +238,18 @@ def predictors(
     return eta
 
 
+def own_predictors(
+    batch: KeywordBatch, location: FloatArray, scale: FloatArray, w: FloatArray, own: IntArray
+) -> FloatArray:
+    """Return x'w [W] of every word by the row ``own`` [W] of coefficients w [C, P]."""
+    used, eta = np.flatnonzero(np.isfinite(scale)), np.empty(batch.n_words)
+    pass_kernels.own_predictors(
+        *_parts(batch), _further(batch, None), location, 1.0 / scale, np.arange(batch.n_words),
+        used, np.ascontiguousarray(w[:, used]), own.astype(np.int64), eta,
+    )  # fmt: skip
+    return eta
+
+
 def keyword_probability(eta: FloatArray, batch: KeywordBatch, log_delta: FloatArray) -> FloatArray:
     """Return r [W] = Phi (1 - delta) / (1 - delta Phi); 1 where listed, 0 elsewhere if complete."""
     r = np.empty(len(eta))

@@ -113,3 +113,30 @@ def add_sums(kind, place, start, short, long, plain, values, beside, location, i
                 add_weighted(x, word[CROSS, :here], across[i, 0])
                 add_weighted(x, word[CROSS + 1, :here], across[i, 1])
                 add_product(x, word[BEND, :here], square[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def own_predictors(kind, place, start, short, long, plain, values, beside, location, inverse,
+                   rows, columns, w, own, out):  # fmt: skip
+    """Fill each row's x'w by the coefficients that are its own.
+
+    Parameters
+    ----------
+    kind, place, start, short, long, plain, values, beside, location, inverse, rows, columns
+        As in `add_sums`.
+    w, own
+        [C, Q] coefficients of the columns, and [W] which of them each row has.
+    out
+        [W] to be filled.
+    """
+    x = np.zeros((len(columns), STRIP))
+    for first in range(0, len(rows), STRIP):
+        some = rows[first : first + STRIP]
+        standardised(kind, place, start, short, long, plain, values, beside, location, inverse,
+                     some, columns, x)  # fmt: skip
+        for i in range(len(some)):
+            mine = w[own[some[i]]]
+            total = 0.0
+            for j in range(len(columns)):
+                total += mine[j] * x[j, i]
+            out[some[i]] = total
