@@ -141,6 +141,8 @@ class _Labels:
         Keywords with a candidate word, and those of them with several.
     scores
         {row: the user's score} of every candidate that has one.
+    unused
+        Scored terms without a candidate word, as `Report` has them: the first, and how many.
     said
         [D] of phrases, where they are asked for.
     """
@@ -149,6 +151,7 @@ class _Labels:
     absent: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=lambda: [0, 0])
     scores: dict[int, float] = field(default_factory=dict)
+    unused: Told = field(default_factory=Told)
     said: list[Said] = field(default_factory=list)
 
 
@@ -174,6 +177,7 @@ def prepare(documents: pa.Table, options: TextOptions, phrases: bool = False) ->
         tokens=len(words.tokens.token),
         absent_keywords=Told.of(labels.absent),
         shortened=Told.of(_shorten(words, labels, names, options.max_words)),
+        unused_scores=labels.unused,
     )
     return _pack(documents, words, labels, report, phrases)
 
@@ -214,10 +218,15 @@ def _labels(documents: pa.Table, words: _Words, normalise: Normaliser, phrases: 
                 )
                 found.absent.append(f"{doc_id}: {keyword} ({', '.join(reasons)})")
         if scored is not None and scores is not None:
+            unused = []
             for term, score in zip(scored, scores, strict=True):
-                for stem in normalise.keyword(term, places)[0]:
-                    row = places[stem]
+                rows = [places[stem] for stem in normalise.keyword(term, places)[0]]
+                for row in rows:
                     found.scores[row] = max(score, found.scores.get(row, -math.inf))
+                if not rows:
+                    unused.append(f"{doc_id}: {term}")
+            if unused:
+                found.unused += Told.of(unused)
         if phrases and words.offsets[d] < words.offsets[d + 1]:
             found.said.append(said_of(keywords, gold, scored, scores, normalise))
     return found

@@ -180,6 +180,7 @@ class Keywords:
                     f"document cut to its {settings.max_words} most frequent words",
                     told.shortened,
                 ),
+                _dropped("score of a term without a candidate word", told.unused_scores),
             ),
             notes={"words": told.words, "observed": told.observed},
             checked=tuple(checked),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+import re
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from flows.keywords.codes import named
 from flows.settings.declared import declared
 from vbmodels.keywords.options import KeywordOptions, conflict
+
+_SHARE = r"(0?\.\d{1,15}|\d{1,3}(?:\.\d{1,15})?\s*%)"
+_BETWEEN = re.compile(rf"\[?\s*{_SHARE}\s*(?:-|\u2013|,|;|to)\s*{_SHARE}\s*\]?")
+"""Two shares as people write what lies between them: 0.1-0.3, 10 % to 30 %."""
 
 
 class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
@@ -87,8 +94,8 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
     )
     language: str = Field(
         "english",
-        description="Language of the stemmer and stop words: any with a Snowball stemmer or a list "
-        "of stop words; other has neither.",
+        description="Language of the stemmer and stop words, by name or code (german or de): any "
+        "with a Snowball stemmer or a list of stop words; other has neither.",
     )
     stop_words: bool = Field(True, description="Whether stop words are left out.")
     tag: bool = Field(
@@ -140,6 +147,36 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
         """Whether words do."""
         return self.model != "corpus" or self.unit != "phrase"
 
+    @field_validator("keyword_rate_range", mode="before")
+    @classmethod
+    def _two_shares(cls, value: Any) -> Any:
+        """Read 0.1-0.3 and 10%-30% as the two shares that they are."""
+        if value is None:
+            return None
+        found = _BETWEEN.fullmatch(value.strip()) if isinstance(value, str) else None
+        ends = found.groups() if found else value
+        try:
+            low, high = (_share_of(str(end)) for end in ends)
+        except (TypeError, ValueError):
+            said = "two shares, the lower one first, as 0.1-0.3 or [0.1, 0.3]"
+            raise PydanticCustomError("range", said) from None
+        return low, high
+
+    @field_validator("keyword_rate", mode="before")
+    @classmethod
+    def _one_share(cls, value: Any) -> Any:
+        """Say where a range goes."""
+        if isinstance(value, str) and _BETWEEN.fullmatch(value.strip()):
+            said = "one share; what it lies between goes into keyword_rate_range"
+            raise PydanticCustomError("range", said)
+        return value
+
+    @field_validator("language", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        """Read a language by its code, and its name with capitals."""
+        return named(value) if isinstance(value, str) else value
+
     @model_validator(mode="after")
     def _known_sampler(self) -> Self:
         if self.inference == "gibbs" and self.model not in ("pooled", "full", "bss"):
@@ -162,3 +199,9 @@ class KeywordSettings(declared(KeywordOptions)):  # type: ignore[misc]
                 f"found model {self.model} and unit {self.unit}"
             )
         return None
+
+
+def _share_of(text: str) -> float:
+    """Return the number that 0.1 or 10 % stands for."""
+    text = text.strip()
+    return float(text[:-1]) / 100.0 if text.endswith("%") else float(text)

@@ -42,6 +42,8 @@ class Report:
         keyword's other words count as observed.
     shortened
         Documents cut to ``max_words`` candidates, as "doc_id (candidates before)".
+    unused_scores
+        Scored terms of which no word is a candidate of the document, as "doc_id: term".
     """
 
     documents: int = 0
@@ -51,6 +53,7 @@ class Report:
     without_words: Told = field(default_factory=Told)
     absent_keywords: Told = field(default_factory=Told)
     shortened: Told = field(default_factory=Told)
+    unused_scores: Told = field(default_factory=Told)
 
     def __add__(self, other: Report) -> Report:
         return Report(

@@ -86,6 +86,9 @@ less than this share of the last rise."""
 SAMPLE_FOLD = 0
 SAMPLE_LABELS = 100
 """Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
+PLENTY = 100
+"""Known keywords for each coefficient from which on w is taken for known where its labels are: what
+it leaves open moves eta by some half of a percent."""
 ROUNDING = 1e-13
 MOST_HALVINGS = 40
 
@@ -428,10 +431,11 @@ class CorpusProbit:
         steps, promised = self._steps(q, stats)
         far = q.expected and bool(promised.max() > NEAR)
         q = replace(self._informed(q, stats), expected=far)
+        done = promised < _settled(q)
+        wanted = _wanted(done, far | (promised > CHORD))
         return CorpusCursor(
-            q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)),
-            promised < _settled(q),
-        )  # fmt: skip
+            q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)), done, wanted
+        )
 
     def shown(self, at: CorpusCursor) -> Step | None:
         """Show the second phase, which ends with its searches."""
@@ -486,7 +490,7 @@ class CorpusProbit:
         idle = risen & (after - before < settled)
         done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
         anew = ~risen | (promised > CHORD) | (promised > SLOW * (after - before))
-        wanted = np.where(done, NOTHING, np.where(anew, INFORMATION, GRADIENT))
+        wanted = _wanted(done, anew)
         q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
         return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done, wanted)
 
@@ -521,7 +525,12 @@ class CorpusProbit:
     def probabilities(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> FloatArray:
         """Return P(keyword) [W] of the fitted documents: 1 where listed.
 
-        w is not integrated out, since the fit's labels are in it already.
+        Where labels are few w is integrated out, as in `predict`. A word's own y = 0 is in the
+        posterior already, p(w | y) ~ p(w | other y) (1 - delta Phi), and cancels in the mean of r:
+
+            E r = E' Phi (1 - delta) / (1 - delta E' Phi),   E' over p(w | other y),
+
+        which is close to p(w | y).
         """
         return average(q, batch, self.by_node(q, batch, fitted=True))
 
@@ -541,7 +550,7 @@ class CorpusProbit:
         ``beside`` [W, P'] are features that the batch does not have.
         """
         eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], beside)
-        if not fitted:
+        if not fitted or q.law.listed < PLENTY * len(q.location):
             raw = batch.features if beside is None else np.hstack([batch.features, beside])
             x = (raw[:, : len(q.location)] - q.location) / q.scale
             for i, covariance in enumerate(self._covariances(q)):
@@ -599,6 +608,12 @@ def _settled(q: CorpusGlobal) -> float:
     if q.sampled:
         return BEGUN
     return READ if q.phase == LABELS else SETTLED
+
+
+def _wanted(done: BoolArray, anew: BoolArray) -> IntArray:
+    """Return what is asked of every point next: nothing, its gradient, or its information too."""
+    wanted: IntArray = np.where(done, NOTHING, np.where(anew, INFORMATION, GRADIENT))
+    return wanted
 
 
 def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""The words' terms of `corpus_likelihood` in one pass: an exp, rational functions and a log each.
+"""The words' terms of `corpus_likelihood`, by polynomials alone and four words at a time.
 
 Where no tail is smaller than 10^-127, sums of probabilities need no logarithms:
 1 - p = Phi(-eta) + (1 - delta) Phi(eta) adds two numbers that are not negative, so that no digits
@@ -13,14 +13,12 @@ import math
 import numpy as np
 from numba import njit
 
-VALUE, SCORE, LEVEL, BEND, CROSS, LEVEL_BEND = range(6)
-TERMS = 6
-ACROSS = slice(CROSS, CROSS + 2)  # what `by_document` leaves in their places
+SCORE, LEVEL, BEND, CROSS, LEVEL_BEND = range(5)
+TERMS = 5
 STRIP = 512  # words whose features stay in the processor's cache between weighing and product
 FAR = 24.0  # |eta| from which on logarithms are needed
+SMALLEST = 1e-100  # a product of probabilities; the next factor is 10^-127 or more
 MOST_ODDS = 300.0  # log; beyond are complete documents alone, whose log delta is fixed
-_ROOT_HALF = math.sqrt(0.5)
-_ROOT_OVER_PI = 1.0 / math.sqrt(math.pi)
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 _LOG_DENSITY = -0.5 * math.log(2.0 * math.pi)
 
@@ -46,46 +44,130 @@ def tail_series(x):
     return u * (-1.0 + u * (3.0 + u * (-15.0 + u * (105.0 + u * (-945.0 + 10395.0 * u)))))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def lower_tail(x, bell):
-    """Return Phi(-x), to 2e-13 for 0 <= x <= `FAR`; ``bell`` is exp(-x^2 / 2).
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+def tail_over_bell(x):
+    """Return Phi(-x) exp(x^2 / 2), to 1e-15 for 0 <= x <= `FAR`.
 
-    By Cody's rational functions (1969, Mathematics of Computation 23, 631): the exponential of
-    erfc is that of the density, so that it is computed once.
+    Phi(-x) / phi(x) falls like 1 / x, and its product with x + 1 is smooth in
+    v = (3 x / 2 - 6) / (x + 6), which runs from -1 to 1: a polynomial through the Chebyshev nodes,
+    after Shepherd and Laframboise (1981, Mathematics of Computation 36, 249).
     """
-    y = x * _ROOT_HALF
-    if y <= 0.46875:
-        s = y * y
-        top = 1.85777706184603153e-1 * s + 3.16112374387056560
-        top = ((top * s + 1.13864154151050156e2) * s + 3.77485237685302021e2) * s
-        top += 3.20937758913846947e3
-        bottom = ((s + 2.36012909523441209e1) * s + 2.44024637934444173e2) * s
-        bottom = (bottom + 1.28261652607737228e3) * s + 2.84423683343917062e3
-        return 0.5 * (1.0 - y * top / bottom)
-    if y <= 4.0:
-        top = 2.15311535474403846e-8 * y + 5.64188496988670089e-1
-        top = (top * y + 8.88314979438837594) * y + 6.61191906371416295e1
-        top = (top * y + 2.98635138197400131e2) * y + 8.81952221241769090e2
-        top = (top * y + 1.71204761263407058e3) * y + 2.05107837782607147e3
-        top = top * y + 1.23033935479799725e3
-        bottom = (y + 1.57449261107098347e1) * y + 1.17693950891312499e2
-        bottom = (bottom * y + 5.37181101862009858e2) * y + 1.62138957456669019e3
-        bottom = (bottom * y + 3.29079923573345963e3) * y + 4.36261909014324716e3
-        bottom = (bottom * y + 3.43936767414372164e3) * y + 1.23033935480374942e3
-        return 0.5 * bell * top / bottom
-    s = 1.0 / (y * y)
-    top = (1.63153871373020978e-2 * s + 3.05326634961232344e-1) * s + 3.60344899949804439e-1
-    top = ((top * s + 1.25781726111229246e-1) * s + 1.60837851487422766e-2) * s
-    top += 6.58749161529837803e-4
-    bottom = ((s + 2.56852019228982242) * s + 1.87295284992346725) * s
-    bottom = ((bottom + 5.27905102951428412e-1) * s + 6.05183413124413191e-2) * s
-    bottom += 2.33520497626869185e-3
-    return 0.5 * bell / y * (_ROOT_OVER_PI - s * top / bottom)
+    inverse = 1.0 / ((x + 6.0) * (x + 1.0))
+    v = (1.5 * x - 6.0) * (x + 1.0) * inverse
+    p = -2.3024949281282766e-10 * v + 1.2496100017490767e-09
+    p = (p * v + 3.082365911727147e-09) * v - 2.4675787473823633e-08
+    p = (p * v - 1.1180061567490981e-08) * v + 3.5813722736801374e-07
+    p = (p * v - 5.5759470305672e-07) * v - 3.7362609445404412e-06
+    p = (p * v + 1.948848915909319e-05) * v - 1.314637016538232e-05
+    p = (p * v - 0.00026024945048649093) * v + 0.0016275809268616582
+    p = (p * v - 0.005897880764469266) * v + 0.015588779068463602
+    p = (p * v - 0.03186834629238659) * v + 0.050323299526636646
+    p = (p * v - 0.056699496241962855) * v + 0.02775332308237952
+    p = (p * v + 0.058035982179934886) * v - 0.20199972543483763
+    p = p * v + 1.1832619145678034
+    return _DENSITY * p * (x + 6.0) * inverse
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def lower_tail(x, bell):
+    """Return Phi(-x) for 0 <= x <= `FAR`; ``bell`` is exp(-x^2 / 2)."""
+    return bell * tail_over_bell(x)
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+def bells(eta, bits, out):
+    """Fill exp(-eta^2 / 2) for |eta| <= `FAR`, by loops that a processor runs four words at a time.
+
+    exp(z) = 2^n exp(r), n being the whole number next to z / log 2, so that |r| <= log 2 / 2 and
+    Taylor's series to r^12 is exact to 2e-16. Adding 1.5 2^52 leaves n in the last bits.
+    """
+    whole, power = bits.view(np.int64), bits
+    for i in range(len(eta)):
+        z = -0.5 * eta[i] * eta[i]
+        shifted = z * 1.4426950408889634 + 6755399441055744.0
+        n = shifted - 6755399441055744.0
+        r = (z - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
+        p = r * 2.08767569878681e-09 + 2.505210838544172e-08
+        p = (p * r + 2.755731922398589e-07) * r + 2.7557319223985893e-06
+        p = (p * r + 2.48015873015873e-05) * r + 1.984126984126984e-04
+        p = (p * r + 1.388888888888889e-03) * r + 8.333333333333333e-03
+        p = (p * r + 4.1666666666666664e-02) * r + 1.6666666666666666e-01
+        out[i] = ((p * r + 0.5) * r + 1.0) * r + 1.0
+        bits[i] = shifted
+    for i in range(len(eta)):
+        whole[i] = (whole[i] + 1023) << 52
+    for i in range(len(eta)):
+        out[i] *= power[i]
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+def _near(eta, y, delta, hidden, bell, expected, factor, out):
+    """Fill what `terms` does for |eta| <= `FAR`, and the probabilities of y but for delta.
+
+    ``delta``, ``hidden`` and ``bell`` are [W]. One formula for all words and no call: a processor
+    runs four at a time.
+    """
+    for i in range(len(eta)):
+        e, listed = eta[i], y[i]
+        tail = bell[i] * tail_over_bell(abs(e))
+        above = 1.0 - tail if e > 0.0 else tail
+        below = tail if e > 0.0 else 1.0 - tail
+        rest = below + hidden[i] * above
+        density, inverse = _DENSITY * bell[i], 1.0 / rest
+        mills = density / above
+        pull, odds = delta[i] * density * inverse, delta[i] * above * inverse
+        factor[i] = above if listed else rest
+        out[SCORE, i] = mills if listed else -pull
+        out[LEVEL, i] = -1.0 if listed else odds
+        if expected:
+            out[BEND, i], out[CROSS, i], out[LEVEL_BEND, i] = mills * pull, -pull, odds
+        else:
+            out[BEND, i] = mills * (e + mills) if listed else pull * (pull - e)
+            out[CROSS, i] = 0.0 if listed else -pull * inverse
+            out[LEVEL_BEND, i] = 0.0 if listed else odds * inverse
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _far(e, listed, log_delta, delta, hidden, expected, out):
+    """Fill what `terms` does [TERMS] for one word beyond `FAR`; return its log p(y)."""
+    x = abs(e)
+    series = tail_series(x)
+    log_density = _LOG_DENSITY - 0.5 * e * e
+    log_tail = log_density - math.log(x) + math.log1p(series)
+    steep = x / (1.0 + series)  # phi(x) / Phi(-x)
+    steep_bend = -steep * steep * series  # steep (steep - x)
+    if e < 0.0:
+        mills, log_above, log_rest = steep, log_tail, 0.0
+    else:
+        mills, log_above = math.exp(log_density), 0.0
+        if hidden > 0.0:
+            log_rest = math.log1p(-delta) + math.log1p(math.exp(log_tail) / hidden)
+        else:
+            log_rest = log_tail
+    pull = math.exp(log_delta + log_density - log_rest)
+    bend = steep_bend if listed and e < 0.0 else mills * (e + mills)
+    if not listed:
+        bend = pull * (pull - e)
+    if e > 0.0 and hidden == 0.0:
+        pull, bend = steep, mills * (e + mills) if listed else steep_bend
+    odds = math.exp(min(log_delta + log_above - log_rest, MOST_ODDS))
+    inverse = math.exp(min(-log_rest, MOST_ODDS))
+    out[SCORE] = mills if listed else -pull
+    out[LEVEL] = -1.0 if listed else odds
+    if expected:
+        out[BEND], out[CROSS], out[LEVEL_BEND] = mills * pull, -pull, odds
+    elif listed:
+        out[BEND], out[CROSS], out[LEVEL_BEND] = bend, 0.0, 0.0
+    else:
+        out[BEND] = bend
+        out[CROSS] = -min(pull, 1e150) * inverse
+        out[LEVEL_BEND] = odds * inverse
+    return log_delta + log_above if listed else log_rest
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def terms(eta, y, document, log_delta, delta, hidden, expected, out):
-    """Fill each word's log p(y) and its derivatives by eta and by -log delta.
+    """Fill each word's derivatives of log p(y) by eta and by -log delta; return the sum of log p.
 
     Parameters
     ----------
@@ -98,58 +180,28 @@ def terms(eta, y, document, log_delta, delta, hidden, expected, out):
     out
         [TERMS, W] to be filled; the second derivatives with their signs turned.
     """
+    room = np.empty((5, len(eta)))
+    near, own, other, bell, factor = room[0], room[1], room[2], room[3], room[4]
     for i in range(len(eta)):
-        e, d = eta[i], document[i]
-        x = abs(e)
-        if x <= FAR:
-            bell = math.exp(-0.5 * e * e)
-            tail = lower_tail(x, bell)
-            above = 1.0 - tail if e > 0.0 else tail
-            below = tail if e > 0.0 else 1.0 - tail
-            rest = below + hidden[d] * above
-            density = _DENSITY * bell
-            mills, inverse = density / above, 1.0 / rest
-            p = delta[d] * above
-            pull, odds = delta[d] * density * inverse, p * inverse
+        d = document[i]
+        near[i] = eta[i] if abs(eta[i]) <= FAR else 0.0
+        own[i], other[i] = delta[d], hidden[d]
+    bells(near, factor, bell)
+    _near(near, y, own, other, bell, expected, factor, out)
+    # Few logarithms: probabilities are multiplied until the product is small.
+    total, product = 0.0, 1.0
+    for i in range(len(eta)):
+        d = document[i]
+        if abs(eta[i]) <= FAR:
+            product *= factor[i]
+            if product < SMALLEST:
+                total += math.log(product)
+                product = 1.0
             if y[i]:
-                value = log_delta[d] + (math.log1p(-tail) if e > 0.0 else math.log(tail))
-            else:
-                value = math.log1p(-p) if p < 0.5 else math.log(rest)
-            bend = mills * (e + mills) if y[i] else pull * (pull - e)
+                total += log_delta[d]
         else:
-            series = tail_series(x)
-            log_density = _LOG_DENSITY - 0.5 * e * e
-            log_tail = log_density - math.log(x) + math.log1p(series)
-            steep = x / (1.0 + series)  # phi(x) / Phi(-x)
-            steep_bend = -steep * steep * series  # steep (steep - x)
-            if e < 0.0:
-                mills, log_above, log_rest = steep, log_tail, 0.0
-            else:
-                mills, log_above = math.exp(log_density), 0.0
-                if hidden[d] > 0.0:
-                    log_rest = math.log1p(-delta[d]) + math.log1p(math.exp(log_tail) / hidden[d])
-                else:
-                    log_rest = log_tail
-            pull = math.exp(log_delta[d] + log_density - log_rest)
-            bend = steep_bend if y[i] and e < 0.0 else mills * (e + mills)
-            if not y[i]:
-                bend = pull * (pull - e)
-            if e > 0.0 and hidden[d] == 0.0:
-                pull, bend = steep, mills * (e + mills) if y[i] else steep_bend
-            odds = math.exp(min(log_delta[d] + log_above - log_rest, MOST_ODDS))
-            inverse = math.exp(min(-log_rest, MOST_ODDS))
-            value = log_delta[d] + log_above if y[i] else log_rest
-        out[VALUE, i] = value
-        out[SCORE, i] = mills if y[i] else -pull
-        out[LEVEL, i] = -1.0 if y[i] else odds
-        if expected:
-            out[BEND, i], out[CROSS, i], out[LEVEL_BEND, i] = mills * pull, -pull, odds
-        elif y[i]:
-            out[BEND, i], out[CROSS, i], out[LEVEL_BEND, i] = bend, 0.0, 0.0
-        else:
-            out[BEND, i] = bend
-            out[CROSS, i] = -min(pull, 1e150) * inverse
-            out[LEVEL_BEND, i] = odds * inverse
+            total += _far(eta[i], y[i], log_delta[d], delta[d], hidden[d], expected, out[:, i])
+    return total + math.log(product)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -176,7 +228,7 @@ def by_document(word, document, slopes, level, level_bend):
     Parameters
     ----------
     word
-        [TERMS, W] of `terms`; its rows `ACROSS` become those of (log pi, kappa) by eta.
+        [TERMS, W] of `terms`; its rows CROSS and CROSS + 1 become those of (log pi, kappa) by eta.
     document
         [W] number of the document.
     slopes
@@ -192,14 +244,22 @@ def by_document(word, document, slopes, level, level_bend):
         word[CROSS, i], word[CROSS + 1, i] = cross * slopes[d, 0], cross * slopes[d, 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@njit(
+    cache=True,
+    nogil=True,
+    forceinline=True,
+    error_model="numpy",
+    fastmath={"contract", "nsz", "reassoc"},
+)
 def add_product(x, weight, total):
     """Add x diag(weight) x' to the lower triangle of ``total`` [P, P]; what is above it is void.
+
+    x is [P, W or more], and ``weight`` [W].
 
     Half of what a general product computes, four rows by two at once so that sums stay in
     registers: P must be a multiple of four.
     """
-    size, rows = x.shape
+    size, rows = len(x), len(weight)
     weighted = np.empty((size, min(STRIP, rows)))
     for first in range(0, rows, STRIP):
         last = min(first + STRIP, rows)

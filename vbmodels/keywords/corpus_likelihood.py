@@ -24,14 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import coded_kernels
 from vbmodels.keywords import corpus_kernels as kernels
+from vbmodels.keywords import corpus_pass_kernels as pass_kernels
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.lengths import CountLaw
 
@@ -110,44 +113,60 @@ def likelihood(
     values = np.zeros(len(w))
     wanted = np.full(len(w), INFORMATION) if wanted is None else wanted
     live = np.flatnonzero(wanted > NOTHING)
-    bent = np.flatnonzero(wanted[live] == INFORMATION).tolist()
+    bent = wanted[live] == INFORMATION
     w, shares, points = w[live], [shares[i] for i in live], len(live)
     # A constant feature has an infinite scale, and no part in anything.
     used = np.flatnonzero(np.isfinite(scale))
-    own, places = np.ascontiguousarray(w[:, used]), np.append(used, [size - 2, size - 1])
-    value, slope = np.zeros(points), np.zeros((points, len(places)))
-    information = np.zeros((points, len(places), len(places)))
-    square = np.zeros((points, *(-len(used) % 4 + len(used),) * 2))
+    places, room = np.append(used, [size - 2, size - 1]), -len(used) % 4 + len(used)
+    own = np.zeros((points, room))
+    own[:, : len(used)] = w[:, used]
+    value, slope, across = np.zeros(points), np.zeros((points, room)), np.zeros((points, 2, room))
+    square = np.zeros((points, room, room))
+    level, level_bend = (np.zeros((points, batch.n_documents)) for _ in range(2))
     looked_at = ~batch.unseen if documents is None else documents & ~batch.unseen
     seen = np.flatnonzero(np.repeat(looked_at, batch.sizes))
-    document = batch.document_of_word[seen]
-    listed = [(s.log_delta, np.exp(s.log_delta), -np.expm1(s.log_delta)) for s in shares]
-    level, level_bend = (np.zeros((points, batch.n_documents)) for _ in range(2))
-    for rows, d, block in _blocks(batch, beside, location, 1.0 / scale, used, seen, document):
-        x, y = block[: len(used)], batch.y[rows]
-        eta, word = own @ x, np.empty((points, kernels.TERMS, len(rows)))
-        for i, share in enumerate(shares):
-            kernels.terms(eta[i], y, d, *listed[i], expected, word[i])
-            kernels.by_document(word[i], d, share.slopes, level[i], level_bend[i])
-        value += word[:, kernels.VALUE].sum(axis=1)
-        slope[:, :-2] += word[:, kernels.SCORE] @ x.T
-        for i in bent:
-            kernels.add_product(block, word[i, kernels.BEND], square[i])
-            information[i, :-2, -2:] += x @ word[i, kernels.ACROSS].T
+    log_delta = np.array([s.log_delta for s in shares]).reshape(points, batch.n_documents)
+    slopes = np.array([s.slopes for s in shares]).reshape(points, batch.n_documents, 2)
+    pass_kernels.add_sums(
+        *_parts(batch), _further(batch, beside), location, 1.0 / scale, seen, used, own, batch.y,
+        batch.document_of_word, log_delta, np.exp(log_delta), -np.expm1(log_delta), slopes,
+        expected, bent, value, slope, across, level, level_bend, square,
+    )  # fmt: skip
+    by_w = slice(0, len(used))
+    found = np.zeros((points, len(places)))
+    information = np.zeros((points, len(places), len(places)))
     for i, share in enumerate(shares):
-        slope[i, -2:] = level[i] @ share.slopes
-    for i in bent:
+        found[i, :-2], found[i, -2:] = slope[i, by_w], level[i] @ share.slopes
+    for i in np.flatnonzero(bent).tolist():
         bend, share = information[i], shares[i]
-        lower = np.tril(square[i, : len(used), : len(used)])
+        lower = np.tril(square[i, by_w, by_w])
         bend[:-2, :-2] = lower + np.tril(lower, -1).T
-        bend[-2:, :-2] = bend[:-2, -2:].T
+        bend[-2:, :-2] = across[i, :, by_w]
+        bend[:-2, -2:] = bend[-2:, :-2].T
         bend[-2:, -2:] = share.slopes.T @ (level_bend[i][:, None] * share.slopes)
         if not expected:
             bend[-2:, -2:] += np.tensordot(level[i], share.bends, 1)
     values[live] = value
-    gradient[live[:, None], places] = slope
+    gradient[live[:, None], places] = found
     whole[live[:, None, None], places[:, None], places] = information
     return values, gradient, whole
+
+
+def _parts(batch: KeywordBatch) -> tuple[NDArray[Any], ...]:
+    """Return what the kernels take of the features: codes, or every column as it is."""
+    if batch.coded is not None:
+        return batch.coded.parts
+    plain = np.ascontiguousarray(batch.x.T)
+    size, rows = plain.shape
+    place, start = np.arange(size), np.zeros(size, np.int64)
+    kind = np.full(size, coded_kernels.PLAIN)
+    nothing = np.zeros((0, rows), np.uint8), np.zeros((0, rows), np.uint16)
+    return kind, place, start, *nothing, plain, np.zeros(0)
+
+
+def _further(batch: KeywordBatch, beside: FloatArray | None) -> FloatArray:
+    """Return the columns ``beside`` the batch's own, [W, 0] where there are none."""
+    return np.zeros((batch.n_words, 0)) if beside is None else np.ascontiguousarray(beside)
 
 
 def _blocks(
@@ -164,7 +183,7 @@ def _blocks(
     Features are [P, rows], and zeros below them up to a multiple of four. The next block stands
     in their place.
     """
-    further = np.zeros((batch.n_words, 0)) if beside is None else beside
+    further = _further(batch, beside)
     held = np.zeros((-len(used) % 4 + len(used), min(BLOCK_WORDS, len(seen))))
     for start in range(0, len(seen), BLOCK_WORDS):
         rows = seen[start : start + BLOCK_WORDS]
@@ -216,6 +235,18 @@ def predictors(
     own, eta = np.ascontiguousarray(w[:, used]), np.empty((len(w), batch.n_words))
     for at, _, block in _blocks(batch, beside, location, 1.0 / scale, used, rows, rows):
         eta[:, at[0] : at[-1] + 1] = own @ block[: len(used)]
+    return eta
+
+
+def own_predictors(
+    batch: KeywordBatch, location: FloatArray, scale: FloatArray, w: FloatArray, own: IntArray
+) -> FloatArray:
+    """Return x'w [W] of every word by the row ``own`` [W] of coefficients w [C, P]."""
+    used, eta = np.flatnonzero(np.isfinite(scale)), np.empty(batch.n_words)
+    pass_kernels.own_predictors(
+        *_parts(batch), _further(batch, None), location, 1.0 / scale, np.arange(batch.n_words),
+        used, np.ascontiguousarray(w[:, used]), own.astype(np.int64), eta,
+    )  # fmt: skip
     return eta
 
 

@@ -315,6 +315,8 @@ def test_the_users_scores_reach_the_words_with_their_stem():
     assert np.isnan(found["a", "theori"])
     assert np.isnan(found["b", "graph"])
     assert found["c", "theori"] == 0.5
+    unused = prepared.report.unused_scores
+    assert (unused.count, unused.names) == (2, ("a: absent", "a: the"))
     assert prepare(documents.drop_columns(["scored", "scores"]), TextOptions()).tokens.score is None
 
 

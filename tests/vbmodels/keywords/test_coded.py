@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, nbytes, same_bits, to_bytes
 from vbmodels.keywords.coded import LONGEST, SHORTEST, CodedFeatures
+from vbmodels.keywords.features import N_FOLDS
 from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.jackknife import word_scores
 from vbmodels.keywords.phrases.model import Keyphrases
 
 
@@ -47,3 +50,15 @@ def test_a_fit_in_codes_is_the_fit():
     as_it_is, coded = (fit(Keyphrases(), [one]) for one in (batch, compact))
     assert same_bits(as_it_is.q, coded.q)
     assert compact.compact().features.tobytes() == batch.x.tobytes()
+
+
+def test_a_word_s_own_score_is_the_one_of_its_fold_among_all():
+    batch, _ = drawn(np.random.default_rng(3), 40)
+    words = batch.words
+    q = Keyphrases().words.init(Keyphrases().words.observe(words), np.random.default_rng(0))
+    coefficients = np.random.default_rng(4).standard_normal((N_FOLDS + 1, len(q.location)))
+    every = (words.features - q.location) / q.scale @ coefficients.T
+    own = words.fold[words.document_of_word]
+    for one in (words, words.compact()):
+        found = word_scores(q, coefficients, one)
+        assert_allclose(found, every[np.arange(len(own)), own], rtol=1e-10, atol=1e-12)

@@ -162,6 +162,28 @@ def test_the_evidence_by_laplace_is_that_of_quadrature():
         assert abs(found - exact) < 0.4
 
 
+def test_probabilities_of_few_labels_own_that_the_coefficients_are_open():
+    """Hidden keywords are told with a better log score than by the coefficients' mode alone."""
+    gain = []
+    for seed in range(8):
+        batch, truth = simulate_pooled(
+            np.random.default_rng([seed, 5]), 40, coefficients=typical_coefficients(24, 0.3),
+            mean_words=12.0,
+        )  # fmt: skip
+        model = CorpusProbit(truth.keyword_rate)
+        q = fit(model, [batch]).q
+        plenty = replace(q, law=replace(q.law, listed=1e9))
+        score = []
+        for at in (q, plenty):
+            r = np.clip(model.probabilities(at, batch, None)[~batch.y], 1e-9, 1 - 1e-9)
+            true = truth.keyword[~batch.y]
+            score.append(np.where(true, np.log(r), np.log1p(-r)).mean())
+        gain.append(score[0] - score[1])
+    assert np.mean(gain) > 0.02
+    assert sum(one > 0.0 for one in gain) >= 7
+    assert_allclose(model.probabilities(q, batch, None), model.predict(q, batch), rtol=1e-12)
+
+
 def test_a_score_of_one_listed_word_is_bayes_rule():
     """r = P(y* = 1 | y = 0) by the four cells of (y*, y)."""
     batch, _ = simulate_pooled(np.random.default_rng(1), 5, coefficients=W[:3])

@@ -8,21 +8,22 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vbmodels.keywords import corpus_kernels as kernels
+from vbmodels.keywords import corpus_pass_kernels as pass_kernels
 
 ETA = (-60.0, -37.0, -24.001, -23.999, -8.0, -1.3, -1e-9, 0.0, 0.4, 3.0, 8.0, 23.999, 24.001, 38.0)
 DELTA = (1.0, 0.97, 0.4, 1e-6)
 
 
 def told(eta, y, delta, expected):
-    """Return the terms of one word."""
+    """Return log p(y) of one word, and its terms."""
     out = np.empty((kernels.TERMS, 1))
     with np.errstate(divide="ignore"):
         log_delta = np.log([delta])
-    kernels.terms(
+    value = kernels.terms(
         np.array([eta]), np.array([y]), np.zeros(1, np.int64), log_delta, np.array([delta]),
         np.array([1.0 - delta]), expected, out,
     )  # fmt: skip
-    return out[:, 0]
+    return np.append(value, out[:, 0])
 
 
 def log_probability(eta, log_delta, y):
@@ -51,7 +52,9 @@ def test_terms_are_derivatives_of_the_log_probability(eta, delta, y):
                 told_by = mp.diff(
                     lambda one, other: log_probability(one, other, y), (e, level), orders[i]
                 )
-            assert_allclose(found[i], float(sign * told_by), rtol=1e-11, atol=1e-60)
+            # Of log p(y), which is only added up, the digits before 1 are what counts.
+            near = 1e-60 if i or abs(eta) > kernels.FAR else 1e-15
+            assert_allclose(found[i], float(sign * told_by), rtol=1e-11, atol=near)
 
 
 @pytest.mark.parametrize("delta", DELTA[1:])
@@ -75,11 +78,44 @@ def test_rows_are_standardised_with_the_columns_beside_them():
         assert_allclose(out.T, whole[:, columns], rtol=1e-14)
 
 
-def test_the_lower_tail_is_the_normal_one_on_both_sides_of_every_seam():
-    seams = np.sqrt(2.0) * np.array([0.46875, 4.0])
-    for x in [*np.linspace(0.0, kernels.FAR, 97), *seams, *np.nextafter(seams, 9.0)]:
-        tail = kernels.lower_tail(x, np.exp(-0.5 * x * x))
-        assert tail == pytest.approx(float(mp.ncdf(-x)), rel=2e-13)
+def test_the_lower_tail_is_the_normal_one():
+    for x in np.linspace(0.0, kernels.FAR, 193):
+        over = float(mp.ncdf(-x) * mp.exp(mp.mpf(x) ** 2 / 2))
+        assert kernels.tail_over_bell(x) == pytest.approx(over, rel=1e-15)
+        assert kernels.lower_tail(x, np.exp(-0.5 * x * x)) == pytest.approx(
+            float(mp.ncdf(-x)), rel=1e-13
+        )
+
+
+def test_the_bell_is_the_exponential_wherever_it_is_used():
+    eta = np.concatenate([np.linspace(-kernels.FAR, kernels.FAR, 4001), [0.0, 1e-200, -1e-9]])
+    found = np.empty(len(eta))
+    kernels.bells(eta, np.empty(len(eta)), found)
+    assert_allclose(found, np.exp(-0.5 * eta * eta), rtol=4e-16)
+
+
+def test_a_sum_of_logarithms_stands_for_many_small_probabilities():
+    """A product of a thousand of them would be nothing; far words stand between near ones."""
+    rng = np.random.default_rng(2)
+    eta, y = rng.uniform(-26.0, 26.0, 3000), rng.random(3000) < 0.5
+    document, delta = np.sort(rng.integers(4, size=3000)), np.array([0.1, 0.5, 0.97, 1.0])
+    out = np.empty((kernels.TERMS, 3000))
+    listing = document, np.log(delta), delta, 1.0 - delta
+    whole = kernels.terms(eta, y, *listing, False, out)
+    each = [told(e, one, delta[d], False) for e, one, d in zip(eta, y, document, strict=True)]
+    assert whole == pytest.approx(sum(one[0] for one in each), rel=1e-12)
+    assert_allclose(out.T, np.array(each)[:, 1:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 511, 1100])
+def test_sums_by_features_are_products(rows):
+    rng = np.random.default_rng(4)
+    x, w, weight = rng.standard_normal((8, rows)), rng.standard_normal(8), rng.random(rows)
+    eta, total = np.empty(rows), np.ones(8)
+    pass_kernels.predicted(x, w, eta)
+    pass_kernels.add_weighted(x, weight, total)
+    assert_allclose(eta, w @ x, rtol=1e-12, atol=1e-12)
+    assert_allclose(total, 1.0 + x @ weight, rtol=1e-12, atol=1e-12)
 
 
 def test_the_product_fills_the_lower_triangle():

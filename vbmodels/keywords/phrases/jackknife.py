@@ -20,7 +20,7 @@ import numpy as np
 from vbmodels.core.state import FloatArray, Stats
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.corpus import CorpusGlobal, CorpusProbit, CorpusStats, inverse
-from vbmodels.keywords.corpus_likelihood import likelihood
+from vbmodels.keywords.corpus_likelihood import likelihood, own_predictors
 from vbmodels.keywords.features import FEATURE_NAMES, N_FOLDS
 from vbmodels.keywords.phrase_mates import OF_OWN_LABELS
 
@@ -79,8 +79,6 @@ def left_out(
 
 def word_scores(q: CorpusGlobal, coefficients: FloatArray, batch: KeywordBatch) -> FloatArray:
     """Return eta [W] of every word by the coefficients that have not seen its fold."""
-    slopes = coefficients / q.scale
-    own = batch.fold[batch.document_of_word]
-    every = batch.features[:, : len(q.location)] @ slopes.T - slopes @ q.location
-    eta: FloatArray = np.ascontiguousarray(every[np.arange(len(own)), own])
-    return eta
+    return own_predictors(
+        batch, q.location, q.scale, coefficients, batch.fold[batch.document_of_word]
+    )
