@@ -166,7 +166,7 @@ def few_rows(features: int, rows: int) -> list[str]:
         f"{features} features in {rows:,} rows are {rows // features} rows a feature: so few "
         "cannot tell how many there are, so take their number for a guess. On simulated tables of "
         "200 rows with eight features it was right on 4 of 10, and all eight were found on 2; with "
-        "50 rows a feature it was right on all."
+        "50 rows a feature and no cell missing it was right on all."
     ]
 
 
