@@ -14,6 +14,7 @@ import pytest
 
 from flows.data.runs import open_run
 from tests.flows.bags.bag_files import quietly
+from vbmodels.keywords import corpus
 
 SOURCES = {
     "keywords": (120, ""),
@@ -123,15 +124,24 @@ def test_a_score_of_the_training_source_is_what_was_published(
         assert found.max() <= atol, f"{int((found > atol).sum())} of {len(found)} rows differ"
 
 
-def test_pooled_keywords_differ_by_what_the_coefficients_have_seen(sources, tmp_path):
-    """A score integrates the coefficients out; the fit's have its own labels in them already."""
+@pytest.mark.parametrize("few", [True, False])
+def test_pooled_keywords_differ_by_what_the_coefficients_have_seen(
+    sources, tmp_path, monkeypatch, few
+):
+    """A score integrates the coefficients out, and so does a fit of few labels.
+
+    One of many does not: its coefficients have its own labels in them already.
+    """
+    if not few:
+        monkeypatch.setattr(corpus, "PLENTY", 0)
     ((fit, again),) = tables_of(
         sources, tmp_path, "keywords", ["keywords"], "keyword_rate=0.3", "tol=1e-9"
     )
     known = fit["observed"].to_numpy(zero_copy_only=False)
     found = differences(fit, again, leave=("selected", "rank"))
     assert np.all(found[known] == 0.0)
-    assert 0.0 < found.max() <= 0.05
+    assert found.max() <= (1e-9 if few else 0.05)
+    assert few or found.max() > 0.0
 
 
 @pytest.mark.parametrize(
