@@ -112,6 +112,14 @@ class Cluster:
             self._looked = self.seam.now()
         return self._seen
 
+    def underway(self, keys: Sequence[str]) -> list[bool]:
+        """Say of each task whether it waits for a worker or is with one."""
+        self.check()
+        try:
+            return self.seam.underway(keys)
+        except Unreachable as error:
+            raise self.lost() from error
+
     @property
     def at_once(self) -> int:
         """How many calls are with the scheduler at once."""
@@ -259,10 +267,7 @@ class _Calling:
     def _ask_for_missing(self) -> None:
         """Send again what the scheduler has neither for a worker nor with one, twice in a row."""
         calls = list(self.open.values())
-        try:
-            underway = self.seam.underway([call.key for call in calls])
-        except Unreachable as error:
-            raise self.cluster.lost() from error
+        underway = self.cluster.underway([call.key for call in calls])
         for call, known in zip(calls, underway, strict=True):
             if not known and call.missing:
                 self._send(call)

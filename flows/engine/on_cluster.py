@@ -25,7 +25,7 @@ from flows.engine.executor import Executor, OnProgress
 from flows.engine.globals_log import GlobalsLog
 from flows.engine.handshake import ClusterError, refuse_other_environment
 from flows.engine.placement import Placement
-from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Sent, Task, Unreachable
+from flows.engine.seam import POLL, Deadly, Mailbox, Raised, Result, Sent, Task
 from flows.engine.worker import Done, JobUnknown, LogNeeded, environment
 
 if TYPE_CHECKING:
@@ -308,10 +308,7 @@ class OnCluster(Executor):
         at_scheduler = [block for block in blocks if not block.direct]
         if not at_scheduler:
             return
-        try:
-            underway = self.seam.underway([block.key for block in at_scheduler])
-        except Unreachable as error:
-            raise self.cluster.lost() from error
+        underway = self.cluster.underway([block.key for block in at_scheduler])
         for block, known in zip(at_scheduler, underway, strict=True):
             if not known and block.missing:
                 self._submit([block], [None])
