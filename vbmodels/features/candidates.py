@@ -144,19 +144,16 @@ def births(
 
 def rare_births(
     base: Lane, at: HeldOmega, sums: PoolStats, n_pool: int, fit: PolyaGammaIBP
-) -> list[list[Lane]]:
-    """Propose the rows far along each direction of residuals as one more feature's."""
+) -> tuple[Lane, ...]:
+    """Propose the rows far along the directions of residuals as one more feature's, in turn."""
     variance = _usual_variance(at, fit)
     labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
-    return [
-        [
-            _proposed(
-                with_born(at, sums, c, variance), labels, replace(stay, born=np.array([n_pool, c]))
-            )
-            for c in ways
-        ]
-        for ways in heavier_sides(sums.on, at.n_rows)
-    ]
+    return tuple(
+        _proposed(
+            with_born(at, sums, c, variance), labels, replace(stay, born=np.array([n_pool, c]))
+        )
+        for c in heavier_sides(sums.on, at.n_rows)
+    )
 
 
 def _usual_variance(at: HeldOmega, fit: PolyaGammaIBP) -> float:

@@ -227,13 +227,12 @@ def probed(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> SearchGlo
             return following(q, SETTLE, 0, (base,))
         return following(q, RESIDUE, 1, (base,), directions=directions)
     assert stats.screen is not None
-    found = rare_births(base, held_of(base, got, fit), stats.screen.pool[0], q.n_pool, fit)
-    waiting = tuple(lane for lanes in found for lane in lanes)
-    return _next_direction(replace(q, waiting=waiting), base)
+    waiting = rare_births(base, held_of(base, got, fit), stats.screen.pool[0], q.n_pool, fit)
+    return _next_starts(replace(q, waiting=waiting), base)
 
 
-def _next_direction(q: SearchGlobal, base: Lane) -> SearchGlobal:
-    """Try the starts along the next direction side by side; after the last one, end."""
+def _next_starts(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    """Try the next starts, as many as a direction has, side by side; after the last ones, end."""
     if not q.waiting:
         return following(q, SETTLE, 0, (base,))
     now, rest = q.waiting[: len(FAR)], q.waiting[len(FAR) :]
@@ -297,7 +296,7 @@ def _refused(
     if q.stage == RELABEL:
         return _after_pairs(q, base)
     if q.stage == RARE:
-        return _next_direction(q, base)
+        return _next_starts(q, base)
     if q.stage == BIRTH and got is not None and birth.value > base.value - SWAPPABLE:
         swaps = deletes(birth, held_of(birth, got, fit), best, int(birth.labels[-1]))
         if swaps:

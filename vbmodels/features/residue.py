@@ -92,23 +92,23 @@ def starts_along(
     return found
 
 
-def heavier_sides(on: FloatArray, n_rows: float) -> list[list[int]]:
-    """Return for each direction the starts on the side where more rows lie far out.
+def heavier_sides(on: FloatArray, n_rows: float) -> list[int]:
+    """Return of each direction in turn the starts on the side where more rows lie far out.
 
     A feature that few rows have is a tail. (What its crude start is worth at the screen is no
     guide: of two starts the one with fewer rows loses less.) Starts that hardly a row is in are
     left out; ``on`` [C] are sums of chances.
 
     >>> heavier_sides(np.array([200.0, 60.0, 90.0, 2.0, 30.0, 70.0, 1.0, 9.0]), 1000.0)
-    [[0, 2], [5, 7]]
+    [0, 2, 5, 7]
     """
     rows = ((on - n_rows * _elsewhere(len(on))) / HERE).reshape(-1, len(FAR), 2)
     found = []
     for d, of in enumerate(rows):
         side = int(of[-1, 1] > of[-1, 0])
         ways = 2 * (len(FAR) * d + np.arange(len(FAR))) + side
-        found.append([int(c) for c, n in zip(ways, of[:, side], strict=True) if n >= FEWEST])
-    return [ways for ways in found if ways]
+        found += [int(c) for c, n in zip(ways, of[:, side], strict=True) if n >= FEWEST]
+    return found
 
 
 def _elsewhere(count: int) -> FloatArray:
