@@ -47,7 +47,9 @@ def read(path) -> tuple[Bags, list[np.ndarray]]:
     return bags(parts, label), truth
 
 
-@pytest.mark.parametrize("seed", [7, *(pytest.param(s, marks=pytest.mark.slow) for s in range(7))])
+@pytest.mark.parametrize(
+    "seed", [7, *(pytest.param(s, marks=pytest.mark.slow) for s in (*range(7), 8, 9))]
+)
 def test_the_specimen_keeps_its_second_modality(shared_data, seed):
     folder = shared_data / "bags"
     if not (folder / "vmmic_lost_train.parquet").exists():
