@@ -123,7 +123,7 @@ def test_a_unit_takes_the_shift_of_its_context_and_a_neighbourless_one_that_of_u
 
 
 def less_is_left_to_explain(model, q, batch):
-    """Beside a fit by substitution alone: no site looks as much like a variant or differs so far."""
+    """No site looks as much like a variant as in a fit by substitution alone, or differs so far."""
     score = posterior.log_bayes_factors(model, q, units(batch))
     p = fit(PLAIN, [batch], tol=1e-6).q
     plain = posterior.log_bayes_factors(PLAIN, p, units(batch))
