@@ -20,7 +20,11 @@ pseudo-likelihood.
 
 Where there are labels enough the first search looks at a tenth of the documents, one fold, and
 its end is where that of all begins: some three standard errors away (an estimate from a tenth has
-sqrt(10) times those of all), which a few of Newton's steps remove.
+sqrt(10) times those of all), which a few of Newton's steps remove. There, too, a search of all
+documents begins with ten times the information of this tenth, which errs by some percent and so
+leaves a thousandth of what the first step promises; the next point's is that of all, and is kept
+from where a step promises less than `CHORD_LABELS` nats for each known keyword: the information
+turns by the root of twice that, one or two percent.
 
 1. Labels (only where the rate is not given as a fact): log pi ~ N(log .15, .8^2) moves with the
    rest. Its mode and standard error are what the labels' shape says of the rate. The search ends
@@ -50,6 +54,7 @@ from vbmodels.keywords.corpus_likelihood import (
     GRADIENT,
     INFORMATION,
     NOTHING,
+    SAMPLED,
     Listing,
     keyword_probability,
     likelihood,
@@ -58,6 +63,7 @@ from vbmodels.keywords.corpus_likelihood import (
     predictors,
 )
 from vbmodels.keywords.lengths import CountLaw, Lengths
+from vbmodels.keywords.features import N_FOLDS
 from vbmodels.keywords.pooled import FEWEST_COMPLETE, FEWEST_DOCUMENTS
 from vbmodels.keywords.pooled_restart import change_of_scale
 from vbmodels.keywords.rate import (
@@ -83,6 +89,8 @@ labels' shape is read, and in a tenth of the documents. The last two take that s
 CHORD, SLOW = 0.1, 0.01
 """A point's information is not made anew where a step promises less than this rise in nats, and
 less than this share of the last rise."""
+CHORD_LABELS = 2e-4
+"""As `CHORD`, for each known keyword, where a search begins in a tenth of the documents."""
 SAMPLE_FOLD = 0
 SAMPLE_LABELS = 100
 """Known keywords for each coefficient from which on a search begins in a tenth of the documents."""
@@ -285,8 +293,8 @@ class CorpusProbit:
             sources=sources,
             n_documents=observed.n_documents,
             n_complete=observed.n_complete,
-            sampled=self.begins_small and law.listed >= SAMPLE_LABELS * p,
         )
+        q = replace(q, sampled=self._begins_small(q))
         if sources.speaking:
             rate = float(np.exp(min(sources.combined()[0], HIGHEST)))
         else:
@@ -299,6 +307,10 @@ class CorpusProbit:
         if sources.exact:
             return self._at_nodes(replace(q, theta=start[None]))
         return replace(q, theta=start[None], credibility=np.array([law.credibility(rate)]))
+
+    def _begins_small(self, q: CorpusGlobal) -> bool:
+        """Whether labels are enough for a tenth of the documents to tell where to begin."""
+        return self.begins_small and q.law.listed >= SAMPLE_LABELS * len(q.location)
 
     def restart(
         self, observed: CorpusObserved, before: CorpusGlobal, rng: np.random.Generator
@@ -334,7 +346,12 @@ class CorpusProbit:
             credibility=np.array([q.law.credibility(rate) for rate in np.exp(log_rate)]),
             expected=not known,
             information=np.zeros((len(weights), p, p)),
+            wanted=self._first(q, len(weights)),
         )
+
+    def _first(self, q: CorpusGlobal, points: int) -> IntArray | None:
+        """Return what the first pass of a search of all documents asks of its points."""
+        return np.full(points, SAMPLED) if self._begins_small(q) and not q.sampled else None
 
     def prior(self, q: CorpusGlobal) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance [P + 2] of theta's prior; a variance of 0 holds it.
@@ -360,11 +377,21 @@ class CorpusProbit:
 
         ``beside`` [W, P'] are features that the batch does not have.
         """
-        own = batch.fold == SAMPLE_FOLD if q.sampled else None
+        tenth = batch.fold == SAMPLE_FOLD
         w, shares = np.ascontiguousarray(q.theta[:, :-2]), self.listings(q, batch)
-        return CorpusStats(
-            *likelihood(batch, q.location, q.scale, w, shares, q.expected, beside, q.wanted, own)
-        )
+
+        def of(wanted: IntArray | None, documents: BoolArray | None) -> CorpusStats:
+            return CorpusStats(
+                *likelihood(
+                    batch, q.location, q.scale, w, shares, q.expected, beside, wanted, documents
+                )
+            )
+
+        if q.sampled or q.wanted is None or not (some := q.wanted == SAMPLED).any():
+            return of(q.wanted, tenth if q.sampled else None)
+        found = of(np.where(some, GRADIENT, q.wanted), None)
+        bend = N_FOLDS * of(np.where(some, INFORMATION, NOTHING), tenth).information
+        return replace(found, information=found.information + bend)
 
     def listings(self, q: CorpusGlobal, batch: KeywordBatch) -> list[Listing]:
         """Return which share of its keywords each document lists at every point."""
@@ -430,12 +457,19 @@ class CorpusProbit:
     def _begun(self, q: CorpusGlobal, stats: CorpusStats, number: int) -> CorpusCursor:
         steps, promised = self._steps(q, stats)
         far = q.expected and bool(promised.max() > NEAR)
-        q = replace(self._informed(q, stats), expected=far)
+        rough = q.wanted is not None
+        q = replace(self._informed(q, stats), expected=far, wanted=None)
         done = promised < _settled(q)
-        wanted = _wanted(done, far | (promised > CHORD))
+        wanted = _wanted(done, far | rough | (promised > self._chord(q)))
         return CorpusCursor(
             q, stats, number, self.elbo(q, stats), steps, np.ones(len(steps)), done, wanted
         )
+
+    def _chord(self, q: CorpusGlobal) -> float:
+        """Return the rise in nats below which the last information serves."""
+        if q.sampled or not self._begins_small(q):
+            return CHORD
+        return max(CHORD, CHORD_LABELS * q.law.listed)
 
     def shown(self, at: CorpusCursor) -> Step | None:
         """Show the second phase, which ends with its searches."""
@@ -449,7 +483,8 @@ class CorpusProbit:
             assert at.step is not None
             q = replace(q, theta=q.theta + at.step)
             if q.sampled:
-                return replace(q, sampled=False, expected=False)
+                q = replace(q, sampled=False, expected=False)
+                return replace(q, wanted=self._first(q, len(q.theta)))
             return self._at_nodes(self._read_off(q))
         return replace(q, theta=q.theta + _tried(at), wanted=at.wanted)
 
@@ -489,7 +524,7 @@ class CorpusProbit:
         share = np.where(risen, 1.0, 0.5 * at.share)
         idle = risen & (after - before < settled)
         done = at.done | (promised < settled) | idle | (share < 0.5**MOST_HALVINGS)
-        anew = ~risen | (promised > CHORD) | (promised > SLOW * (after - before))
+        anew = ~risen | (promised > self._chord(q)) | (promised > SLOW * (after - before))
         wanted = _wanted(done, anew)
         q = replace(q, expected=q.expected and bool(promised.max() > NEAR))
         return CorpusCursor(q, kept, number, self.elbo(q, kept), steps, share, done, wanted)

@@ -41,8 +41,9 @@ from vbmodels.keywords.lengths import CountLaw
 MOST_LISTED = float(np.log(0.97))
 SHARPNESS = 8.0
 BLOCK_WORDS = 4096
-NOTHING, GRADIENT, INFORMATION = range(3)
-"""What may be asked of a point: more each time."""
+NOTHING, GRADIENT, SAMPLED, INFORMATION = range(4)
+"""What may be asked of a point: more each time. ``SAMPLED``: the information of a tenth of the
+documents, times ten, beside the gradient of all."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def likelihood(
     beside
         [W, P'] further columns of the features; None where the batch has all.
     wanted
-        [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all): what is not wanted of a
+        [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all); not `SAMPLED``: what is not wanted of a
         point is zero, and its time is saved. None: all of every point.
     documents
         [D] whose words are looked at; None: all.
