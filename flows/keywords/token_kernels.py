@@ -205,3 +205,42 @@ def occurrences(token, pos, sentence, offsets, told, stem, stems, term, words, g
                 k = after[k]
             best[r] = forms[most]
     return table[:filled], which[:filled], best
+
+
+@njit(cache=True, nogil=True)
+def joined_ends(ends, numbers):
+    """Return where each row's text begins [M + 1] when texts are joined by blanks.
+
+    Parameters
+    ----------
+    ends
+        [F + 1] where each of the texts begins in their bytes, and the last one ends.
+    numbers
+        [M, N] of the texts of a row, -1 for none.
+    """
+    starts = np.zeros(len(numbers) + 1, np.int64)
+    for i in range(len(numbers)):
+        size = 0
+        for number in numbers[i]:
+            if number >= 0:
+                size += ends[number + 1] - ends[number] + (size > 0)
+        starts[i + 1] = starts[i] + size
+    return starts
+
+
+@njit(cache=True, nogil=True)
+def joined(ends, letters, numbers, starts):
+    """Return the bytes of the rows' texts, joined by blanks; parameters as `joined_ends`."""
+    out = np.empty(starts[-1], np.uint8)
+    for i in range(len(numbers)):
+        at = starts[i]
+        for number in numbers[i]:
+            if number < 0:
+                continue
+            if at > starts[i]:
+                out[at] = 32
+                at += 1
+            for j in range(ends[number], ends[number + 1]):
+                out[at] = letters[j]
+                at += 1
+    return out

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from vbmodels.core.moments import Moments
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
@@ -62,18 +61,17 @@ def listing(
     law: CountLaw, batch: KeywordBatch, log_rate: float, kappa: float, rho: float
 ) -> Listing:
     """Return which share of its keywords each document lists at pi and kappa."""
-    log_n = np.log(batch.sizes)
     level, centre, spread = law.scale(kappa)
-    log_number = log_rate + level + kappa * log_n
-    above = law.log_listed(batch.sizes, batch.n_observed, rho) - log_number - MOST_LISTED
-    open_ = ~(batch.complete | batch.unseen)
-    free = np.where(open_, expit(-SHARPNESS * above), 0.0)
-    log_delta = MOST_LISTED + above - np.logaddexp(0.0, SHARPNESS * above) / SHARPNESS
-    log_delta = np.where(batch.complete, 0.0, np.where(batch.unseen, -np.inf, log_delta))
-    t = np.column_stack([np.ones(len(log_n)), log_n - centre])
-    bends = -SHARPNESS * (free * (1.0 - free))[:, None, None] * t[:, :, None] * t[:, None, :]
-    bends[:, 1, 1] += free * spread
-    return Listing(log_delta, free[:, None] * t, bends)
+    log_n = np.log(batch.sizes)
+    above = law.log_listed(batch.sizes, batch.n_observed, rho)
+    above -= log_rate + level + kappa * log_n + MOST_LISTED
+    documents = len(above)
+    found = Listing(np.empty(documents), np.empty((documents, 2)), np.empty((documents, 2, 2)))
+    pass_kernels.listed(
+        above, log_n - centre, batch.complete, batch.unseen, MOST_LISTED, SHARPNESS, spread,
+        found.log_delta, found.slopes, found.bends,
+    )  # fmt: skip
+    return found
 
 
 def likelihood(

@@ -7,6 +7,8 @@ cache while every point's predictors, terms, gradient and information are made o
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -140,3 +142,33 @@ def own_predictors(kind, place, start, short, long, plain, values, beside, locat
             for j in range(len(columns)):
                 total += mine[j] * x[j, i]
             out[some[i]] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def listed(above, away, complete, unseen, most, sharpness, spread, log_delta, slopes, bends):
+    """Fill `corpus_likelihood.listing`.
+
+    Parameters
+    ----------
+    above
+        [D] log of the listed number over that of all, less ``most``.
+    away
+        [D] log n_d - lbar.
+    complete, unseen
+        [D] documents whose keywords are all known, and at which nobody has looked.
+    most, sharpness, spread
+        log .97, 8, and v.
+    """
+    for d in range(len(above)):
+        log_delta[d] = 0.0 if complete[d] else -np.inf
+        free, t = 0.0, away[d]
+        if not (complete[d] or unseen[d]):
+            steep = sharpness * above[d]
+            small = math.exp(-abs(steep))
+            free = (small if steep > 0.0 else 1.0) / (1.0 + small)
+            soft = max(steep, 0.0) + math.log1p(small)
+            log_delta[d] = most + above[d] - soft / sharpness
+        bend = -sharpness * free * (1.0 - free)
+        slopes[d, 0], slopes[d, 1] = free, free * t
+        bends[d, 0, 0], bends[d, 1, 1] = bend, bend * t * t + free * spread
+        bends[d, 0, 1] = bends[d, 1, 0] = bend * t

@@ -11,6 +11,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.batch import KeywordBatch
 from vbmodels.keywords.coded import CodedFeatures
 from vbmodels.keywords.features import score_columns
+from vbmodels.keywords.phrases import span_kernels as kernels
 
 
 @dataclass(frozen=True)
@@ -117,19 +118,27 @@ def scored(batch: PhraseBatch, eta: FloatArray) -> FloatArray:
     """
     if not batch.n_phrases:
         return np.zeros((0, len(SCORED)))
-    there = batch.member >= 0
-    size = there.sum(axis=1)
-    each = np.where(there, eta[np.where(there, batch.member, 0)], 0.0)
-    mean = each.sum(axis=1) / size
-    last = each[np.arange(len(each)), size - 1]
+    least, most, total = ends_and_sum(batch.member, eta)
+    size = np.count_nonzero(batch.member >= 0, axis=1)
+    mean = total / size
+    last = eta[batch.member[np.arange(len(size)), size - 1]]
     document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
     return np.column_stack(
         [
             mean,
-            np.where(there, each, np.inf).min(axis=1),
-            np.where(there, each, -np.inf).max(axis=1),
+            least,
+            most,
             last,
             score_columns(mean, document)[1],
             np.where(size == 1, last, 0.0),
         ]
     )
+
+
+def ends_and_sum(
+    member: NDArray[np.signedinteger], values: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return least, most and sum [M] of the values [W] of the phrases' words [M, 4]."""
+    least, most, total = (np.empty(len(member)) for _ in range(3))
+    kernels.ends(member, values, least, most, total)
+    return least, most, total

@@ -22,7 +22,7 @@ from vbmodels.keywords.features import (
     side_by_side,
 )
 from vbmodels.keywords.phrases import span_kernels as kernels
-from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch
+from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch, ends_and_sum
 from vbmodels.keywords.phrases.spans import Spans
 
 PHRASE_FEATURES = (
@@ -162,20 +162,14 @@ def build_phrases(
 
 def _ends(spans: Spans, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Least and most [M] of the values [W] of a phrase's words."""
-    there = spans.words >= 0
-    each = values[np.where(there, spans.words, 0)] if len(there) else np.zeros(there.shape)
-    least = np.where(there, each, np.inf).min(axis=1, initial=np.inf)
-    return least, np.where(there, each, -np.inf).max(axis=1, initial=-np.inf)
+    return ends_and_sum(spans.words, values)[:2]
 
 
 def _pmi(
     spans: Spans, frequency: IntArray, word_documents: IntArray, n_documents: int
 ) -> FloatArray:
     """log(df N^(n-1) / product of the words' df): pointwise mutual information over documents."""
-    there = spans.words >= 0
-    log_df = np.log(word_documents)
-    each = log_df[np.where(there, spans.words, 0)] if len(there) else np.zeros(there.shape)
-    alone = np.where(there, each, 0.0).sum(axis=1)
+    alone = ends_and_sum(spans.words, np.log(word_documents))[2]
     pmi: FloatArray = np.log(frequency) + (spans.size - 1) * np.log(max(n_documents, 1)) - alone
     return np.where(spans.size > 1, pmi, 0.0)
 

@@ -153,3 +153,15 @@ def relations(words, size, key, offsets, known, inside, holds, shares):
                 total += both / (size[m] + size[other] - both)
             inside[m], holds[m] = a / (k - 1), b / (k - 1)
             shares[m] = np.log(0.05 + total / (k - 1))
+
+
+@njit(cache=True, nogil=True)
+def ends(words, values, least, most, total):
+    """Fill least, most and sum [M] of the values [W] of each phrase's words [M, 4]."""
+    for m in range(len(words)):
+        low, high, found = np.inf, -np.inf, 0.0
+        for word in words[m]:
+            if word >= 0:
+                value = values[word]
+                low, high, found = min(low, value), max(high, value), found + value
+        least[m], most[m], total[m] = low, high, found
