@@ -62,8 +62,8 @@ from vbmodels.keywords.corpus_likelihood import (
     moments,
     predictors,
 )
-from vbmodels.keywords.lengths import CountLaw, Lengths
 from vbmodels.keywords.features import N_FOLDS
+from vbmodels.keywords.lengths import CountLaw, Lengths
 from vbmodels.keywords.pooled import FEWEST_COMPLETE, FEWEST_DOCUMENTS
 from vbmodels.keywords.pooled_restart import change_of_scale
 from vbmodels.keywords.rate import (

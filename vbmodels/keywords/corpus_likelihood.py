@@ -102,8 +102,8 @@ def likelihood(
     beside
         [W, P'] further columns of the features; None where the batch has all.
     wanted
-        [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all); not `SAMPLED``: what is not wanted of a
-        point is zero, and its time is saved. None: all of every point.
+        [K] `NOTHING`, `GRADIENT` (and the value) or `INFORMATION` (all), but not `SAMPLED`: what
+        is not wanted of a point is zero, and its time is saved. None: all of every point.
     documents
         [D] whose words are looked at; None: all.
     """

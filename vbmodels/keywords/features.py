@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.keywords import graph_kernels
+from vbmodels.keywords import graph_kernels, selection_kernels
 from vbmodels.keywords.batch import DocumentTokens, KeywordBatch
 from vbmodels.keywords.graph import cooccurrences, system_matrix
 from vbmodels.keywords.options import DAMPING, WINDOW
@@ -384,23 +384,16 @@ def score_columns(
     Parameters
     ----------
     values, documents
-        [W] score of every unit, NaN where it has none, and number of its document.
+        [W] score of every unit, NaN where it has none, and number of its document, those of one
+        side by side.
     """
     size = len(values)
     raw, rank, given = np.zeros(size), np.zeros(size), np.zeros(size)
     if not (rows := np.flatnonzero(np.isfinite(values))).size:
         return raw, rank, given
-    score, document = values[rows], documents[rows]
-    raw[rows], given[rows] = score, 1.0
-    order = np.lexsort((score, document))
-    score, document = score[order], document[order]
-    new = np.append(True, document[1:] != document[:-1])
-    tie = new | np.append(True, score[1:] != score[:-1])
-    first = np.flatnonzero(tie)[np.cumsum(tie) - 1]
-    equal = np.bincount(first, minlength=len(rows))[first]
-    start = np.flatnonzero(new)[np.cumsum(new) - 1]
-    of_document = np.bincount(start, minlength=len(rows))[start]
-    rank[rows[order]] = ndtri((first - start + 0.5 * equal) / of_document)
+    score, middle = values[rows], np.empty(len(rows))
+    selection_kernels.middle_ranks(score, documents[rows], middle)
+    raw[rows], rank[rows], given[rows] = score, ndtri(middle), 1.0
     return raw, rank, given
 
 

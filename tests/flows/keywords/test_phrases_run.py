@@ -14,7 +14,7 @@ from flows.engine.fit import FitError
 from flows.faults import InputError
 from flows.keywords.documents import prepare
 from flows.keywords.phrase_counts import Rows, Whole, added, count_phrases
-from flows.keywords.phrases import mark, written
+from flows.keywords.phrases import _joined, mark, written
 from flows.keywords.settings import KeywordSettings
 from flows.keywords.text import Normaliser, TextOptions
 from flows.run.launch import launch, launch_score
@@ -258,6 +258,16 @@ def test_a_capital_of_a_beginning_is_no_name_unless_the_next_word_has_one_too():
     assert terms["Support Vector"] == "Support Vector"
     assert terms["Support"] == "support"
     assert terms["Small gains"] == "small gains"
+
+
+def test_phrases_are_joined_as_python_joins_them():
+    texts = pa.array(["unused", "été", "of", "Ångström", "x"]).slice(1)
+    numbers = np.array([[0, 1, 2, -1], [3, -1, -1, -1], [-1, -1, -1, -1], [2, 2, 0, 3]])
+    joined = _joined(texts, numbers)
+    words = texts.to_pylist()
+    assert joined.to_pylist() == [" ".join(words[i] for i in row if i >= 0) for row in numbers]
+    assert joined.type == pa.string()
+    assert _joined(texts, numbers[:0]).to_pylist() == []
 
 
 def test_scores_of_the_user_join_their_phrases():

@@ -14,8 +14,13 @@ from tests.contract import case_corpus
 from vbmodels.core.fit import fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.state import same_bits
-from vbmodels.keywords.corpus import NODES, CorpusProbit
-from vbmodels.keywords.corpus_likelihood import keyword_probability, likelihood, listing
+from vbmodels.keywords.corpus import NODES, SAMPLE_LABELS, CorpusProbit
+from vbmodels.keywords.corpus_likelihood import (
+    SAMPLED,
+    keyword_probability,
+    likelihood,
+    listing,
+)
 from vbmodels.keywords.lengths import (
     CountLaw,
     Lengths,
@@ -364,3 +369,30 @@ def test_an_earlier_fit_is_a_nearer_start(corpus):
     values = [model.elbo(q, model.suff_stats(q, batch, None)) for q in (cold, warm)]
     assert values[1] > values[0] + 50.0
     assert all(a < b for a, b in pairwise(values))
+
+
+def test_a_tenths_information_leads_to_the_same_mode_for_any_split():
+    batch, _ = simulate_pooled(
+        np.random.default_rng(3), 3000, coefficients=typical_coefficients(4, 0.6), mean_words=30.0
+    )
+    plain = fit(CorpusProbit(), [batch])
+    small = fit(CorpusProbit(begins_small=True), [batch])
+    sd = np.sqrt(np.diag(CorpusProbit().posterior_covariance(plain.q)))
+    assert small.q.law.listed >= SAMPLE_LABELS * len(sd)
+    assert_allclose(small.q.mean / sd, plain.q.mean / sd, atol=0.01)
+    assert_allclose(np.diag(CorpusProbit().posterior_covariance(small.q)), sd**2, rtol=0.02)
+    split = fit(CorpusProbit(begins_small=True), split_documents(batch, 7))
+    assert_allclose(split.q.theta, small.q.theta, atol=1e-9)
+
+
+def test_a_sampled_information_is_ten_times_that_of_a_tenth(corpus):
+    batch, _ = corpus
+    model = CorpusProbit(0.3)
+    reduce = InProcess(model, [batch])
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    whole = model.suff_stats(q, batch, None)
+    found = model.suff_stats(replace(q, wanted=np.full(len(q.theta), SAMPLED)), batch, None)
+    tenth = model.suff_stats(replace(q, sampled=True), batch, None)
+    assert_allclose(found.value, whole.value)
+    assert_allclose(found.gradient, whole.gradient)
+    assert_allclose(found.information, 10.0 * tenth.information)
