@@ -51,5 +51,8 @@ def findings_of(
             f"The false discovery rate{names.of} is not reliable: {reason}." for reason in reasons
         )
         rows = coefficient_table(q, tuple(features[: len(q.location)]), model)
-        coefficients = [row for row in rows if row[0] != "intercept"]
+        varies = np.isfinite(q.scale)
+        coefficients = [
+            row for row, it in zip(rows, varies, strict=True) if it and row[0] != "intercept"
+        ]
     return report(summaries, coefficients, settings, results, warnings, sections, names)

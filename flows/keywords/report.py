@@ -108,11 +108,13 @@ def summarise(
 def _examples(
     table: pa.Table, offsets: IntArray, probability: Any, observed: Any, selected: Any
 ) -> tuple[Example, ...]:
-    """Take the documents with most known keywords, then in order."""
-    counts = np.zeros(0, int)
+    """Take the documents with most known keywords beside found ones, then in order."""
+    worth = np.zeros(0, int)
     if len(observed):
-        counts = np.add.reduceat(observed.astype(int), offsets[:-1])
-    chosen = sorted(np.argsort(-counts, kind="stable")[:MOST_DOCUMENTS])
+        known = np.add.reduceat(observed.astype(int), offsets[:-1])
+        found = np.add.reduceat((selected & ~observed).astype(int), offsets[:-1])
+        worth = _worth_showing(known, found)
+    chosen = sorted(np.argsort(-worth, kind="stable")[:MOST_DOCUMENTS])
     examples = []
     for d in chosen:
         first = int(offsets[d])
@@ -133,6 +135,11 @@ def _examples(
     return tuple(examples)
 
 
+def _worth_showing(known: Any, found: Any) -> Any:
+    """Return what an example of so many known and found keywords shows; something, of either."""
+    return np.minimum(known, 6) * (1 + 6 * np.minimum(found, 6)) + np.minimum(found, 6)
+
+
 def report(
     summaries: Sequence[KeywordSummary],
     coefficients: Sequence[tuple[str, float, float]],
@@ -151,7 +158,7 @@ def report(
         terms.update(one.terms)
     scores = settings.model in ("ss", "textrank")
     examples = [e for s in summaries for e in s.examples]
-    examples = sorted(examples, key=lambda e: -min(len(e.known), 6) * (1 + min(len(e.found), 6)))
+    examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
     examples = examples[:MOST_DOCUMENTS]
     headline = f"{found:,} new {names.keys} in {documents:,} documents"
     expected = None
@@ -291,7 +298,7 @@ def _histogram(summaries: Sequence[KeywordSummary], names: Names) -> Section:
     counts = sum((s.histogram for s in summaries), np.zeros(BINS, np.int64))
     centres = (np.arange(BINS) + 0.5) / BINS
     plot = plots.histogram(centres, "probability", names.units, "Probabilities", BINS, counts)
-    return Section(f"Probabilities of the {names.units} that were not known", "", (plot,))
+    return Section(f"Probabilities of new {names.units}", "", (plot,))
 
 
 def _asked(asked: Sequence[Asked]) -> Section:
@@ -307,8 +314,7 @@ def _asked(asked: Sequence[Asked]) -> Section:
 
 
 def _coefficients(coefficients: Sequence[tuple[str, float, float]], names: Names) -> Section:
-    used = [row for row in coefficients if row[1] != 0.0]
-    ordered = sorted(used, key=lambda row: -abs(row[1]))
+    ordered = sorted(coefficients, key=lambda row: -abs(row[1]))
     labels, mean, sd = zip(*ordered, strict=True) if ordered else ((), (), ())
     plot = plots.intervals(
         [label.replace("_", " ") for label in labels], mean, sd, "coefficient (per sd of the "

@@ -632,8 +632,8 @@ def doubts(q: CorpusGlobal, rate: str = "keyword_rate") -> tuple[str, ...]:
         )
     if q.n_documents < FEWEST_DOCUMENTS:
         found.append(
-            f"the regression was fitted to {q.n_documents} documents; expected at least "
-            f"{FEWEST_DOCUMENTS}"
+            f"the regression was fitted to {q.n_documents} "
+            f"document{'' if q.n_documents == 1 else 's'}; expected at least {FEWEST_DOCUMENTS}"
         )
     return tuple(found)
 

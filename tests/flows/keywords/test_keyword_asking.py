@@ -13,6 +13,9 @@ from flows.data.runs import open_run
 from flows.keywords.settings import KeywordSettings
 from flows.run.launch import launch
 from flows.settings import ComputeSettings
+from vbmodels.core.state import from_bytes
+from vbmodels.keywords.corpus import PLENTY
+from vbmodels.keywords.phrases.model import PhraseGlobal
 
 
 def run(source, target, **options):
@@ -61,6 +64,20 @@ def test_labelling_what_is_asked_for_settles_the_rate(simulated, tmp_path):
     assert later.results["keyword_rate_sources"] == ["complete documents", "labels"]
     more = storage.read_table(again.table("ask", 0))["doc_id"].to_pylist()
     assert not set(more) & set(asked.doc_id)
+
+
+def test_what_is_asked_for_is_told_by_integrated_probabilities(simulated, tmp_path):
+    """With few labels the expected numbers are those of the published table, not of the mode."""
+    documents = pq.read_table(simulated).slice(0, 40)
+    pq.write_table(documents, tmp_path / "few.parquet")
+    (place, record), _ = run(tmp_path / "few.parquet", tmp_path / "few", unit="both", ask=40)
+    q = from_bytes(storage.read_bytes(f"{place.root}/posterior/q.npz"), PhraseGlobal)
+    assert q.words.law.listed < PLENTY * len(q.words.location)
+    words = words_of(place, record)
+    expected = words.groupby("doc_id").probability.sum()
+    asked = storage.read_table(place.table("ask", 0)).to_pandas()
+    assert len(asked) == 40
+    assert asked.expected.to_numpy() == pytest.approx(expected[asked.doc_id].to_numpy())
 
 
 def test_nothing_is_asked_where_nobody_wants_to_know(simulated, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vbmodels.keywords.asking import ask_for, unsettled
+from vbmodels.keywords.lengths import SPREAD_OF_NUMBERS
 
 WEIGHTS = np.array([2.0, 0.5, 0.5]) / 3.0
 
@@ -59,8 +60,20 @@ def test_all_that_is_open_is_settled_in_the_end(words):
     part = unsettled(by_node, WEIGHTS, observed, selected, complete, offsets, 10)
     between = WEIGHTS @ (part.false - WEIGHTS @ part.false) ** 2
     _, settled = ask_for([part], WEIGHTS, 0.3, 1.0, 10)
-    left = between * 0.3**-2 / (0.3**-2 + part.keywords.sum())
+    told = part.keywords / np.maximum(1.0, SPREAD_OF_NUMBERS * part.keywords)
+    left = between * 0.3**-2 / (0.3**-2 + told.sum())
     assert_allclose(sum(settled), 1.0 - left / (part.own_total + between))
+
+
+def test_one_document_tells_no_more_than_numbers_of_keywords_vary():
+    """Of a thousand keywords too: log K_d has an sd of .36 about what the length lets expect."""
+    r = np.full((1, 1000), 0.9) * np.array([[0.8], [1.0], [1.05]])
+    every = np.ones(1000, bool)
+    part = unsettled(r, WEIGHTS, ~every, every, np.zeros(1, bool), np.array([0, 1000]), 5)
+    between = WEIGHTS @ (part.false - WEIGHTS @ part.false) ** 2
+    _, settled = ask_for([part], WEIGHTS, 0.4, 1.0, 1)
+    expected = part.own[0] + between * (1.0 - 0.4**-2 / (0.4**-2 + 1.0 / SPREAD_OF_NUMBERS))
+    assert_allclose(settled[0], expected / (part.own_total + between))
 
 
 def test_partitions_do_not_matter(words):
