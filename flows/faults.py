@@ -45,6 +45,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def _cut(part: str, text: str) -> str:
+    """Return a part of a sentence in one line: what cannot be printed is escaped."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= _MOST[part] else f"{text[: _MOST[part] - 4]} ..."
 
 
@@ -55,6 +58,8 @@ class Fault:
     >>> print(Fault(file="a.parquet", column="doc_id", row=3, expected="a name", found="null",
     ...             remedy="give every document a name"))
     a.parquet, column doc_id, row 3: expected a name, found null; give every document a name
+    >>> print(Fault(file="a.csv", expected="CSV", found="\\x00 and\\na line"))
+    a.csv: expected CSV, found \\x00 and\\na line
     """
 
     file: str

@@ -140,6 +140,16 @@ def test_what_is_damaged_has_its_sentence(tmp_path, capsys, name):
     assert not list((tmp_path / "copies").glob("*/*"))
 
 
+def test_what_cannot_be_printed_is_escaped(tmp_path, capsys):
+    (tmp_path / "x.csv").write_bytes(b"doc_id,text\n\x1b[2J\x07\r\x0bone\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "keywords", str(tmp_path / "x.csv")])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "\\x1b[2J\\x07" in said
+    assert all(line.isprintable() for line in said.split("\n"))
+
+
 def test_cells_of_text_are_read_as_what_they_stand_for():
     def values(cells, kind, both=False):
         found, wrong = read_cells(pa.chunked_array([cells]), kind, both, ";")
