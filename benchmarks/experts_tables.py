@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks.experts_others import OTHERS, other
 from benchmarks.experts_rows import HEAD, print_rows
 from vbmodels.estimators import MixtureOfExperts
 
@@ -46,7 +47,7 @@ def split(folder: Path, name: str, seed: int) -> tuple[np.ndarray, ...]:
             *columns(folder / f"{name}_train.parquet"),
             *columns(folder / f"{name}_test.parquet"),
         )
-    x, y = columns(folder / f"{name}.parquet")
+    x, y = other(folder, name) if name in OTHERS else columns(folder / f"{name}.parquet")
     seen, new, t, truth = train_test_split(x, y, test_size=0.25, random_state=seed, stratify=y)
     return seen, t, new, truth
 
@@ -73,7 +74,7 @@ def main() -> None:
     """Print a row for every table, split and form."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--set", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--set", nargs="+", choices=NAMES + OTHERS, default=NAMES)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--without-marginal", action="store_true")
     given = parser.parse_args()

@@ -35,7 +35,7 @@ from vbmodels.experts.columns import (
     too_large,
 )
 from vbmodels.experts.encoding import encoded
-from vbmodels.experts.forms import sees_together
+from vbmodels.experts.forms import landmarks_for
 from vbmodels.experts.knots import Basis, RowSample, coded
 from vbmodels.experts.several import ClassRows
 
@@ -90,7 +90,7 @@ class Summed:
     levels
         Counts of the columns of categories.
     sample
-        Raw cells of some rows, for the knots of the additive form.
+        Raw cells of some rows with their labels, for the additive form.
     classes
         Rows of every class in the fit; [K].
     """
@@ -160,7 +160,9 @@ def settled_basis(
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
         _fill(encoding) if gaps else None,
-        sees_together(settings, sums.positive + sums.negative, len(encoding.columns)),
+        landmarks_for(
+            settings, (sums.positive + sums.negative) / sample.repeats, len(encoding.columns)
+        ),
     )
 
 
@@ -184,7 +186,10 @@ def sums_of(
     fitted = fitted_rows(groups, t, settings.test_share)
     sums = ColumnSums.of(x, t * fitted)
     classes = np.bincount(codes[fitted], minlength=len(labels.names))
-    sample = RowSample.of(raw, groups) if settings.inference == "additive" else None
+    sample = None
+    if settings.inference == "additive":
+        label = fitted[:, None] & (codes[:, None] == np.arange(len(labels.names)))
+        sample = RowSample.of(raw, groups, label.astype(float))
     return Summed(sums, tables_of.levels_in(table, kinds), sample, classes)
 
 

@@ -56,7 +56,7 @@ from vbmodels.experts.encoding import (
     read_numbers,
     unseen,
 )
-from vbmodels.experts.forms import make, make_several, sees_together
+from vbmodels.experts.forms import landmarks_for, make, make_several
 from vbmodels.experts.knots import RowSample, coded
 from vbmodels.experts.options import ExpertOptions, refusal
 from vbmodels.experts.posterior import METHODS
@@ -251,7 +251,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         self._basis, copies = None, 1.0
         if self.inference == "additive":
             gaps = np.isnan(encoded(raw, self.columns_, filled=False))
-            sample = RowSample.of(np.where(gaps, np.nan, X) if gaps.any() else X, keys)
+            label = (code[:, None] == np.arange(len(self.classes_))).astype(float)
+            sample = RowSample.of(np.where(gaps, np.nan, X) if gaps.any() else X, keys, label)
             copies = sample.repeats
             self._basis = basis_of(
                 sample,
@@ -260,7 +261,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 self._sparse,
                 FURTHEST if self.standardise else np.inf,
                 encoded(np.full((1, raw.shape[1]), np.nan), self.columns_)[0],
-                sees_together(self, len(y), X.shape[1]),
+                landmarks_for(self, len(y) / copies, X.shape[1]),
             )
         weight = share * self._class_weights(y)[code] / copies
         batches: list[Any] = self._partitions(X, t, keys, weight)

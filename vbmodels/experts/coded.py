@@ -244,7 +244,7 @@ def unscaled(lines: FloatArray, codes: np.ndarray, steps: IntArray) -> FloatArra
 
 def basis_of(
     sample: RowSample, design: tuple[FloatArray, FloatArray], fixed: BoolArray, sparse: bool,
-    limit: float, fill: FloatArray | None = None, joint: bool = False,
+    limit: float, fill: FloatArray | None = None, landmarks: int = 0,
 ) -> Basis:  # fmt: skip
     """Return the knots, with the scale of the mixture's columns.
 
@@ -262,15 +262,17 @@ def basis_of(
         Largest size of a column on the scale of the fit.
     fill
         What stands in place of missing cells once the knots are known; [D].
-    joint
-        Whether a Gaussian process is to see all columns together.
+    landmarks
+        By how many rows a Gaussian process is to see all columns together; 0 for none.
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
     x = sample.x if fill is None else np.where(np.isnan(sample.x), fill, sample.x)
     lines = np.clip(scaled(x, *design), -limit, limit)
     u = unscaled(lines, coded(x, knots), steps)
-    together = Together.of(lines, sample.copies) if joint else None
+    together = None
+    if landmarks:
+        together = Together.of(lines, sample.copies, sample.classes, landmarks)
     if sparse and not steps.any():
         return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together)
     share = sample.copies / sample.copies.sum()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.marginal import MarginalExperts
 from vbmodels.experts.options import ExpertOptions, experts_of
@@ -17,14 +19,22 @@ COUNTS = (1, 2, 3, 5, 10, 20, 50, 100)
 MOST_ROWS, MOST_CELLS = 50_000, 20_000_000
 """Rows and cells up to which a Gaussian process is fitted: of more rows few landmarks say less than
 experts do, and every evaluation would cost as much as all else."""
+FEWEST_LANDMARKS, MOST_LANDMARKS, MOST_PRODUCTS = 200, 600, 2e9
 
 AnyExperts = AdditiveExperts | MarginalExperts | BoundedExperts | SampledExperts
 
 
-def sees_together(options: ExpertOptions, rows: int, columns: int) -> bool:
-    """Say whether a Gaussian process of all columns is to be fitted to so many rows and columns."""
+def landmarks_for(options: ExpertOptions, rows: float, columns: int) -> int:
+    """Return how many landmarks a Gaussian process of all columns is to have; 0 for no process.
+
+    A quarter of the rows between `FEWEST_LANDMARKS` and `MOST_LANDMARKS`, fewer where rows x
+    landmarks^2, which is what second moments cost, would be more than `MOST_PRODUCTS`.
+    """
     asked = options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
-    return asked and rows <= MOST_ROWS and rows * columns <= MOST_CELLS
+    if not asked or rows > MOST_ROWS or rows * columns > MOST_CELLS:
+        return 0
+    most = min(MOST_LANDMARKS, rows / 4.0, sqrt(MOST_PRODUCTS / max(rows, 1.0)))
+    return max(FEWEST_LANDMARKS, int(most))
 
 
 def make_several(options: ExpertOptions, baseline_beside: bool = True) -> OneVersusRest:

@@ -38,17 +38,21 @@ class RowSample:
         How many rows have these cells; [M].
     x
         The cells, NaN where one is missing; [M, D].
+    classes
+        How many of the copies are fitted with each label; [M, K].
     """
 
     hash: FloatArray
     group: IntArray
     copies: FloatArray
     x: FloatArray
+    classes: FloatArray
 
     @classmethod
-    def of(cls, x: FloatArray, group: IntArray) -> RowSample:
-        """Sample the rows x [N, D] of one partition."""
-        return _smallest(hashed(group, 4, 1)[0], group, np.ones(len(x)), x)
+    def of(cls, x: FloatArray, group: IntArray, classes: FloatArray | None = None) -> RowSample:
+        """Sample the rows x [N, D] of one partition; ``classes`` [N, K] has a 1 at each's label."""
+        classes = np.zeros((len(x), 2)) if classes is None else classes
+        return _smallest(hashed(group, 4, 1)[0], group, np.ones(len(x)), x, classes)
 
     def __add__(self, other: RowSample) -> RowSample:
         """Merge with another partition's sample."""
@@ -83,14 +87,19 @@ class RowSample:
         return found
 
 
-def _smallest(key: FloatArray, group: IntArray, copies: FloatArray, x: FloatArray) -> RowSample:
+def _smallest(
+    key: FloatArray, group: IntArray, copies: FloatArray, x: FloatArray, classes: FloatArray
+) -> RowSample:
     most = int(np.clip(MOST_CELLS // max(1, x.shape[1]), SMALLEST_SAMPLE, LARGEST_SAMPLE))
     order = np.lexsort((group, key))
     first = np.ones(len(order), bool)
     first[1:] = np.diff(group[order]) != 0
-    total = np.add.reduceat(copies[order], np.flatnonzero(first)) if len(order) else copies
     kept = order[first][:most]
-    return RowSample(key[kept], group[kept], total[:most], x[kept])
+    if len(order):
+        starts = np.flatnonzero(first)
+        copies = np.add.reduceat(copies[order], starts)
+        classes = np.add.reduceat(classes[order], starts)
+    return RowSample(key[kept], group[kept], copies[:most], x[kept], classes[:most])
 
 
 def _knots(values: FloatArray, copies: FloatArray, count: int) -> FloatArray:

@@ -349,10 +349,10 @@ def _start(size: int, observed: Counted) -> FloatArray:
     return start
 
 
-PROCESS_TAUS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.06, 0.03)
+PROCESS_TAUS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.06, 0.03)
 TAUS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
-PAST = 2
-"""Values of tau that are tried after the best one so far."""
+PAST, PROCESS_PAST = 2, 1
+"""Values of tau that are tried after the best one so far; a process's are near one another."""
 
 
 @dataclass(frozen=True)
@@ -408,7 +408,8 @@ class Path(State):
         found = (*self.left_out, left_out)
         best = self.climb if left_out >= max(found) else self.best
         past = len(found) - 1 - int(np.argmax(found))
-        if len(found) == len(self.taus) or past >= PAST:
+        enough = PROCESS_PAST if self.climb.joint else PAST
+        if len(found) == len(self.taus) or past >= enough:
             return replace(self, left_out=found, best=best, judged=False, done=True)
         climb = self.climb.with_tau(self.taus[len(found)], observed)
         return Path(climb, self.taus, found, best, climb.done)

@@ -202,7 +202,8 @@ def log_odds_of(sums: Iterable[FloatArray]) -> FloatArray:
 def mixed(at: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return probabilities [N] and shares [K, N], the means over sums [draws, 2, K, N]."""
     gates, one = softmax(at[:, 0], axis=1), expit(at[:, 1])
-    probability = np.einsum("dkn,dkn->n", gates, one) / len(at)
+    # Shares add up to 1 but for rounding, and scikit-learn refuses what is above 1 by that.
+    probability = np.minimum(np.einsum("dkn,dkn->n", gates, one) / len(at), 1.0)
     # In logarithms: where all experts are sure of the other label, products underflow.
     right = log_expit(t * at[:, 1]) * (t != 0.0)
     share = softmax(at[:, 0] + right, axis=1)

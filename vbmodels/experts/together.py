@@ -1,8 +1,9 @@
 """Columns seen together: a Gaussian process on their ranks, by few landmarks.
 
-Two rows are as alike as k(x, z) = mean over m of exp(-sum_d |u_d - v_d| / (m l)), u and v their
-ranks in every column and l the median distance of landmarks, m in `SCALES`: up to how its cuts are
-drawn the kernel of random partitions, which is what forests of trees see (Balog et al. 2016).
+Two rows are as alike as k(x, z) = mean over m of exp(-sum_d r_d |u_d - v_d| / (m l)), u and v their
+ranks in every column, r_d how much the column tells by itself (`relevance`) and l the median
+distance of landmarks, m in `SCALES`: up to how its cuts are drawn the kernel of random partitions,
+which is what forests of trees see (Balog et al. 2016), and r how often a column is cut.
 With landmarks Z and K = U S U' on them the process is f(x) = F(x)'w, F = k(x, Z) U S^-1/2, w ~ N(0,
 v I) (Nystroem); the directions that hold less than one hundredth of the trace are left out, and F
 is centred and of mean square 1 on the sample, so that v is the variance that it gives f.
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbmodels.core.state import FloatArray, State
+from vbmodels.experts.relevance import relevance
 
-LANDMARKS = 200
 SCALES = (0.3, 1.0, 3.0)
 GRID = 64
 """Quantiles of a column that its ranks are read off."""
@@ -35,13 +36,15 @@ class Together(State):
     quantiles
         Of every column on the scale of the fit, in order; [GRID, D].
     landmarks
-        Ranks of the landmarks; [R, D].
+        Ranks of the landmarks, times r; [R, D].
     length
         l.
     turn
         U S^-1/2, and the scale; [R, P].
     centre
         Taken off; [P].
+    relevance
+        r; [D]. None: every column is as relevant as any other, as before there was such a thing.
     """
 
     quantiles: FloatArray
@@ -49,12 +52,29 @@ class Together(State):
     length: float
     turn: FloatArray
     centre: FloatArray
+    relevance: FloatArray | None = None
 
     @classmethod
-    def of(cls, lines: FloatArray, copies: FloatArray) -> Together | None:
-        """Learn it from a sample of different rows, [M, D], in an order that means nothing.
+    def of(
+        cls, lines: FloatArray, copies: FloatArray, classes: FloatArray, landmarks: int
+    ) -> Together | None:
+        """Learn it from a sample of different rows, in an order that means nothing.
 
-        ``copies`` [M] is how many rows are like each. None where rows are few, or all alike.
+        Parameters
+        ----------
+        lines
+            The rows on the scale of the fit; [M, D].
+        copies
+            How many rows are like each; [M].
+        classes
+            How many of them are fitted with each label; [M, K].
+        landmarks
+            The most that there may be.
+
+        Returns
+        -------
+        Together or None
+            None where rows are few, or all alike.
         """
         if len(lines) < FEWEST:
             return None
@@ -64,29 +84,33 @@ class Together(State):
         rows = np.take_along_axis(order, np.minimum(at, len(lines) - 1).T, axis=0)
         quantiles = np.take_along_axis(lines, rows, axis=0)
         ranks = _ranks(lines, quantiles)
-        landmarks = np.unique(ranks[:LANDMARKS], axis=0)
-        apart = _distances(landmarks, landmarks)[np.triu_indices(len(landmarks), 1)]
+        told = relevance(ranks, classes)
+        ranks *= told
+        chosen = np.unique(ranks[:landmarks], axis=0)
+        apart = _distances(chosen, chosen)[np.triu_indices(len(chosen), 1)]
         length = float(np.median(apart)) if apart.size else 0.0
         if length <= 0.0:
             return None
-        size, axes = np.linalg.eigh(_kernel(landmarks, landmarks, length))
+        size, axes = np.linalg.eigh(_kernel(chosen, chosen, length))
         most = np.cumsum(size[::-1]) <= HELD * size.sum()
         kept = max(1, int(most.sum()))
         turn = axes[:, ::-1][:, :kept] / np.sqrt(size[::-1][:kept])
         turn *= np.sign(turn[np.abs(turn).argmax(0), np.arange(kept)])
-        found = _kernel(ranks, landmarks, length) @ turn
+        found = _kernel(ranks, chosen, length) @ turn
         share = copies / copies.sum()
         centre = share @ found
         scale = np.sqrt(share @ ((found - centre) ** 2).sum(1))
         if scale <= 0.0:
             return None
-        return cls(quantiles, landmarks, length, turn / scale, centre / scale)
+        return cls(quantiles, chosen, length, turn / scale, centre / scale, told)
 
     def columns(self, lines: FloatArray) -> FloatArray:
         """Return F of rows [N, D] on the scale of the fit; [N, P]."""
         found = np.empty((len(lines), self.centre.size))
         for start in range(0, len(lines), _CHUNK):
             ranks = _ranks(lines[start : start + _CHUNK], self.quantiles)
+            if self.relevance is not None:
+                ranks *= self.relevance
             near = _kernel(ranks, self.landmarks, self.length)
             found[start : start + _CHUNK] = near @ self.turn - self.centre
         return found

@@ -24,7 +24,9 @@ def cut_coded(
     design = sums.scaling(True)
     sparse = sums.density(design[0]) < 0.25
     fixed = sums.binary | sums.constant
-    basis = basis_of(RowSample.of(x, cell_keys(x)), design, fixed, sparse, 6.0, joint=joint)
+    label = (t[:, None] == np.array([-1.0, 1.0])).astype(float)
+    sample = RowSample.of(x, cell_keys(x), label)
+    basis = basis_of(sample, design, fixed, sparse, 6.0, landmarks=200 if joint else 0)
     if new is not None:
         x, t = new, np.zeros(len(new))
     bounds = [len(t) * i // parts for i in range(parts + 1)]

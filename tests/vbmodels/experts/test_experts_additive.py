@@ -24,6 +24,7 @@ from vbmodels.experts.coded import steps_of
 from vbmodels.experts.columns import cell_keys
 from vbmodels.experts.knots import RowSample
 from vbmodels.experts.newton import Climb, Counted, answered
+from vbmodels.experts.posterior import mixed
 
 QUICK = AdditiveExperts(4, taus=(1.0, 10.0), n_restarts=2, evaluations=30, width_evaluations=5)
 
@@ -295,3 +296,13 @@ def test_a_table_twice_is_the_table(f):
         assert_allclose(q.additive.error, once.additive.error, rtol=1e-4)
         assert q.chosen.best == once.chosen.best
         assert_allclose(again, p, atol=1e-4)
+
+
+def test_no_probability_is_above_one_by_rounding():
+    """Shares of ten experts that all are sure: their sum, not each, is what can pass 1."""
+    rng = np.random.default_rng(12)
+    at = rng.standard_normal((1, 2, 10, 5000))
+    at[:, 1] = 40.0
+    probability, _ = mixed(at, np.zeros(5000))
+    assert probability.max() <= 1.0
+    assert probability.min() > 1.0 - 1e-12

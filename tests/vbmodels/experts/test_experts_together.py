@@ -5,6 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
+from scipy.stats import chi2_contingency
+from sklearn.linear_model import LogisticRegression
 
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
@@ -13,6 +15,7 @@ from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.estimators import MixtureOfExperts
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
+from vbmodels.experts.relevance import LEVELS, relevance
 from vbmodels.experts.stacking import WEIGHTS
 from vbmodels.experts.together import SCALES, Together
 
@@ -38,10 +41,14 @@ def climbed(parts, tau):
 def test_columns_have_the_kernel_as_their_product():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((150, 3))
-    found = Together.of(x, np.ones(150))
+    label = np.zeros((150, 2))
+    label[np.arange(150), (x[:, 0] > 0.3).astype(int)] = 1.0
+    found = Together.of(x, np.ones(150), label, 200)
     columns = found.columns(x) + found.centre
     ranks = np.array([[np.mean(x[:, d] < v) for d, v in enumerate(row)] for row in x])
-    apart = np.abs(ranks[:, None] - ranks[None]).sum(2)
+    told = relevance(ranks, label)
+    assert told[0] > 2.0 * told[1:].max()
+    apart = (np.abs(ranks[:, None] - ranks[None]) * told).sum(2)
     length = np.median(apart[np.triu_indices(150, 1)])
     kernel = np.mean([np.exp(-apart / (m * length)) for m in SCALES], axis=0)
     product = columns @ columns.T
@@ -50,9 +57,47 @@ def test_columns_have_the_kernel_as_their_product():
     assert_allclose((found.columns(x) ** 2).sum(1).mean(), 1.0)
 
 
+def test_relevance_is_the_mean_square_contingency():
+    """Beside scipy's chi^2 of the same table; copies count as rows."""
+    rng = np.random.default_rng(1)
+    ranks = np.column_stack(
+        [rng.random(400), rng.integers(0, 2, 400) * 0.5 + 0.25, np.full(400, 0.5)]
+    )
+    label = (rng.random(400) < 0.2 + 0.5 * ranks[:, 0]).astype(int) + (rng.random(400) < 0.1)
+    copies = rng.integers(1, 4, 400)
+    classes = np.eye(3)[label] * copies[:, None]
+    found = relevance(ranks, classes)
+    for d in (0, 1):
+        level = (ranks[:, d] * LEVELS).astype(int)
+        table = np.zeros((LEVELS, 3))
+        np.add.at(table, (level, label), copies)
+        table = table[table.sum(1) > 0]
+        chi2 = chi2_contingency(table, correction=False).statistic
+        assert_allclose(found[d], np.sqrt(chi2 / copies.sum()))
+    assert found[2] == 0.0
+    assert_array_equal(relevance(ranks, np.zeros((400, 2))), np.ones(3))
+    assert_array_equal(relevance(np.full((9, 2), 0.5), np.ones((9, 2))), np.ones(2))
+
+
+def test_columns_that_tell_nothing_cost_less_than_they_did():
+    """Log loss of a product among twelve columns of noise, with relevance and without."""
+    rng = np.random.default_rng(11)
+    x = rng.uniform(size=(1200, 14))
+    truth = expit(12.0 * x[:, 0] * x[:, 1] - 3.0)
+    t = np.where(rng.random(1200) < truth, 1.0, -1.0)
+    label = (t[:, None] == np.array([-1.0, 1.0])).astype(float)
+    lost = []
+    for classes in (label[:600], np.zeros((600, 2))):
+        seen = Together.of(x[:600], np.ones(600), classes, 200)
+        f = LogisticRegression(C=30.0, max_iter=1000).fit(seen.columns(x[:600]), t[:600])
+        p = f.predict_proba(seen.columns(x[600:]))[:, 1]
+        lost.append(-np.mean(np.log(np.where(t[600:] > 0, p, 1.0 - p))))
+    assert lost[0] < lost[1] - 0.01
+
+
 @pytest.mark.parametrize("x", [np.zeros((50, 2)), np.eye(5)], ids=["alike", "few"])
 def test_nothing_is_seen_together_in_few_rows_or_where_all_are_alike(x):
-    assert Together.of(x, np.ones(len(x))) is None
+    assert Together.of(x, np.ones(len(x)), np.ones((len(x), 2)), 200) is None
 
 
 def test_fit_is_the_maximum_of_what_is_written():
@@ -114,7 +159,7 @@ def test_weight_is_that_of_rows_held_out():
         p = one.predict(rows).probability
         return -np.mean(np.log(np.where(truth > 0, p, 1.0 - p)))
 
-    assert loss(posterior) < loss(model.without_process(done.q)) - 0.01
+    assert loss(posterior) < loss(model.without_process(done.q)) - 0.005
     p = posterior.predict(rows).probability
     assert_allclose(posterior.log_odds(rows), np.log(p / (1.0 - p)), rtol=1e-9, atol=1e-9)
     w = posterior.weight
