@@ -28,7 +28,7 @@ CASE = Case(
     extremes=Extremes(
         tables=ends.tables_of_bags,
         empty=ends.no_bags,
-        plain="it has no compiled loops: NumPy is all",
+        plain="compiled are log Phi and its slope alone: a test has them against sixty digits",
         infinite=frozenset({"clip"}),
     ),
     agreement=Agreement(

@@ -268,7 +268,7 @@ STATELESS = "a partition keeps no parameters: q(m) follows from q(w) in closed f
 AT_THE_ENDS = Extremes(
     tables=ends.tables_of_bags,
     empty=ends.no_bags,
-    plain="it has no compiled loops: NumPy is all",
+    plain="compiled are log Phi and its slope alone: a test has them against sixty digits",
     infinite=frozenset({"clip"}),  # of features that are not clipped
 )
 OF_TWO_CLASSES = replace(

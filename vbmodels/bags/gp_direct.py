@@ -1,4 +1,4 @@
-"""The direct fit of MIL-GP-Probit: the mode, the kernel value by evidence, then q(w).
+"""The direct fit of MIL-GP-Probit: modes, the kernel value by evidence, the mode there, then q(w).
 
 `DirectGP` climbs the collapsed bound of `gp_probit` by L-BFGS in the coordinates L'mu,
 L L' = I + G, takes Gauss-Newton's curvature at the end, and with it the evidence
@@ -6,7 +6,9 @@ L L' = I + G, takes Gauss-Newton's curvature at the end, and with it the evidenc
     log p(Y) ~ log p(Y | mu) - |mu|^2/2 - log det(Sigma^-1)/2,
 
 by which the kernel value is chosen from the grid, for each class: the bound's I + G counts
-every instance as if it were observed. Then, from that of Gauss-Newton, q(w) becomes the nearest
+every instance as if it were observed. At the chosen value Newton's steps go on to the mode itself:
+where the curvature is small L-BFGS ends some way before it, which way the last digits of its sums
+decide, and with them the partitions. Then, from that of Gauss-Newton, q(w) becomes the nearest
 Gaussian (`gp_gaussian`): the mode lies .1 to .9 standard deviations off the mean, and
 Gauss-Newton's are too narrow.
 
@@ -24,13 +26,14 @@ import numpy as np
 
 from vbmodels.bags.gp_baseline import FoldSums, fold_sums, regressions
 from vbmodels.bags.gp_data import FOLDS, Batch, Observed
-from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, averages, objective
-from vbmodels.bags.gp_probit import CollapsedGP, Search, lower
+from vbmodels.bags.gp_gaussian import Gaussian, GaussianSums, at_points, averages, objective
+from vbmodels.bags.gp_probit import CollapsedGP, Search, lower, of_classes
 from vbmodels.core.ascent import search
 from vbmodels.core.lbfgs import Ascent
 from vbmodels.core.linalg import cholesky, log_det, unpack
+from vbmodels.core.newton import Newton
 from vbmodels.core.protocol import Cursor, Step
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,15 @@ class DirectCursor(Cursor):
     """Position of the direct fit: the searches, in the coordinates L'mu."""
 
     ascent: Ascent
+    at_mode: bool = False
+
+
+@dataclass(frozen=True)
+class ModeCursor(Cursor):
+    """Position of Newton's steps, which begin where the searches ended."""
+
+    ended: DirectCursor
+    newton: Newton
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,10 @@ class DirectGP(CollapsedGP):
                 q.features, q.kernel, _mean(q), q.precision, batch,
                 keep=self.keep_columns, active=q.active,
             )  # fmt: skip
+        if q.wanted == "hessian":
+            return at_points(
+                q.features, q.kernel, _mean(q), batch, keep=self.keep_columns, active=q.active
+            )
         return super().suff_stats(q, batch, local)
 
     def elbo(self, q: Search, stats: Any) -> float:
@@ -90,6 +106,8 @@ class DirectGP(CollapsedGP):
         """
         if isinstance(stats, FoldSums):
             return 0.0
+        if q.wanted == "hessian":
+            return float((_value(q, stats) - 0.5 * _log_det(q)).sum())
         if isinstance(stats, GaussianSums):
             return float(objective(_mean(q), q.precision, stats).sum())
         return super().elbo(q, stats)
@@ -98,7 +116,8 @@ class DirectGP(CollapsedGP):
 
     def begin(self, cursor: Cursor) -> Cursor:
         """Begin the searches, unless the baseline comes first."""
-        if isinstance(cursor, DirectCursor | GaussianCursor) or isinstance(cursor.stats, FoldSums):
+        known = isinstance(cursor, DirectCursor | ModeCursor | GaussianCursor)
+        if known or isinstance(cursor.stats, FoldSums):
             return cursor
         if isinstance(cursor.stats, GaussianSums):
             return _nearest(cursor.q, cursor.stats, cursor.number)
@@ -117,21 +136,28 @@ class DirectGP(CollapsedGP):
         if isinstance(at, GaussianCursor):
             ahead, mean, factor = at.gaussian.trial()
             return replace(_placed(q, mean, factor), active=~ahead.done)
+        if isinstance(at, ModeCursor):
+            if at.newton.done.all():
+                return replace(q, wanted="curvature", active=_chosen_pairs(q))
+            return replace(_moved(q, at.newton.trial), active=~at.newton.done)
         if q.precision.size:
             if q.features.baseline_waits:
                 return self._joined(q)
-            return replace(q, wanted="averages", active=np.full(q.kernel.size, True))
+            wanted = "averages" if at.at_mode else "hessian"
+            return replace(q, wanted=wanted, active=np.full(q.kernel.size, True))
         if at.ascent.done.all():
             return replace(q, wanted="curvature", active=np.full(q.active.shape, True))
-        shape = q.points.shape
-        points = lower(q.factor, at.ascent.trial.reshape(shape), transposed=True)
-        active = np.asarray(~at.ascent.done.reshape(shape[:2]).all(axis=1), dtype=np.bool_)
+        active = ~at.ascent.done.reshape(q.points.shape[:2])
+        moved = _lower(q.factor, at.ascent.trial.reshape(q.points.shape), active, transposed=True)
+        points = np.where(active[..., None], moved, q.points)
         return replace(q, points=points, active=active)
 
-    def take(self, at: Any, asked: Search, stats: Any) -> DirectCursor | GaussianCursor:
+    def take(self, at: Any, asked: Search, stats: Any) -> Cursor:
         """Take in what was found, by what was wanted."""
         if asked.wanted == "gram":
             return self._searching(asked, stats, at.number + 1)
+        if asked.wanted == "hessian":
+            return self._climbed(at, asked, stats)
         if asked.wanted == "curvature":
             return self._chosen(at, asked, stats)
         if asked.wanted == "gradient":
@@ -140,12 +166,12 @@ class DirectGP(CollapsedGP):
             return self._nearer(at, stats)
         return _nearest(asked, stats, at.number + 1)
 
-    def _ended(self, at: DirectCursor | GaussianCursor) -> bool:
+    def _ended(self, at: DirectCursor | ModeCursor | GaussianCursor) -> bool:
         if isinstance(at, GaussianCursor):
             return bool(at.gaussian.done.all())
-        q = at.q
-        more = q.features.baseline_waits or self.posterior_form != "laplace"
-        return q.precision.size > 0 and not more
+        if isinstance(at, ModeCursor):
+            return False
+        return at.at_mode and self.posterior_form == "laplace"
 
     def _joined(self, q: Search) -> Search:
         """Give the baseline weight, to search on from the chosen kernel values."""
@@ -156,7 +182,7 @@ class DirectGP(CollapsedGP):
             points=q.points[values],
             wanted="gram",
             factor=np.empty(0),
-            active=np.ones(values.size, dtype=bool),
+            active=np.ones((values.size, kernel.size), dtype=bool),
             kernel=kernel,
             precision=np.empty(0),
             evidence=np.empty(0),
@@ -186,7 +212,7 @@ class DirectGP(CollapsedGP):
         """Let every unfinished search judge its trial."""
         q, shape, size = at.q, asked.points.shape, asked.points.shape[-1]
         value = self.bounds(asked, found).ravel()
-        gradient = lower(q.factor, self.slope(asked, found))
+        gradient = _lower(q.factor, self.slope(asked, found), asked.active)
         ascent = at.ascent.updated(value, gradient.reshape(-1, size), self.tolerance)
         taken = (ascent.at != at.ascent.at).any(axis=1).reshape(shape[:2])
         q = replace(q, points=np.where(taken[..., None], asked.points, q.points))
@@ -197,17 +223,41 @@ class DirectGP(CollapsedGP):
         )
         return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent)
 
-    def _chosen(self, at: DirectCursor, q: Search, stats: Any) -> DirectCursor:
-        """Take the curvature at the end; choose kernel values by evidence, if they are open."""
+    def _chosen(self, at: DirectCursor | ModeCursor, q: Search, stats: Any) -> DirectCursor:
+        """Take the curvature at the end; choose kernel values by evidence, if they are open.
+
+        At the mode itself it is known for the chosen values alone.
+        """
+        at_mode = isinstance(at, ModeCursor)
         matrix = unpack(stats.matrix)
         factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
         square = 0.5 * (q.points**2).sum(axis=-1)
         evidence = stats.value - square - 0.5 * log_det(factor)
+        if at_mode:
+            evidence = np.where(q.active, evidence, q.evidence)
         kernel = q.kernel if q.kernel.size else evidence.argmax(axis=0)
         chosen = factor[kernel, np.arange(kernel.size)]
         q = replace(q, kernel=kernel, precision=chosen, evidence=evidence)
         stats = replace(stats, matrix=np.empty(0))
-        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), at.ascent)
+        ascent = at.ended.ascent if isinstance(at, ModeCursor) else at.ascent
+        return DirectCursor(q, stats, at.number + 1, self.elbo(q, stats), ascent, at_mode)
+
+    def _climbed(self, at: DirectCursor | ModeCursor, q: Search, stats: GaussianSums) -> ModeCursor:
+        """Begin Newton's steps at the chosen kernel values, or judge one."""
+        mean, size = _mean(q), q.points.shape[-1]
+        told = (
+            _value(q, stats),
+            stats.gradient - mean,
+            unpack(stats.curvature) + np.eye(size),
+        )
+        if isinstance(at, ModeCursor):
+            ended, newton = at.ended, at.newton.updated(*told)
+        else:
+            metric = q.precision @ np.swapaxes(q.precision, -1, -2)
+            ended, newton = at, Newton.start(mean, *told, metric)
+        q = _moved(q, newton.at)
+        elbo = float((newton.value - 0.5 * _log_det(q)).sum())
+        return ModeCursor(q, stats, at.number + 1, elbo, ended, newton)
 
     def _nearer(self, at: GaussianCursor, stats: GaussianSums) -> GaussianCursor:
         """Judge one step towards the nearest Gaussian."""
@@ -217,6 +267,15 @@ class DirectGP(CollapsedGP):
         q = _placed(at.q, gaussian.mean, np.where(taken, factor, at.q.precision))
         elbo = float(gaussian.value.sum())
         return GaussianCursor(q, stats, at.number + 1, elbo, gaussian)
+
+
+def _lower(
+    factor: FloatArray, vectors: FloatArray, active: BoolArray, transposed: bool = False
+) -> FloatArray:
+    """Return `lower` of the kernel values at which some class is active, [K, C, P]; else 0."""
+    result, some = np.zeros_like(vectors), active.any(axis=1)
+    result[some] = lower(factor[some], vectors[some], transposed)
+    return result
 
 
 def _nearest(q: Search, stats: GaussianSums, number: int) -> GaussianCursor:
@@ -231,7 +290,29 @@ def _mean(q: Search) -> FloatArray:
     return result
 
 
-def _placed(q: Search, mean: FloatArray, factor: FloatArray) -> Search:
+def _moved(q: Search, mean: FloatArray) -> Search:
+    """Put mu of every class at its kernel value, [C, P]."""
     points = q.points.copy()
     points[q.kernel, np.arange(q.kernel.size)] = mean
-    return replace(q, points=points, precision=factor)
+    return replace(q, points=points)
+
+
+def _placed(q: Search, mean: FloatArray, factor: FloatArray) -> Search:
+    return replace(_moved(q, mean), precision=factor)
+
+
+def _chosen_pairs(q: Search) -> BoolArray:
+    """Say which kernel value of each class was chosen, [K, C]."""
+    pairs: BoolArray = np.arange(len(q.points))[:, None] == q.kernel
+    return pairs
+
+
+def _value(q: Search, stats: GaussianSums) -> FloatArray:
+    """Return log p(Y | mu) - |mu|^2/2 of every class, [C]."""
+    result: FloatArray = stats.value - 0.5 * (_mean(q) ** 2).sum(axis=1)
+    return result
+
+
+def _log_det(q: Search) -> FloatArray:
+    """Return log det(I + G) of every class at its kernel value, [C]."""
+    return np.asarray(log_det(of_classes(q.factor, q.kernel)))

@@ -33,15 +33,19 @@ from scipy.special import log_ndtr
 
 from vbmodels.bags.gp_data import Batch, blocks_of, folds_of, instances_of, labels_of, rows_of
 from vbmodels.bags.gp_features import LEAK, FeatureMap
+from vbmodels.bags.gp_likelihood_kernels import log_cdf_and_mills
 from vbmodels.bags.memory import Memory
 from vbmodels.core.linalg import pack
-from vbmodels.core.special import inverse_mills, inverse_mills_of, log1mexp
+from vbmodels.core.special import inverse_mills, log1mexp
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
 
 SMALL = 1e-250
 """Below this -l_b is taken from logarithms."""
 
 LARGEST_EXPONENT = 700.0
+
+AT_ONCE = 32
+"""Searches of one length scale that read its columns together."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +173,10 @@ class BagTerms:
         sizes = np.diff(offsets)
         full = sizes > 0
         log_negative = np.zeros(labels.shape)
-        log_chance = log_ndtr(-t)
+        log_chance, hazard = log_cdf_and_mills(-t)
         starts = offsets[:-1][full]
         if starts.size:
             log_negative[full] = np.add.reduceat(log_chance, starts, axis=0)
-        hazard = inverse_mills_of(-t, log_chance)
         if noise:
             value, weight = _noisy(log_negative, labels, full, noise)
             return cls(
@@ -223,7 +226,8 @@ class Sums(Stats):
     gradient
         [K, C, P].
     residual
-        sum of the variances of r, [K], over bags with a label in some class.
+        sum of the variances of r, [K], over bags with a label in some class; 0 where f is
+        integrated out, which has no use for it.
     matrix
         phi'phi/s^2 over the same instances ("gram"), [K, C', P (P + 1)/2]; Gauss-Newton's matrix
         ("curvature"), [K, C, P (P + 1)/2]; else [0].
@@ -272,17 +276,67 @@ def evaluate(
     keep
         Whether columns are kept in memory for the next call.
     active
-        Kernel values that are asked for, [K]; the others stay 0.
+        Kernel values, or kernel values and classes, that are asked for, [K] or [K, C]; the others
+        stay 0.
     """
     sums = Sums.zeros(features, points, wanted)
+    asked = np.ones(points.shape[:2], dtype=bool)
+    if active is not None:
+        asked &= active.reshape(len(points), -1)
+    kernel, of = np.nonzero(asked)
     for block in CACHE.blocks(batch, features, keep):
-        for k in range(features.n_kernels):
-            if active is None or active[k]:
-                _add_block(sums, block, features, points, k, wanted, collapsed)
+        # Kernel values of one length have the same columns, which are read once for all of them.
+        for length in np.unique(features.which[kernel]):
+            own = np.flatnonzero(features.which[kernel] == length)
+            for first in range(0, own.size, AT_ONCE):
+                some = own[first : first + AT_ONCE]
+                _add_block(sums, block, features, points, kernel[some], of[some], collapsed)
+        for k in np.flatnonzero(asked.any(axis=1)).tolist():
+            if wanted != "gradient":
+                _add_matrix(sums, block, features, points, k, wanted, collapsed)
+            if not collapsed:
+                sums.residual[k] += block.noise(features, k)[_known(block)].sum()
     return sums
 
 
+def _known(block: Block) -> BoolArray:
+    """Say which rows are of bags with a label in some class, [n]."""
+    known: BoolArray = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
+    return known
+
+
+def _deviation(block: Block, features: FeatureMap, k: int, collapsed: bool) -> FloatArray:
+    """Return s at kernel value k, [n]."""
+    noise = block.noise(features, k)
+    return np.sqrt(1.0 + noise) if collapsed else np.ones(noise.size)
+
+
 def _add_block(
+    sums: Sums,
+    block: Block,
+    features: FeatureMap,
+    points: FloatArray,
+    kernel: IntArray,
+    of: IntArray,
+    collapsed: bool,
+) -> None:
+    """Add a block's contribution to some searches: kernel values of one length, [S], classes, [S].
+
+    In place.
+    """
+    columns = block.columns[features.which[kernel[0]]]
+    values, which = np.unique(kernel, return_inverse=True)
+    s = np.column_stack([_deviation(block, features, k, collapsed) for k in values])[:, which]
+    weights = features.weights[kernel, of if features.weights.shape[1] > 1 else 0]
+    t = columns @ (points[kernel, of] * weights).T
+    t += block.mean[:, None]
+    t /= s
+    terms = BagTerms.at(t, block.offsets, block.labels[:, of], features.label_noise)
+    sums.value[kernel, of] += terms.value.sum(axis=0)
+    sums.gradient[kernel, of] += ((terms.slope / s).T @ columns) * weights
+
+
+def _add_matrix(
     sums: Sums,
     block: Block,
     features: FeatureMap,
@@ -291,24 +345,19 @@ def _add_block(
     wanted: str,
     collapsed: bool,
 ) -> None:
-    """Add a block's contribution at kernel value k to the sums, in place."""
+    """Add a block's contribution to the matrices of kernel value k, in place."""
     columns, weights = block.columns[features.which[k]], features.weights[k]
-    noise = block.noise(features, k)
-    s = np.sqrt(1.0 + noise) if collapsed else np.ones(len(noise))
-    t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
-    terms = BagTerms.at(t, block.offsets, block.labels, features.label_noise)
-    sums.value[k] += terms.value.sum(axis=0)
-    sums.gradient[k] += ((terms.slope / s[:, None]).T @ columns) * weights
-    known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
-    sums.residual[k] += noise[known].sum()
+    s = _deviation(block, features, k, collapsed)
     outer = weights[:, :, None] * weights[:, None]
     if wanted == "gram":
-        half = (columns / s[:, None])[known]
+        half = (columns / s[:, None])[_known(block)]
         sums.matrix[k] += pack((half.T @ half) * outer)
-    elif wanted == "curvature":
-        for c in range(points.shape[1]):
-            own = outer[c if len(outer) > 1 else 0]
-            sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * own)
+        return
+    t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
+    terms = BagTerms.at(t, block.offsets, block.labels, features.label_noise)
+    for c in range(points.shape[1]):
+        own = outer[c if len(outer) > 1 else 0]
+        sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * own)
 
 
 def _curvature(

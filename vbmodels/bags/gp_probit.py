@@ -87,7 +87,7 @@ class Search(State):
     factor
         L of I + G, [K, C', P, P], C' as in `FeatureMap`; [0] before the first evaluation.
     active
-        Kernel values that still move, [K]; classes, [C], where averages are wanted.
+        Kernel values and classes that still move, [K, C]; classes, [C], where averages are wanted.
     kernel
         Kernel value chosen for each class, [C]; [0] until it is.
     precision
@@ -113,7 +113,7 @@ class Search(State):
             points=np.zeros((features.n_kernels, n_classes, features.n_columns)),
             wanted="gram",
             factor=np.empty(0),
-            active=np.ones(features.n_kernels, dtype=bool),
+            active=np.ones((features.n_kernels, n_classes), dtype=bool),
             kernel=np.empty(0, dtype=np.int64),
             precision=np.empty(0),
             evidence=np.empty(0),

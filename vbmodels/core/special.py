@@ -15,7 +15,6 @@ from vbmodels.core.state import FloatArray, IntArray
 
 _SQRT_HALF = sqrt(0.5)
 _SQRT_2_OVER_PI = sqrt(2.0 / pi)
-_SQRT_HALF_OVER_PI = sqrt(0.5 / pi)
 
 
 def inverse_mills(x: FloatArray) -> FloatArray:
@@ -26,20 +25,6 @@ def inverse_mills(x: FloatArray) -> FloatArray:
     x <= 0, eps x^2 for x > 0 (erfcx is exp(x^2/2) there), 0 beyond 37.7; [...].
     """
     result: FloatArray = _SQRT_2_OVER_PI / erfcx(-_SQRT_HALF * np.asarray(x, dtype=np.float64))
-    return result
-
-
-def inverse_mills_of(x: FloatArray, log_cdf: FloatArray) -> FloatArray:
-    """Return phi(x)/Phi(x) where log Phi(x) is known, in two fifths of the time; [...].
-
-    It is exp(-x^2/2 - log Phi(x))/sqrt(2 pi); below -10, where the two cancel, `inverse_mills`.
-    """
-    x = np.asarray(x, dtype=np.float64)
-    far = x < -10.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        result: FloatArray = np.exp(-0.5 * x * x - log_cdf) * _SQRT_HALF_OVER_PI
-    if far.any():
-        result[far] = inverse_mills(x[far])
     return result
 
 

@@ -83,7 +83,11 @@ def test_bags_are_the_weighted_mean_of_members(data, done):
 
 
 def test_a_folds_posterior_has_not_seen_its_bags(data, done):
-    """Turning the labels of a fold's bags over moves every posterior but that fold's."""
+    """Turning the labels of a fold's bags over moves every posterior but that fold's.
+
+    That one may differ in its last digits: a product's rounding hangs on how many searches are
+    still made together.
+    """
     fold = fold_of(data)
     assert set(fold.tolist()) == set(range(FOLDS))
     turned = replace(data, label=np.where(fold == 2, 1 - data.label, data.label).astype(np.int8))
@@ -99,7 +103,8 @@ def test_a_folds_posterior_has_not_seen_its_bags(data, done):
         return WITNESS.posterior(last.q)
 
     before, after = found(data), found(turned)
-    same = [np.array_equal(before.mean[f], after.mean[f]) for f in range(FOLDS)]
+    away = [np.abs(before.mean[f] - after.mean[f]).max() for f in range(FOLDS)]
+    same = [float(d) < 1e-11 for d in away]
     assert same == [f == 2 for f in range(FOLDS)]
     assert before.kernel[2] == after.kernel[2]
 

@@ -58,13 +58,6 @@ def test_inverse_mills_right():
     assert_allclose(special.inverse_mills(x), exact(mp_mills, x), rtol=5e-13, atol=1e-300)
 
 
-def test_inverse_mills_of_a_known_log_cdf():
-    x = np.concatenate([WIDE, np.linspace(-40.0, 37.0, 400), [-1e200]])
-    of = special.inverse_mills_of(x, log_ndtr(x))
-    assert_allclose(of[x <= 0], special.inverse_mills(x[x <= 0]), rtol=5e-14)
-    assert_allclose(of[x > 0], special.inverse_mills(x[x > 0]), rtol=5e-13, atol=1e-300)
-
-
 def test_scipy_log_ndtr_is_good_enough_to_be_used_as_it_is():
     x = np.concatenate([WIDE[WIDE <= 0], np.linspace(0.01, 37, 100)])
     want = exact(lambda v: mp.log1p(-mp_cdf(-v)) if v > 0 else mp.log(mp_cdf(v)), x)

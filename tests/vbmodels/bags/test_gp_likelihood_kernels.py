@@ -1,0 +1,42 @@
+"""log Phi and phi/Phi of the witness against SciPy and against `inverse_mills`."""
+
+from __future__ import annotations
+
+import warnings
+
+import mpmath as mp
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import log_ndtr
+
+from vbmodels.bags.gp_likelihood_kernels import AT_ONCE, log_cdf_and_mills
+from vbmodels.core.special import inverse_mills
+
+
+def test_against_sixty_digits():
+    x = np.concatenate([np.linspace(-40.0, 20.0, 301), [-1e4, -1e-9, 0.0, 1e-9]])
+    log_cdf, mills = log_cdf_and_mills(x)
+    with mp.workdps(60):
+        for at, told, slope in zip(x, log_cdf, mills, strict=True):
+            v = mp.mpf(float(at))
+            cdf = mp.erfc(-v / mp.sqrt(2)) / 2
+            want = mp.log(cdf) if at < 0 else mp.log1p(-mp.erfc(v / mp.sqrt(2)) / 2)
+            assert_allclose(told, float(want), rtol=4e-14)
+            assert_allclose(slope, float(mp.npdf(v) / cdf), rtol=4e-14)
+
+
+def test_far_out_there_is_a_number_and_no_warning():
+    x = np.array([-1e200, -1e20, -1e8, 30.0, 37.0, 1e8, 1e200])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        log_cdf, mills = log_cdf_and_mills(x)
+    assert_allclose(log_cdf, log_ndtr(x), rtol=5e-13, atol=1e-300)
+    assert_allclose(mills, inverse_mills(x), rtol=5e-13, atol=1e-300)
+
+
+def test_any_shape_and_order_has_the_same_bits():
+    x = np.random.default_rng(0).normal(0.0, 3.0, (AT_ONCE // 2 + 3, 5))
+    rows, columns = log_cdf_and_mills(x), log_cdf_and_mills(np.asfortranarray(x))
+    for a, b in zip(rows, columns, strict=True):
+        assert a.shape == x.shape
+        assert_array_equal(a, b)
