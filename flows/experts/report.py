@@ -248,8 +248,8 @@ def _together(additive: Additive | None, results: dict[str, Any]) -> list[Sectio
     return [
         Section(
             "What columns say together",
-            "A Gaussian process on the columns' ranks, each seen by how much it tells of the labels "
-            f"by itself, beside lines, sees what no sum of curves can. {said}",
+            "A Gaussian process on the columns' ranks, each seen by how much it tells of the "
+            f"labels by itself, beside lines, sees what no sum of curves can. {said}",
             (),
             (Grid(("variance", "log-loss, each row left out"), rows),),
         )
