@@ -90,6 +90,7 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "slots": q.slots,
         "rounds": q.round,
         "passes": q.sweep,
+        "sampled": bool(q.widened),
         "judged": history.tried,
         "moves": moves,
     }
@@ -98,7 +99,8 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "Search",
         f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
         f"{history.tried} proposals judged by the yardstick, the true bound by Monte Carlo, "
-        f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows.",
+        f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows."
+        + (_SAMPLED if q.widened else ""),
         (),
         (Grid(("move", "features before", "after", "yardstick rose by (nats)"), rows),)
         if rows
@@ -106,6 +108,11 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     )
 
 
+_SAMPLED = (
+    " A sample of them, about `search_rows`, was searched; then all rows were fitted to what it "
+    "showed, moves were tried on all of them once more, and what they left unexplained was looked "
+    "at for features that few of them have."
+)
 _MOVES = {
     DELETE: "deleted",
     RELABEL: "a pair divided anew",
