@@ -17,7 +17,15 @@ from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
 from vbmodels.features.published.laplace_chain import LaplaceIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal
-from vbmodels.features.search_state import BIRTH, DELETE, RARE, RELABEL, SWAP, SearchGlobal
+from vbmodels.features.search_state import (
+    BIRTH,
+    DELETE,
+    RARE,
+    REFIT,
+    RELABEL,
+    SWAP,
+    SearchGlobal,
+)
 
 _GOOD_R_HAT = 1.1
 
@@ -115,6 +123,7 @@ _SAMPLED = (
 )
 _MOVES = {
     DELETE: "deleted",
+    REFIT: "rows drawn anew by a chain from the fit",
     RELABEL: "a pair divided anew",
     BIRTH: "taken from another start",
     SWAP: "replaced by one of another start",
