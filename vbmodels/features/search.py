@@ -70,6 +70,9 @@ from vbmodels.features.yardstick import fingerprints, likelihood_draws
 
 VISITS = 6
 """Times that every feature of a row is set where rows that a sample left out come in."""
+LEAST_RISE = 1e-5
+"""Nats a row by which the bound of a long table must rise in a last sweep for there to be another:
+tens of sweeps would follow for a ten-thousandth of a nat a row, at the cost of the whole search."""
 ITERATIONS = 60
 """Iterations of a chain."""
 AGAIN = 30
@@ -356,9 +359,15 @@ class SearchIBP:
         return max(bounds) if q.stage == START else bounds[0]
 
     def shown(self, at: Cursor) -> Step:
-        """Let the trace decide once the last sweeps are made; the search ends by itself."""
-        done = at.q.stage == SETTLE and at.q.step >= QUIET
-        return Step.at(at, None if done else False)
+        """Let the trace decide in the last sweeps; the search comes to them by itself.
+
+        A table that was searched by a sample is done sooner: see `LEAST_RISE`.
+        """
+        q: SearchGlobal = at.q
+        if q.stage != SETTLE or q.step < QUIET:
+            return Step.at(at, False)
+        slow = at.elbo - q.lanes[0].bound < LEAST_RISE * q.n_rows
+        return Step.at(at, True if q.widened and slow else None)
 
     def unfinished(self, q: SearchGlobal) -> str | None:
         """Say so while there is no fit yet."""
