@@ -25,7 +25,7 @@ from flows.features.settings import FeatureSettings
 from vbmodels.core.state import to_bytes
 from vbmodels.features.batch import bearable, feature_batch
 from vbmodels.features.completion.searched import CompletedIBP
-from vbmodels.features.search import SearchIBP
+from vbmodels.features.search import ITERATIONS, SearchIBP
 
 _NAMED = 20
 
@@ -175,17 +175,15 @@ def _settle(
 def _refuse_few_sweeps(rows: int, settings: FeatureSettings) -> None:
     """Refuse a search that would be stopped while its chains draw: it would leave no fit."""
     model = make(settings)
-    if not isinstance(model, SearchIBP | CompletedIBP) or settings.max_iter > model.iterations(
-        rows
-    ):
+    searches = isinstance(model, SearchIBP | CompletedIBP)
+    if not searches or settings.max_iter > ITERATIONS:
         return
     raise InputError(
         [
             Fault(
                 file="settings",
                 column="max_iter",
-                expected=f"more than the {model.iterations(rows)} sweeps of the search's chains "
-                f"over {rows:,} rows",
+                expected=f"more than the {ITERATIONS} sweeps of the search's chains",
                 found=str(settings.max_iter),
                 remedy="raise max_iter, or take search=starts",
             )

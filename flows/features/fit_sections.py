@@ -17,7 +17,15 @@ from vbmodels.features.gibbs import GibbsIBP
 from vbmodels.features.polish import Polished
 from vbmodels.features.published.laplace_chain import LaplaceIBP
 from vbmodels.features.restarts import Restarts, StartsGlobal
-from vbmodels.features.search_state import BIRTH, DELETE, RARE, RELABEL, SWAP, SearchGlobal
+from vbmodels.features.search_state import (
+    BIRTH,
+    DELETE,
+    RARE,
+    REFIT,
+    RELABEL,
+    SWAP,
+    SearchGlobal,
+)
 
 _GOOD_R_HAT = 1.1
 
@@ -90,6 +98,7 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "slots": q.slots,
         "rounds": q.round,
         "passes": q.sweep,
+        "sampled": bool(q.widened),
         "judged": history.tried,
         "moves": moves,
     }
@@ -98,7 +107,8 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         "Search",
         f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
         f"{history.tried} proposals judged by the yardstick, the true bound by Monte Carlo, "
-        f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows.",
+        f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows."
+        + (_SAMPLED if q.widened else ""),
         (),
         (Grid(("move", "features before", "after", "yardstick rose by (nats)"), rows),)
         if rows
@@ -106,8 +116,14 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
     )
 
 
+_SAMPLED = (
+    " A sample of them, about `search_rows`, was searched; then all rows were fitted to what it "
+    "showed, moves were tried on all of them once more, and what they left unexplained was looked "
+    "at for features that few of them have."
+)
 _MOVES = {
     DELETE: "deleted",
+    REFIT: "rows drawn anew by a chain from the fit",
     RELABEL: "a pair divided anew",
     BIRTH: "taken from another start",
     SWAP: "replaced by one of another start",

@@ -132,8 +132,9 @@ def report(
     sections += [*fitted, column_section(columns)]
     warnings += told
     width = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
-    headline = f"{n} feature{'' if n == 1 else 's'} in {rows:,} rows and {width}" + (
-        f"; {imputed:,} missing cells filled" if imputed else ""
+    height = f"{rows:,} row{'' if rows == 1 else 's'}"
+    headline = f"{n} feature{'' if n == 1 else 's'} in {height} and {width}" + (
+        f"; {imputed:,} missing cell{'' if imputed == 1 else 's'} filled" if imputed else ""
     )
     top = [
         {"feature": k + 1, "share": f"{found.total[k]:.1%}", "is": feature_name(one, columns)}

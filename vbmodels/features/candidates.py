@@ -129,7 +129,7 @@ def births(
     if q.widened:
         found = [one for one in found[:WIDE] if one[0] > 0.0]
     found = found[:BIRTHS]
-    labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
+    labels, stay = with_labels(base), plain_edit(0, np.arange(len(base.labels)))
     lanes = [
         _proposed(
             with_born(at, screen.pool[start], c, variance),
@@ -147,7 +147,7 @@ def rare_births(
 ) -> tuple[Lane, ...]:
     """Propose the rows far along the directions of residuals as one more feature's, in turn."""
     variance = _usual_variance(at, fit)
-    labels, stay = _with_label(base), plain_edit(0, np.arange(len(base.labels)))
+    labels, stay = with_labels(base), plain_edit(0, np.arange(len(base.labels)))
     return tuple(
         _proposed(
             with_born(at, sums, c, variance), labels, replace(stay, born=np.array([n_pool, c]))
@@ -161,10 +161,10 @@ def _usual_variance(at: HeldOmega, fit: PolyaGammaIBP) -> float:
     return float(np.exp(np.log(at.prior[1:]).mean())) if len(at.on) else fit.weight_variance
 
 
-def _with_label(base: Lane) -> IntArray:
-    """Return the labels with one more that is free."""
-    label = next(n for n in range(len(base.labels) + 1) if n not in base.labels)
-    return np.append(base.labels, label)
+def with_labels(base: Lane, more: int = 1) -> IntArray:
+    """Return the labels with some more that are free."""
+    every = np.arange(len(base.labels) + more)
+    return np.append(base.labels, every[~np.isin(every, base.labels)][:more])
 
 
 def matches_of(at: HeldOmega, screen: ScreenStats) -> IntArray:

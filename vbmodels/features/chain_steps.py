@@ -11,6 +11,7 @@ from scipy.special import log_expit
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray
 from vbmodels.features.gibbs_state import Chain, ChainStats
+from vbmodels.features.polya_gamma import FeatureGlobal
 from vbmodels.features.sticks import draw_sticks
 
 BLOCK = 512
@@ -87,6 +88,14 @@ def draw_weights(
     mean = linalg.solve(factor, linear)
     drawn: FloatArray = mean + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
     return drawn
+
+
+def chain_from(q: FeatureGlobal, extra: int, rng: np.random.Generator) -> Chain:
+    """Start a chain at a fit's means, with so many free features more."""
+    weights = np.concatenate([q.mean, rng.normal(0.0, 0.5, (len(q.mean), extra))], axis=1)
+    tau = np.concatenate([q.tau, np.ones((extra, 2))])
+    variance = float(np.exp(np.log(q.variance).mean())) if len(q.variance) else 1.0
+    return Chain(weights, tau[:, 0] / tau.sum(1), q.alpha, variance)
 
 
 def first_chain(

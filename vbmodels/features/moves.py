@@ -1,13 +1,17 @@
-"""Rounds of moves on a fit: flip, delete, new bits for a pair, births from the pool, swaps.
+"""Rounds of moves on a fit: flip, delete, rows redrawn, new bits for a pair, births, swaps.
 
 Coordinate ascent cannot empty junk features, change the basis of a pair (found: "a or b" and "b";
-true: "a" and "b") or bring in a feature that another start found. A round first puts features in
-the order of how common they are and turns one into its complement where that raises the bound
-(exact, by the driver); then it deletes until no delete is accepted, gives pairs new bits until
-none is accepted, and tries features of the pool, each alone or in the place of another. What
-proposals are worth is screened from sums (`proposals`); those that look best are tried side by
-side for some sweeps; the best of them replaces the fit if its yardstick is higher, by common
-random numbers. Rounds end when one changes nothing.
+true: "a" and "b") or bring in a feature that another start found, and a row stays at the pattern
+whose neighbours are worse, though one further off may be better. A round first puts features in the
+order of how common they are and turns one into its complement where that raises the bound
+(exact, by the driver). It deletes until no delete is accepted; then a short chain from the fit
+draws rows and weights, and a fit from there is a proposal: patterns of many rows change at once. It
+gives pairs new bits until none is accepted, and tries features of the pool, each alone or in the
+place of another. What proposals are worth is screened from sums (`proposals`); those that look best
+are tried side by side for some sweeps; the best of them replaces the fit if its yardstick is
+higher, by common random numbers. Rounds end when one changes nothing; where the starts did not
+agree on the features, a longer chain from the fit, with some free features, then looks for what
+all starts have missed.
 """
 
 from __future__ import annotations
@@ -30,12 +34,21 @@ from vbmodels.features.candidates import (
 from vbmodels.features.passes import PLANS, following
 from vbmodels.features.polya_gamma import FeatureGlobal, PolyaGammaIBP
 from vbmodels.features.proposals import flip, flip_gains
+from vbmodels.features.redrawing import (
+    EXTRA,
+    MOST_ATTEMPTS,
+    WORTH_AGAIN,
+    most_wider,
+    redraw,
+    refitting,
+)
 from vbmodels.features.residue import FAR, LEAST_ROWS, MOST_UNITS, directions_of
 from vbmodels.features.search_state import (
     BIRTH,
     CHAINS,
     DELETE,
     RARE,
+    REFIT,
     RELABEL,
     RESIDUE,
     SCREEN,
@@ -61,7 +74,7 @@ WIDE_ROUNDS = 2
 """Most rounds on all rows after those on a sample."""
 FLIP_GAIN = 1.0
 """Nats of the bound that a complement must bring."""
-LEAST_GAIN = {DELETE: 0.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0, RARE: 0.0}
+LEAST_GAIN = {DELETE: 0.0, REFIT: 1.0, RELABEL: 1.0, BIRTH: 0.0, SWAP: 0.0, RARE: 0.0}
 """Nats of the yardstick that a move must bring."""
 SAME_SHARE = 1e-9
 """Share of the rows by which a feature must be more common than the one before it to change places.
@@ -89,6 +102,7 @@ def chosen_start(q: SearchGlobal, lanes: tuple[Lane, ...]) -> SearchGlobal:
     base = replace(lanes[best], edit=plain_edit(best, np.arange(len(lanes[best].labels))))
     others = np.array([i for i in range(len(lanes)) if i != best], np.int64)
     q = replace(q, round=0, flipped=np.zeros(0, np.int64), failed=NO_KEYS, starts=bounds)
+    q = replace(q, redrawn=False, wider=0)
     if q.share < 1.0:
         q = replace(q, aside=q.aside + tuple(lanes[i].q for i in others))
     begun = begin_round(q, base)
@@ -153,11 +167,18 @@ def _still(q: SearchGlobal, stats: SearchStats, fit: PolyaGammaIBP) -> tuple[Lan
 
 
 def _after_deletes(q: SearchGlobal, base: Lane) -> SearchGlobal:
-    """Search again with twice the slots where all are in use; else screen pairs and the pool."""
+    """Search again with twice the slots where all are in use; else redraw the rows."""
     k = len(base.labels)
     if q.round == 1 and k >= max(q.slots - 1, 1) and q.slots < most_slots(q.seen):
         return following(q, CHAINS, 0, (base,), attempt=q.attempt + 1)
-    if k > 1 or q.n_pool:
+    if k and not q.redrawn and not q.widened and q.attempt < MOST_ATTEMPTS:
+        return redraw(q, base, 0)
+    return _after_redrawing(q, base)
+
+
+def _after_redrawing(q: SearchGlobal, base: Lane) -> SearchGlobal:
+    """Screen pairs and the pool."""
+    if len(base.labels) > 1 or q.n_pool:
         return following(q, SCREEN, 0, (base,))
     return _end_round(q, base)
 
@@ -190,6 +211,8 @@ def _after_pairs(q: SearchGlobal, base: Lane) -> SearchGlobal:
 def _end_round(q: SearchGlobal, base: Lane) -> SearchGlobal:
     if q.changed and q.round < MOST_ROUNDS:
         return begin_round(q, base)
+    if q.wider < most_wider(q, base) and q.attempt < MOST_ATTEMPTS:
+        return redraw(q, base, EXTRA)
     if q.share == 1.0:
         return _probe(q, base)
     anew = replace(base, bound=-np.inf, calm=False, value=-np.inf, edit=None)
@@ -246,8 +269,11 @@ def judged_move(
     q: SearchGlobal, lanes: tuple[Lane, ...], stats: SearchStats, fit: PolyaGammaIBP
 ) -> SearchGlobal:
     """Go on with the proposals' sweeps; at the last one accept the best, or none."""
-    if q.step + 1 < PLANS[q.stage].length:
-        return following(q, q.stage, q.step + 1, lanes)
+    last, step = PLANS[q.stage].length - 1, q.step + 1
+    if q.step < last:
+        if q.stage == REFIT:
+            lanes, step = refitting(q, lanes, stats, fit)
+        return following(q, q.stage, step, lanes)
     lanes = tuple(
         _valued(lane, got, fit) if judged else lane
         for lane, got, judged in zip(lanes, stats.lanes, q.judged, strict=True)
@@ -270,6 +296,7 @@ def judged_move(
     q = replace(q, history=history, failed=NO_KEYS, keys=NO_KEYS, changed=True)
     if q.stage == RELABEL:
         q = replace(q, reached=np.array([base.value]))
+    q = replace(q, redrawn=q.stage in (DELETE, RARE) and q.redrawn)
     taken = replace(winner, edit=plain_edit(best, np.arange(len(winner.labels))))
     got = stats.lanes[best]
     assert got is not None
@@ -278,6 +305,13 @@ def judged_move(
         if more:
             return following(q, DELETE, 0, (taken, *more))
         return _after_deletes(q, taken)
+    if q.stage == REFIT:
+        if q.extra:
+            wider = 0 if history.gains[-1] > WORTH_AGAIN else q.wider + 1
+            return begin_round(replace(q, wider=wider, round=min(q.round, MOST_ROUNDS - 2)), taken)
+        if history.gains[-1] > WORTH_AGAIN and q.attempt < MOST_ATTEMPTS:
+            return redraw(q, taken, 0)
+        return _after_redrawing(replace(q, redrawn=True), taken)
     if q.stage == RELABEL:
         return following(q, SCREEN, 0, (taken,), waiting=())
     if q.stage == RARE:
@@ -293,6 +327,10 @@ def _refused(
     base, birth, got = lanes[0], lanes[best], stats.lanes[best]
     if q.stage == DELETE:
         return _after_deletes(q, base)
+    if q.stage == REFIT:
+        if q.extra:
+            return _end_round(replace(q, wider=q.wider + 1), base)
+        return _after_redrawing(replace(q, redrawn=True), base)
     if q.stage == RELABEL:
         return _after_pairs(q, base)
     if q.stage == RARE:

@@ -36,11 +36,12 @@ class FeatureOptions:
         "of the true bound; starts: annealed and plain starts in turn, as for bound=text "
         "(variational).",
     )
-    search_rows: int | None = option(
-        None,
+    search_rows: int = option(
+        10_000,
         "Rows that are searched, about, where a table has more than twice as many (search=moves); "
-        "all rows are fitted to what these show, and moves tried on them once more. A feature "
-        "that few of those rows have is missed. By default all rows are searched.",
+        "all rows are fitted to what these show, and moves tried on them once more; then what all "
+        "rows leave unexplained is looked at for features that few of them have. Half the rows or "
+        "more: all rows are searched.",
         ge=100,
     )
     bound: Literal["polya_gamma", "text", "both"] = option(
@@ -106,5 +107,9 @@ class FeatureOptions:
         "5 at least.",
         ge=0,
     )
-    tol: float = share(1e-7, "Relative tolerance on the rise of the bound to come.")
+    tol: float = share(
+        1e-7,
+        "Relative tolerance on the rise of the bound to come; a table that was searched by a "
+        "sample also ends where a sweep brings less than 1e-5 nats a row.",
+    )
     max_iter: int = option(2000, "Most sweeps over the data.", ge=1)

@@ -18,6 +18,7 @@ from vbmodels.features.search_state import (
     IDLE,
     NEWEST,
     RARE,
+    REFIT,
     RELABEL,
     RESIDUE,
     SCREEN,
@@ -60,6 +61,7 @@ class Plan:
 PLANS = {
     START: Plan(held=3, free=40),
     DELETE: Plan(free=6),
+    REFIT: Plan(held=3, free=30),
     RELABEL: Plan(held=1, free=10),
     BIRTH: Plan(held=2, newest=4, free=8, slack=30.0),
     SWAP: Plan(free=6),
@@ -134,8 +136,11 @@ def _judged(stage: str, step: int, lanes: tuple[Lane, ...], modes: IntArray) -> 
 def moved_lanes(
     q: SearchGlobal, got: tuple[LaneStats | None, ...], fit: PolyaGammaIBP
 ) -> tuple[Lane, ...]:
-    """Return the fits after a sweep; bounds of proposals are asked for at the end only."""
-    early = q.stage in TRIALS and q.step < PLANS[q.stage].length - 2
+    """Return the fits after a sweep; bounds of proposals are asked for at the end only.
+
+    But those of refits are, which may end sooner.
+    """
+    early = q.stage in TRIALS and q.stage != REFIT and q.step < PLANS[q.stage].length - 2
     return tuple(
         _moved(lane, one, fit, bool(judged), place == 0 or not early)
         for place, (lane, one, judged) in enumerate(zip(q.lanes, got, q.judged, strict=True))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from vbmodels.core.protocol import Cursor, Step
 from vbmodels.core.state import FloatArray
 from vbmodels.features.batch import FeatureBatch, UnitCounts, bearable, unit_counts
-from vbmodels.features.candidates import NO_KEYS
+from vbmodels.features.candidates import NO_KEYS, with_labels
 from vbmodels.features.chain_steps import chain_sums, draw_chain, first_chain
 from vbmodels.features.gibbs_kernels import draw_features, row_keys
 from vbmodels.features.gibbs_state import ChainStats
@@ -49,6 +49,8 @@ from vbmodels.features.search_state import (
     IDLE,
     NEWEST,
     RARE,
+    REDRAW,
+    REFIT,
     RESIDUE,
     SCREEN,
     SETTLE,
@@ -68,8 +70,13 @@ from vbmodels.features.yardstick import fingerprints, likelihood_draws
 
 VISITS = 6
 """Times that every feature of a row is set where rows that a sample left out come in."""
-FEW_ROWS, LONG, SHORT = 500, 100, 60
-"""Iterations of a chain below so many rows, and from there on."""
+LEAST_RISE = 1e-5
+"""Nats a row by which the bound of a long table must rise in a last sweep for there to be another:
+tens of sweeps would follow for a ten-thousandth of a nat a row, at the cost of the whole search."""
+ITERATIONS = 60
+"""Iterations of a chain."""
+AGAIN = 30
+"""Iterations of a chain from a fit, with that fit's features alone."""
 AVERAGED = 10
 """Last iterations of a chain whose weights are averaged for the start of a fit."""
 LOOSE, SURE_START = 15, 0.02
@@ -136,10 +143,6 @@ class SearchIBP:
             begun.append(ChainAt(chain, np.zeros_like(chain.weights), nothing, nothing))
         return following(q, CHAINS, 0, q.lanes, chains=tuple(begun), slots=slots)
 
-    def iterations(self, n_rows: float) -> int:
-        """Return how many iterations a chain makes over so many rows; no fit is there before."""
-        return LONG if n_rows < FEW_ROWS else SHORT
-
     # Partitions.
 
     def local_step(
@@ -154,9 +157,6 @@ class SearchIBP:
         if q.share < 1.0:
             batch = sample = sample_of(batch, q.share, q.seed) if sample is None else sample
         pool = before.pool + tuple(before.lanes[i] for i in q.pooled)
-        chains: tuple[NDArray[np.int8], ...] = ()
-        if q.stage == CHAINS:
-            chains = self._drawn(q, batch, before.chains if q.step else ())
         lanes = []
         for i, lane in enumerate(q.lanes):
             if q.fresh[i] >= 0:
@@ -171,7 +171,24 @@ class SearchIBP:
         residue = before.residue if q.stage == RARE else None
         if len(q.directions):
             residue = starts_along(q.lanes[0].q, batch, lanes[0], q.directions)
+        chains: tuple[NDArray[np.int8], ...] = ()
+        if q.stage in (CHAINS, REDRAW):
+            drawn = before.chains
+            if q.step == 0:
+                drawn = self._first_drawn(q, batch, lanes)
+            chains = self._drawn(q, batch, drawn)
         return SearchLocal(chains, tuple(lanes), () if q.drop else pool, sample, residue)
+
+    def _first_drawn(
+        self, q: SearchGlobal, batch: FeatureBatch, lanes: list[FloatArray]
+    ) -> tuple[NDArray[np.int8], ...]:
+        """Return the features from which chains start: none, or the likely ones of the best fit."""
+        none = [np.zeros((batch.n_rows, len(at.chain.v)), np.int8) for at in q.chains]
+        if q.stage == REDRAW:
+            k = lanes[0].shape[1]
+            for z in none:
+                z[:, :k] = lanes[0][batch.row_of] > 0.5
+        return tuple(none)
 
     def _in_all_rows(self, q: FeatureGlobal, batch: FeatureBatch) -> FloatArray:
         """Return nu of rows that have none yet, near where the weights of a sample put them."""
@@ -186,7 +203,7 @@ class SearchIBP:
     ) -> tuple[NDArray[np.int8], ...]:
         sign, drawn = batch.sign[batch.row_of], []
         for c, at in enumerate(q.chains):
-            z = before[c].copy() if before else np.zeros((batch.n_rows, q.slots), np.int8)
+            z = before[c].copy()
             keys = row_keys(batch.row_id, q.seed, q.attempt, q.step, c, _CHAIN)
             draw_features(sign, at.chain.weights, at.chain.log_odds, z, keys)
             drawn.append(z)
@@ -195,7 +212,7 @@ class SearchIBP:
     def _first_nu(self, q: SearchGlobal, batch: FeatureBatch, c: int) -> FloatArray:
         """Return the mean of P(z = 1) over draws that hang on what a row answered alone."""
         at, answers = q.chains[c], fingerprints(batch)
-        z = np.zeros((len(batch.count), q.slots), np.int8)
+        z = np.zeros((len(batch.count), len(at.log_odds)), np.int8)
         total = np.zeros(z.shape)
         for i in range(LOOSE):
             keys = row_keys(answers, q.seed, q.attempt, i, c, _FRESH)
@@ -239,7 +256,7 @@ class SearchIBP:
 
     def global_step(self, q: SearchGlobal, stats: SearchStats) -> SearchGlobal:
         """Move chains and fits, and decide what is tried next."""
-        if q.stage == CHAINS:
+        if q.stage in (CHAINS, REDRAW):
             return self._chains_moved(q, stats)
         if q.stage == TIDY:
             return tidied(q, stats, self.fit)
@@ -263,7 +280,7 @@ class SearchIBP:
         # A fit that waits beside new chains was made by its edit in their first sweep.
         q = replace(q, lanes=tuple(replace(lane, edit=None) for lane in q.lanes))
         q = replace(q, seen=stats.chains[0].n_rows)
-        last, moved = self.iterations(q.seen), []
+        last, moved = self._last(q), []
         for c, (at, sums) in enumerate(zip(q.chains, stats.chains, strict=True)):
             weights, log_odds = at.weights, at.log_odds
             if q.step >= last - AVERAGED:
@@ -273,8 +290,25 @@ class SearchIBP:
             chain = draw_chain(at.chain, sums, self.fit.bias_variance, self.fit.learn, rng)
             moved.append(ChainAt(chain, weights, log_odds, sums.on))
         if q.step + 1 < last:
-            return following(q, CHAINS, q.step + 1, q.lanes, chains=tuple(moved))
-        return self._begin_fits(q, tuple(moved))
+            return following(q, q.stage, q.step + 1, q.lanes, chains=tuple(moved))
+        return (self._refit if q.stage == REDRAW else self._begin_fits)(q, tuple(moved))
+
+    def _last(self, q: SearchGlobal) -> int:
+        """Return how many iterations the chains make."""
+        return AGAIN if q.stage == REDRAW and not q.extra else ITERATIONS
+
+    def _refit(self, q: SearchGlobal, chains: tuple[ChainAt, ...]) -> SearchGlobal:
+        """Start a fit from a chain that began at the best one, whose features keep their labels."""
+        (at,), base = chains, q.lanes[0]
+        columns = np.flatnonzero((at.on >= LEAST_ROWS) & (at.on <= q.seen - LEAST_ROWS))
+        everyone = np.flatnonzero(at.on > q.seen - LEAST_ROWS)
+        labels = with_labels(base, q.extra)[columns]
+        first = self._first_fit(q, at, columns, everyone)
+        lane = Lane(first, labels, -np.inf, False, -np.inf, 0.0, None)
+        return following(
+            q, REFIT, 0, (base, lane), chains=chains, fresh=np.array([-1, 0]), kept=(columns,),
+            keys=NO_KEYS,
+        )  # fmt: skip
 
     def _begin_fits(self, q: SearchGlobal, chains: tuple[ChainAt, ...]) -> SearchGlobal:
         """Start a fit from every chain, with the features that are neither rare nor everyone's."""
@@ -325,9 +359,15 @@ class SearchIBP:
         return max(bounds) if q.stage == START else bounds[0]
 
     def shown(self, at: Cursor) -> Step:
-        """Let the trace decide once the last sweeps are made; the search ends by itself."""
-        done = at.q.stage == SETTLE and at.q.step >= QUIET
-        return Step.at(at, None if done else False)
+        """Let the trace decide in the last sweeps; the search comes to them by itself.
+
+        A table that was searched by a sample is done sooner: see `LEAST_RISE`.
+        """
+        q: SearchGlobal = at.q
+        if q.stage != SETTLE or q.step < QUIET:
+            return Step.at(at, False)
+        slow = at.elbo - q.lanes[0].bound < LEAST_RISE * q.n_rows
+        return Step.at(at, True if q.widened and slow else None)
 
     def unfinished(self, q: SearchGlobal) -> str | None:
         """Say so while there is no fit yet."""

@@ -12,13 +12,13 @@ from vbmodels.features.batch import FeatureBatch
 from vbmodels.features.gibbs_state import Chain, ChainStats
 from vbmodels.features.polya_gamma import FeatureGlobal, FeatureStats
 
-CHAINS, START, TIDY, DELETE, SCREEN, RELABEL, BIRTH, SWAP, WIDEN, RESIDUE, RARE, SETTLE = (
-    "chains", "start", "tidy", "delete", "screen", "relabel", "birth", "swap", "widen", "residue",
-    "rare", "settle",
+CHAINS, START, TIDY, DELETE, REDRAW, REFIT, SCREEN, RELABEL, BIRTH, SWAP = (
+    "chains", "start", "tidy", "delete", "redraw", "refit", "screen", "relabel", "birth", "swap",
 )  # fmt: skip
+WIDEN, RESIDUE, RARE, SETTLE = "widen", "residue", "rare", "settle"
 """Stages of a search, in the order of a round; `WIDEN` goes from a sample to all rows, and after
 the rounds `RESIDUE` and `RARE` look for features in what long tables leave unexplained."""
-TRIALS = (DELETE, RELABEL, BIRTH, SWAP, RARE)
+TRIALS = (DELETE, REFIT, RELABEL, BIRTH, SWAP, RARE)
 """Stages in which proposals are tried."""
 IDLE, HELD, NEWEST, ALL = range(4)
 """What moves in the rows: nothing and no sums; nothing; the last feature; every feature."""
@@ -176,6 +176,12 @@ class SearchGlobal(State):
         How often residuals were looked at.
     directions
         [C, J] ways along which rows are tried as a feature's at this sweep.
+    redrawn
+        Whether a chain from the best fit was refused since that was last given new bits or births.
+    extra
+        Free features of the chain from the best fit.
+    wider
+        Chains with free features that were refused since the last that was not.
     """
 
     stage: str
@@ -212,6 +218,9 @@ class SearchGlobal(State):
     widened: bool = False
     probes: int = 0
     directions: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    redrawn: bool = False
+    extra: int = 0
+    wider: int = 0
 
 
 @dataclass(frozen=True)

@@ -92,10 +92,6 @@ class CompletedIBP:
         levels = np.round(observed.levels / observed.parts).astype(np.int64)
         return CompletedGlobal(search, self.members.init(observed.units, levels, rng))
 
-    def iterations(self, n_rows: float) -> int:
-        """Return how many sweeps pass before there is a fit."""
-        return self.search.iterations(n_rows)
-
     def local_step(
         self, q: CompletedGlobal, batch: FeatureBatch, local: CompletedLocal | None
     ) -> CompletedLocal:

@@ -1,0 +1,119 @@
+"""Chains from the best fit: rows drawn anew, and free features that find what starts missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from vbmodels.core.cavi import evaluated, start
+from vbmodels.core.in_process import InProcess
+from vbmodels.features.batch import feature_batch
+from vbmodels.features.candidates import with_labels
+from vbmodels.features.chain_steps import chain_from
+from vbmodels.features.polya_gamma import FeatureLocal, PolyaGammaIBP
+from vbmodels.features.redrawing import EXTRA, MOST_WIDER, most_wider, redraw
+from vbmodels.features.search import SearchIBP
+from vbmodels.features.search_state import REDRAW, REFIT, TIDY, Lane, SearchLocal
+from vbmodels.features.simulate import simulate_table
+
+LEVELS = np.array([2, 3, 4, 5] * 6)
+ROWS = 120
+
+
+@pytest.fixture(scope="module")
+def searched():
+    """A search where its rounds begin, its table, and its rows' true features."""
+    rng = np.random.default_rng([0, ROWS])
+    codes, z, _ = simulate_table(rng, ROWS, LEVELS, np.array([0.45, 0.35, 0.25]))
+    batch = feature_batch(codes, LEVELS, grouped=False)
+    model = SearchIBP(PolyaGammaIBP(8, anneal=0))
+    reduce = InProcess(model, [batch])
+    at = start(model, model.init(reduce.observe(), np.random.default_rng(0)), reduce)
+    while at.q.stage != TIDY:
+        at = evaluated(model, reduce, model.global_step(at.q, at.stats), at.number + 1, at.number)
+    return model, batch, reduce, at, z
+
+
+def fitted(batch, nu, sweeps):
+    """Return a fit that starts at nu, as one side by side with others, and its nu."""
+    model = PolyaGammaIBP(nu.shape[1], anneal=0)
+    q = model.init(model.observe(batch), np.random.default_rng(1))
+    for _ in range(3):
+        q = model.global_step(q, model.suff_stats(q, batch, FeatureLocal(nu)))
+    for _ in range(sweeps):
+        nu = model.local_step(q, batch, FeatureLocal(nu)).nu
+        q = model.global_step(q, model.suff_stats(q, batch, FeatureLocal(nu)))
+    bound = model.elbo(q, model.suff_stats(q, batch, FeatureLocal(nu)))
+    return Lane(q, np.arange(nu.shape[1]), bound, True, -np.inf, 0.0, None), nu
+
+
+def proposed(searched, lane, nu, extra):
+    """Return the last cursor of a chain from a fit and of the fit that starts from it, its nu."""
+    model, _, reduce, at, _ = searched
+    q, number = redraw(at.q, lane, extra), at.number
+    reduce.restore(number, [SearchLocal((), (nu,), ())])
+    while q.stage in (REDRAW, REFIT):
+        at = evaluated(model, reduce, q, number + 1, number)
+        number, q = number + 1, model.global_step(at.q, at.stats)
+    (local,) = reduce.local_states(number)
+    return at, q, local.lanes
+
+
+def test_a_chain_from_a_fit_starts_at_its_means_beside_free_features(searched):
+    _, batch, _, _, z = searched
+    lane, _ = fitted(batch, np.clip(z, 0.02, 0.98), 5)
+    chain = chain_from(lane.q, 2, np.random.default_rng(0))
+    assert_array_equal(chain.weights[:, :4], lane.q.mean)
+    assert chain.weights.shape == (batch.n_units, 6)
+    assert chain.v.shape == (5,)
+    assert np.all((chain.v > 0.0) & (chain.v < 1.0))
+
+
+def test_features_that_join_take_labels_that_are_free(searched):
+    _, batch, _, _, z = searched
+    lane, _ = fitted(batch, np.clip(z, 0.02, 0.98), 1)
+    assert_array_equal(
+        with_labels(replace(lane, labels=np.array([4, 0, 2])), 3), [4, 0, 2, 1, 3, 5]
+    )
+
+
+def test_redrawn_rows_leave_a_worse_optimum(searched):
+    """Coordinate ascent from noise gets stuck, and a chain from there does not."""
+    rng = np.random.default_rng(8)
+    codes, features, _ = simulate_table(rng, ROWS, LEVELS, np.linspace(0.45, 0.2, 5))
+    batch = feature_batch(codes, LEVELS, grouped=False)
+    noise = rng.random(features.shape) < 0.5
+    lane, nu = fitted(batch, np.clip(noise, 0.02, 0.98), 60)
+    model, at = searched[0], searched[3]
+    at, after, _ = proposed((model, batch, InProcess(model, [batch]), at, None), lane, nu, 0)
+    assert at.q.stage == REFIT
+    assert np.all(after.history.stages == REFIT)
+    assert after.history.gains.sum() > 10.0
+    assert after.redrawn
+
+
+def test_free_features_find_one_that_is_missing(searched):
+    _, batch, _, _, z = searched
+    lane, nu = fitted(batch, np.clip(z[:, :2], 0.02, 0.98), 10)
+    at, after, lanes = proposed(searched, lane, nu, EXTRA)
+    assert after.history.stages[-1] == REFIT
+    assert_array_equal(after.history.sizes[-1], [2, 3])
+    # The features that were there keep their labels, so that random numbers are theirs.
+    assert_array_equal(at.q.lanes[1].labels[:2], [0, 1])
+    right = ((lanes[1] > 0.5) == z[:, [2]]).mean(0)
+    assert max(right.max(), 1.0 - right.min()) > 0.9
+
+
+def test_a_search_that_agrees_with_another_start_ends(searched):
+    q = searched[3].q
+    lane, _ = fitted(searched[1], np.full((ROWS, 2), 0.5), 0)
+    agreed = replace(q, matches=np.ones(2, np.int64))
+    assert most_wider(agreed, lane) == 0
+    assert most_wider(replace(q, matches=np.array([0, 1]), seen=50.0), lane) == 1
+    assert most_wider(replace(q, matches=np.zeros(2, np.int64), seen=50.0), lane) == 2
+    assert most_wider(replace(q, matches=np.zeros(2, np.int64), seen=500.0), lane) == 1
+    assert most_wider(replace(agreed, widened=True), lane) == 0
+    assert MOST_WIDER >= 2
