@@ -19,6 +19,9 @@ from vbmodels.core.state import FloatArray, State
 from vbmodels.experts.relevance import relevance
 
 SCALES = (0.3, 1.0, 3.0)
+"""A tenth and a third of the widest, whose one exponential makes the others by powers."""
+CENTRED = 1024
+"""Rows of the sample that centre and scale of the columns are taken from."""
 GRID = 64
 """Quantiles of a column that its ranks are read off."""
 HELD = 0.99
@@ -96,8 +99,8 @@ class Together(State):
         kept = max(1, int(most.sum()))
         turn = axes[:, ::-1][:, :kept] / np.sqrt(size[::-1][:kept])
         turn *= np.sign(turn[np.abs(turn).argmax(0), np.arange(kept)])
-        found = _kernel(ranks, chosen, length) @ turn
-        share = copies / copies.sum()
+        found = _kernel(ranks[:CENTRED], chosen, length) @ turn
+        share = copies[:CENTRED] / copies[:CENTRED].sum()
         centre = share @ found
         scale = np.sqrt(share @ ((found - centre) ** 2).sum(1))
         if scale <= 0.0:
@@ -133,6 +136,11 @@ def _distances(ranks: FloatArray, landmarks: FloatArray) -> FloatArray:
 
 
 def _kernel(ranks: FloatArray, landmarks: FloatArray, length: float) -> FloatArray:
-    apart = _distances(ranks, landmarks) / length
-    result: FloatArray = np.mean([np.exp(-apart / scale) for scale in SCALES], axis=0)
-    return result
+    wide = np.exp(_distances(ranks, landmarks) / (-length * SCALES[2]))
+    middle = wide**3
+    near = middle**3
+    near *= wide
+    near += middle
+    near += wide
+    near /= len(SCALES)
+    return near
