@@ -161,7 +161,7 @@ def settled_basis(
         FURTHEST if settings.standardise else np.inf,
         _fill(encoding) if gaps else None,
         landmarks_for(
-            settings, (sums.positive + sums.negative) / sample.repeats, len(encoding.columns)
+            settings, sums.positive + sums.negative, len(encoding.columns), sample.repeats
         ),
     )
 
@@ -188,8 +188,7 @@ def sums_of(
     classes = np.bincount(codes[fitted], minlength=len(labels.names))
     sample = None
     if settings.inference == "additive":
-        label = fitted[:, None] & (codes[:, None] == np.arange(len(labels.names)))
-        sample = RowSample.of(raw, groups, label.astype(float))
+        sample = RowSample.of(raw, groups, np.where(fitted, codes, -1), len(labels.names))
     return Summed(sums, tables_of.levels_in(table, kinds), sample, classes)
 
 

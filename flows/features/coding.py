@@ -102,7 +102,7 @@ def code_parts(
     found = merge_levels([one.levels for one in about])
     if fitted is None:
         rows = sum(one.rows for one in about)
-        _refuse_few_sweeps(rows, settings)
+        _refuse_few_sweeps(settings)
         kept, warnings = _settle(found, settings)
         warnings += _lowered(rows, settings)
     else:
@@ -172,7 +172,7 @@ def _settle(
     return kept, warnings
 
 
-def _refuse_few_sweeps(rows: int, settings: FeatureSettings) -> None:
+def _refuse_few_sweeps(settings: FeatureSettings) -> None:
     """Refuse a search that would be stopped while its chains draw: it would leave no fit."""
     model = make(settings)
     searches = isinstance(model, SearchIBP | CompletedIBP)

@@ -108,7 +108,8 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
         f"The best of {len(q.starts)} starts was improved by moves in {q.round} rounds: of "
         f"{history.tried} proposals judged by the yardstick, the true bound by Monte Carlo, "
         f"{len(moves)} were accepted. The whole fit took {q.sweep + 1} passes over the rows."
-        + (_SAMPLED if q.widened else ""),
+        + (_SAMPLED if q.widened else "")
+        + (_RESIDUALS if q.probes else ""),
         (),
         (Grid(("move", "features before", "after", "yardstick rose by (nats)"), rows),)
         if rows
@@ -118,9 +119,9 @@ def _search(q: SearchGlobal, results: dict[str, Any]) -> Section:
 
 _SAMPLED = (
     " A sample of them, about `search_rows`, was searched; then all rows were fitted to what it "
-    "showed, moves were tried on all of them once more, and what they left unexplained was looked "
-    "at for features that few of them have."
+    "showed, and moves were tried on all of them once more."
 )
+_RESIDUALS = " What all rows left unexplained was looked at for features that few of them have."
 _MOVES = {
     DELETE: "deleted",
     REFIT: "rows drawn anew by a chain from the fit",

@@ -12,6 +12,7 @@ from vbmodels.core.state import FloatArray
 
 AT_ONCE = 4096
 """Numbers that go through all steps before the next ones, so that they stay in the cache."""
+FURTHEST = 1e200
 _LEAST = -1.0 + 2.0**-53
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -27,7 +28,8 @@ def log_cdf_and_mills(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     to 3e-14 relative up to x = 20, to eps x^2 beyond. Logarithms are log1p(-T) and log1p(R - 1),
     so that one pass serves both sides; R - 1 loses eps/R, which is nothing beside x^2/2.
     """
-    flat = np.ascontiguousarray(x, dtype=np.float64).ravel()
+    # What is infinite would be divided by itself in R; the square of this is infinite.
+    flat = np.clip(np.ascontiguousarray(x, dtype=np.float64).ravel(), -FURTHEST, FURTHEST)
     log_cdf, mills = np.empty_like(flat), np.empty_like(flat)
     for first in range(0, flat.size, AT_ONCE):
         some = slice(first, first + AT_ONCE)

@@ -251,8 +251,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
         self._basis, copies = None, 1.0
         if self.inference == "additive":
             gaps = np.isnan(encoded(raw, self.columns_, filled=False))
-            label = (code[:, None] == np.arange(len(self.classes_))).astype(float)
-            sample = RowSample.of(np.where(gaps, np.nan, X) if gaps.any() else X, keys, label)
+            cells = np.where(gaps, np.nan, X) if gaps.any() else X
+            sample = RowSample.of(cells, keys, code, len(self.classes_))
             copies = sample.repeats
             self._basis = basis_of(
                 sample,
@@ -261,7 +261,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertOptions, LoopEstimator):
                 self._sparse,
                 FURTHEST if self.standardise else np.inf,
                 encoded(np.full((1, raw.shape[1]), np.nan), self.columns_)[0],
-                landmarks_for(self, len(y) / copies, X.shape[1]),
+                landmarks_for(self, len(y), X.shape[1], copies),
             )
         weight = share * self._class_weights(y)[code] / copies
         batches: list[Any] = self._partitions(X, t, keys, weight)

@@ -57,7 +57,7 @@ class LatentFeatures(
         "moves": short stochastic chains, then moves that a Monte-Carlo estimate of the true bound
         judges; "starts": annealed and plain starts in turn (variational, bound "polya_gamma").
     search_rows
-        Rows that are searched, about, where there are more than twice as many.
+        Rows that are searched, about, where there are more than twice as many. None: all rows.
     bound
         "polya_gamma", "text" (the bound of Ruiz et al. first) or "both" (variational).
     gauge

@@ -37,9 +37,9 @@ from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice, choose
 from vbmodels.experts.coded import CodedRows
 from vbmodels.experts.newton import PROCESS_TAUS, TAUS, Counted, Path, answered, left_out
+from vbmodels.experts.parts import FOLDS
 from vbmodels.experts.posterior import Component
 from vbmodels.experts.progress import (
-    FOLDS,
     MANY_ROWS,
     Additive,
     AdditiveSums,

@@ -19,6 +19,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.experts.batch import Rows
 from vbmodels.experts.columns import scaled
 from vbmodels.experts.knots import Basis, RowSample, coded
+from vbmodels.experts.parts import never_held
 from vbmodels.experts.together import Together
 
 _CHUNK = 2048
@@ -272,7 +273,8 @@ def basis_of(
     u = unscaled(lines, coded(x, knots), steps)
     together = None
     if landmarks:
-        together = Together.of(lines, sample.copies, sample.classes, landmarks)
+        told = sample.classes * never_held(sample.group)[:, None]
+        together = Together.of(lines, sample.copies, told, landmarks)
     if sparse and not steps.any():
         return Basis(knots, np.zeros(u.shape[1]), np.ones(u.shape[1]), limit, together)
     share = sample.copies / sample.copies.sum()

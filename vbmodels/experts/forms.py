@@ -24,16 +24,17 @@ FEWEST_LANDMARKS, MOST_LANDMARKS, MOST_PRODUCTS = 200, 600, 2e9
 AnyExperts = AdditiveExperts | MarginalExperts | BoundedExperts | SampledExperts
 
 
-def landmarks_for(options: ExpertOptions, rows: float, columns: int) -> int:
+def landmarks_for(options: ExpertOptions, rows: int, columns: int, copies: float) -> int:
     """Return how many landmarks a Gaussian process of all columns is to have; 0 for no process.
 
-    A quarter of the rows between `FEWEST_LANDMARKS` and `MOST_LANDMARKS`, fewer where rows x
-    landmarks^2, which is what second moments cost, would be more than `MOST_PRODUCTS`.
+    A quarter of the rows, copies of a whole table not counted, between `FEWEST_LANDMARKS` and
+    `MOST_LANDMARKS`; fewer where rows x landmarks^2, which is what second moments cost, would be
+    more than `MOST_PRODUCTS`.
     """
     asked = options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
     if not asked or rows > MOST_ROWS or rows * columns > MOST_CELLS:
         return 0
-    most = min(MOST_LANDMARKS, rows / 4.0, sqrt(MOST_PRODUCTS / max(rows, 1.0)))
+    most = min(MOST_LANDMARKS, rows / copies / 4.0, sqrt(MOST_PRODUCTS / max(rows, 1)))
     return max(FEWEST_LANDMARKS, int(most))
 
 

@@ -7,7 +7,7 @@ so no partitioning changes a knot, and a table with every row twice has the knot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,10 +49,30 @@ class RowSample:
     classes: FloatArray
 
     @classmethod
-    def of(cls, x: FloatArray, group: IntArray, classes: FloatArray | None = None) -> RowSample:
-        """Sample the rows x [N, D] of one partition; ``classes`` [N, K] has a 1 at each's label."""
-        classes = np.zeros((len(x), 2)) if classes is None else classes
-        return _smallest(hashed(group, 4, 1)[0], group, np.ones(len(x)), x, classes)
+    def of(
+        cls, x: FloatArray, group: IntArray, label: IntArray | None = None, n_classes: int = 2
+    ) -> RowSample:
+        """Sample the rows of one partition.
+
+        Parameters
+        ----------
+        x
+            The cells; [N, D].
+        group
+            The number of each row's cells; [N].
+        label
+            0 to ``n_classes`` - 1, or -1 for a row that is not fitted; [N]. None: no row is.
+        """
+        nothing = np.zeros((len(x), 0))
+        found = _smallest(hashed(group, 4, 1)[0], group, np.ones(len(x)), x, nothing)
+        classes = np.zeros((len(found.group), n_classes))
+        if label is not None and len(x):
+            order = np.argsort(found.group)
+            at = np.minimum(np.searchsorted(found.group, group, sorter=order), len(order) - 1)
+            row = order[at]
+            counted = (found.group[row] == group) & (label >= 0)
+            np.add.at(classes, (row[counted], label[counted]), 1.0)
+        return replace(found, classes=classes)
 
     def __add__(self, other: RowSample) -> RowSample:
         """Merge with another partition's sample."""

@@ -14,10 +14,9 @@ from vbmodels.experts.batch import Observed
 from vbmodels.experts.candidate import Candidate, Point, Sums
 from vbmodels.experts.choice import Choice
 from vbmodels.experts.newton import Ask, Climb, Counted, LeftOut, Path, Told
+from vbmodels.experts.parts import FOLDS, HELD
 from vbmodels.experts.searches import Climbing
 
-FOLDS, HELD = 4, 2
-"""Parts of the rows, and how many of them are held out in turn: of few rows, all."""
 FEW_ROWS, MANY_ROWS = 2000, 10_000
 """From the second number of rows on one part and one start of each candidate tell enough."""
 

@@ -3,7 +3,9 @@
 P_w = (1 - w) P_additive + w P_process, the first with the mixtures that were chosen beside it. On
 the rows of every part that is held out, both by their fits without it, a partition returns
 sum_n v_n log P_w(t_n) for each w of `WEIGHTS`; the w of the largest sum is taken (stacking by log
-score, Yao et al. 2018), and none where that is not a nat better than going without.
+score, Yao et al. 2018), and none where that is not a nat better than going without. What columns
+tell by themselves, which the process sees them by, is taken from parts that are never held out;
+where rows are few and all parts are, those labels make the process look a little better than it is.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.coded import CodedRows
-from vbmodels.experts.progress import FOLDS, Progress, bases_of
+from vbmodels.experts.parts import FOLDS
+from vbmodels.experts.progress import Progress, bases_of
 
 WEIGHTS = np.linspace(0.0, 0.95, 20)
 """What curves and experts explain keeps a share."""

@@ -36,12 +36,13 @@ class FeatureOptions:
         "of the true bound; starts: annealed and plain starts in turn, as for bound=text "
         "(variational).",
     )
-    search_rows: int = option(
+    search_rows: int | None = option(
         10_000,
         "Rows that are searched, about, where a table has more than twice as many (search=moves); "
         "all rows are fitted to what these show, and moves tried on them once more; then what all "
-        "rows leave unexplained is looked at for features that few of them have. Half the rows or "
-        "more: all rows are searched.",
+        "rows leave unexplained is looked at for features that few of them have (10,000 rows and "
+        "more, at most 1,000 categories in all). None, or half the rows and more: all rows are "
+        "searched.",
         ge=100,
     )
     bound: Literal["polya_gamma", "text", "both"] = option(

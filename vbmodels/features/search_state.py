@@ -177,7 +177,8 @@ class SearchGlobal(State):
     directions
         [C, J] ways along which rows are tried as a feature's at this sweep.
     redrawn
-        Whether a chain from the best fit was refused since that was last given new bits or births.
+        Whether a chain from the best fit was refused, or brought little, since that was last given
+        new bits or births.
     extra
         Free features of the chain from the best fit.
     wider

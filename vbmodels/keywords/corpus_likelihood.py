@@ -40,9 +40,9 @@ from vbmodels.keywords.lengths import CountLaw
 MOST_LISTED = float(np.log(0.97))
 SHARPNESS = 8.0
 BLOCK_WORDS = 4096
-NOTHING, GRADIENT, SAMPLED, INFORMATION = range(4)
-"""What may be asked of a point: more each time. ``SAMPLED``: the information of a tenth of the
-documents, times ten, beside the gradient of all."""
+NOTHING, GRADIENT, INFORMATION, SAMPLED = range(4)
+"""What may be asked of a point. ``SAMPLED``: the information of a tenth of the documents, times
+ten, beside the gradient of all; it stands last, as checkpoints hold the others by their numbers."""
 
 
 @dataclass(frozen=True)

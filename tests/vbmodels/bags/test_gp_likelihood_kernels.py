@@ -40,3 +40,12 @@ def test_any_shape_and_order_has_the_same_bits():
     for a, b in zip(rows, columns, strict=True):
         assert a.shape == x.shape
         assert_array_equal(a, b)
+
+
+def test_what_is_infinite_has_its_limits():
+    log_cdf, mills = log_cdf_and_mills(np.array([-np.inf, np.inf, np.nan]))
+    assert log_cdf[0] == -np.inf
+    assert log_cdf[1] == 0.0
+    assert mills[0] > 1e100
+    assert mills[1] == 0.0
+    assert np.isnan([log_cdf[2], mills[2]]).all()

@@ -24,8 +24,7 @@ def cut_coded(
     design = sums.scaling(True)
     sparse = sums.density(design[0]) < 0.25
     fixed = sums.binary | sums.constant
-    label = (t[:, None] == np.array([-1.0, 1.0])).astype(float)
-    sample = RowSample.of(x, cell_keys(x), label)
+    sample = RowSample.of(x, cell_keys(x), np.where(t == 0.0, -1, t > 0.0).astype(np.int64))
     basis = basis_of(sample, design, fixed, sparse, 6.0, landmarks=200 if joint else 0)
     if new is not None:
         x, t = new, np.zeros(len(new))

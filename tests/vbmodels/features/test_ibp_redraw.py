@@ -116,4 +116,5 @@ def test_a_search_that_agrees_with_another_start_ends(searched):
     assert most_wider(replace(q, matches=np.zeros(2, np.int64), seen=50.0), lane) == 2
     assert most_wider(replace(q, matches=np.zeros(2, np.int64), seen=500.0), lane) == 1
     assert most_wider(replace(agreed, widened=True), lane) == 0
-    assert MOST_WIDER >= 2
+    six = replace(lane, labels=np.arange(6))
+    assert most_wider(replace(q, matches=np.zeros(6, np.int64), seen=50.0), six) == MOST_WIDER
