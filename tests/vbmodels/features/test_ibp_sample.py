@@ -12,6 +12,7 @@ from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.in_process import InProcess
 from vbmodels.core.protocol import Cursor
 from vbmodels.core.state import from_bytes, same_bits, to_bytes
+from vbmodels.estimators import LatentFeatures
 from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.options import FeatureOptions
@@ -136,3 +137,12 @@ def test_a_search_by_a_sample_goes_on_with_the_same_bits(drawn):
             q = one.global_step(other.q, other.stats)
             other = evaluated(one, again, q, other.number + 1, other.number)
         assert same_bits(other, at)
+
+
+def test_none_searches_all_rows():
+    """It was the default once, and stands in the records of those runs."""
+    assert share_of(FeatureOptions(search_rows=None).search_rows, 1e6) == 1.0
+    assert share_of(FeatureOptions().search_rows, 1e6) == 0.01
+    assert np.isfinite(
+        LatentFeatures(2, search_rows=None, random_state=0).fit(np.eye(40, 5, dtype=int)).elbo_
+    )
