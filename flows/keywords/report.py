@@ -160,7 +160,7 @@ def report(
     examples = [e for s in summaries for e in s.examples]
     examples = sorted(examples, key=lambda e: -_worth_showing(len(e.known), len(e.found)))
     examples = examples[:MOST_DOCUMENTS]
-    headline = f"{found:,} new {names.keys} in {documents:,} documents"
+    headline = f"{found:,} new {names.keys} in {documents:,} document" + "s" * (documents != 1)
     expected = None
     if not scores:
         results["expected_false"] = sum(s.expected_false for s in summaries)

@@ -234,7 +234,11 @@ def lines(
     else:
         axes.ticklabel_format(axis="x", useOffset=False, style="plain")
     if len(series) > 1:
-        legend = axes.legend(frameon=False, fontsize="small")
+        # Above the lines, as searching for a place among them can take seconds.
+        legend = axes.legend(
+            frameon=False, fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0),
+            ncols=len(series), borderaxespad=0.2,
+        )  # fmt: skip
         for text in legend.get_texts():
             text.set_color(_INK)
     return _svg(figure, title)

@@ -290,7 +290,7 @@ def test_one_document_and_a_document_of_20000_words(tmp_path, capsys):
     source = written(tmp_path, table)
     code, out, _ = run(capsys, "keywords", source, tmp_path / "t", *RATE, "--set", "min_count=1")
     assert code == 0
-    assert "fitted to 1 documents" in out
+    assert "in 1 document, " in out
     assert "document cut to its 2000 most frequent words" in str(
         open_run(str(tmp_path / "t"))[1].dropped
     )
