@@ -293,7 +293,7 @@ class Rows(State):
 
         Rows of one group are in one part.
         """
-        return np.asarray(np.floor(hashed(self.group, 2, 1)[0] * folds), np.int64)
+        return part_of(self.group, folds)
 
 
 def _lower(matrix: FloatArray) -> FloatArray | None:
@@ -302,6 +302,11 @@ def _lower(matrix: FloatArray) -> FloatArray | None:
         return np.asarray(np.linalg.cholesky(matrix))
     except np.linalg.LinAlgError:
         return None
+
+
+def part_of(group: IntArray, parts: int) -> IntArray:
+    """Return the part, 0 to ``parts`` - 1, of rows with these cells; [N]."""
+    return np.asarray(np.floor(hashed(group, 2, 1)[0] * parts), np.int64)
 
 
 def hashed(keys: IntArray, stream: int, count: int) -> FloatArray:

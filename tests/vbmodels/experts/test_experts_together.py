@@ -15,7 +15,7 @@ from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.estimators import MixtureOfExperts
 from vbmodels.experts.additive import AdditiveExperts
 from vbmodels.experts.newton import LINES_TAU, Climb, Counted, answered
-from vbmodels.experts.parts import FOLDS, HELD, part_of
+from vbmodels.experts.parts import FOLDS, HELD, never_held
 from vbmodels.experts.relevance import LEVELS, relevance
 from vbmodels.experts.stacking import WEIGHTS
 from vbmodels.experts.together import SCALES, Together
@@ -84,8 +84,8 @@ def test_relevance_is_taken_from_parts_that_are_never_held_out():
     """Labels of the parts that judge the weight change no column of the process."""
     x, t = together_rows(300, 10)
     (batch,) = cut_coded(x, t, joint=True)
-    part = part_of(batch.rows.group)
-    assert_array_equal(part, batch.rows.fold(FOLDS))
+    part = batch.rows.fold(FOLDS)
+    assert_array_equal(never_held(batch.rows.group), part >= HELD)
     assert 0 < np.count_nonzero(part < HELD) < 300
     (turned,) = cut_coded(x, np.where(part < HELD, -t, t), joint=True)
     assert_array_equal(turned.together, batch.together)
@@ -159,11 +159,7 @@ def test_partitions_do_not_matter():
 
 
 def test_weight_is_that_of_rows_held_out():
-    """The sums of all weights, by fits that share no line with the model's.
-
-    The two columns of the product tell little alone, so the process sees them less than the third:
-    it gained .018 a row here when it saw all alike, and gains .009 now.
-    """
+    """The sums of all weights, by fits that share no line with the model's."""
     x, t = together_rows(600, 4)
     parts = cut_coded(x, t, 3, joint=True)
     model = AdditiveExperts(2, n_restarts=2, evaluations=20, tau=10.0)
@@ -178,7 +174,7 @@ def test_weight_is_that_of_rows_held_out():
         p = one.predict(rows).probability
         return -np.mean(np.log(np.where(truth > 0, p, 1.0 - p)))
 
-    assert loss(posterior) < loss(model.without_process(done.q)) - 0.007
+    assert loss(posterior) < loss(model.without_process(done.q)) - 0.01
     p = posterior.predict(rows).probability
     assert_allclose(posterior.log_odds(rows), np.log(p / (1.0 - p)), rtol=1e-9, atol=1e-9)
     w = posterior.weight
