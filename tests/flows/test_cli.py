@@ -291,6 +291,7 @@ def test_one_document_and_a_document_of_20000_words(tmp_path, capsys):
     code, out, _ = run(capsys, "keywords", source, tmp_path / "t", *RATE, "--set", "min_count=1")
     assert code == 0
     assert "in 1 document, " in out
+    assert "fitted to 1 document;" in out
     assert "document cut to its 2000 most frequent words" in str(
         open_run(str(tmp_path / "t"))[1].dropped
     )
