@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from flows.keywords import token_kernels as kernels
 from flows.keywords.counts import CorpusCounts
 from flows.keywords.phrase_counts import count_phrases
 from flows.keywords.text import MOST_TOKENS, Normaliser
@@ -267,16 +266,9 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
 
 
 def _joined(texts: pa.Array, numbers: IntArray) -> pa.Array:
-    """Join texts by blanks, row by row of their numbers [M, 4]; -1 stands for none."""
-    texts = texts.cast(pa.large_string())
-    if not len(texts) or not len(numbers):
-        return pa.array([""] * len(numbers), pa.string())
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    own = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    starts = kernels.joined_ends(ends, numbers)
-    letters = kernels.joined(ends, own, numbers, starts)
-    joined = pa.LargeStringArray.from_buffers(
-        len(numbers), pa.py_buffer(starts), pa.py_buffer(letters)
-    )
-    return joined.cast(pa.string())
+    """Join texts by blanks, row by row of their numbers [M, 4]; -1 is none, never of all four."""
+    columns = [
+        texts.take(pa.array(column, mask=column < 0)).cast(pa.string()) for column in numbers.T
+    ]
+    joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined

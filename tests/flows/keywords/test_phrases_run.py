@@ -262,7 +262,7 @@ def test_a_capital_of_a_beginning_is_no_name_unless_the_next_word_has_one_too():
 
 def test_phrases_are_joined_as_python_joins_them():
     texts = pa.array(["unused", "été", "of", "Ångström", "x"]).slice(1)
-    numbers = np.array([[0, 1, 2, -1], [3, -1, -1, -1], [-1, -1, -1, -1], [2, 2, 0, 3]])
+    numbers = np.array([[0, 1, 2, -1], [3, -1, -1, -1], [2, 2, 0, 3]])
     joined = _joined(texts, numbers)
     words = texts.to_pylist()
     assert joined.to_pylist() == [" ".join(words[i] for i in row if i >= 0) for row in numbers]
