@@ -68,7 +68,7 @@ docs: $(VENV)/.installed
 # One table or figure of the papers, ours beside theirs: make reproduce NAME=vbss-table-1.5
 NAME ?= all
 reproduce: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(NAME) $(OPTIONS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m reproduce $(NAME) $(OPTIONS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 
-from benchmarks.rvd2_calls import two_groups
 from flows.run.events import Events
 from flows.run.pipeline import run_pipeline
 from flows.settings import ComputeSettings
 from flows.variants.family import FAMILY
 from flows.variants.settings import VariantSettings
+from reproduce.rvd2_calls import two_groups
 from vbmodels.variants.batch import Counts
 from vbmodels.variants.calls import e_bh, local_fdr, q_values
 

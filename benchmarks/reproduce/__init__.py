@@ -1,1 +1,0 @@
-"""The papers' tables and figures, ours beside theirs: ``python -m benchmarks.reproduce NAME``."""

@@ -1,0 +1,101 @@
+"""Table 1 of BMEM: accuracy on Adult."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reproduce.bmem_study import batches, losses, models, peers, read
+from reproduce.page import NOT_SAID, Page, Table, number
+from vbmodels.core.fit import fit
+from vbmodels.experts.marginal import MarginalExperts
+from vbmodels.experts.published.cavi import BoundedExperts
+
+# The table is in the main paper, of which the text version holds the supplement only; its range
+# for the Bayesian mixtures was noted when the models were built.
+RANGE = "86 to 89 %"
+SWEEPS = 40
+SHOWN = {
+    "cavi gaussian bohning": "Gaussian prior, coordinate ascent",
+    "cavi mabn2 bohning": "mutual angular prior II, coordinate ascent",
+    "cavi Omega 10 bohning": "posterior regularisation 10, coordinate ascent",
+}
+
+
+def forms(k: int, rows: int) -> dict[str, Any]:
+    """Return the models with K experts: those of the paper, and the marginal likelihood's."""
+    found: dict[str, Any] = {
+        "marginal likelihood": MarginalExperts(k, tau=10.0, shared=True, n_restarts=1)
+    }
+    for label, model in models(k, rows):
+        kind = label.removeprefix(f"K={k} ")
+        if kind in SHOWN:
+            found[SHOWN[kind]] = model
+    return found
+
+
+def cells(y: np.ndarray, p: np.ndarray, seconds: float) -> tuple[str, ...]:
+    """Return accuracy and log-loss with standard errors over test rows, and seconds."""
+    right, loss = (p > 0.5) == y, losses(y, p)
+    root = np.sqrt(len(y))
+    return (
+        f"{100 * right.mean():.2f} ({100 * right.std() / root:.2f})",
+        f"{number(loss.mean(), 4)} ({number(loss.std() / root, 4)})",
+        f"{seconds:.1f}",
+    )
+
+
+def run(data: Path, quick: bool) -> Page:
+    """Fit Adult (a9a, its standard split) by our forms and by peers."""
+    train, test, truth = batches("a9a", read(data / "experts", "a9a"), 400 if quick else None, 0)
+    rows, best = [], 0.0
+    for peer, p, seconds in peers(train, test):
+        accuracy, loss, spent = cells(truth, p, seconds)
+        rows.append((peer, *[NOT_SAID] * 4, accuracy, loss, spent))
+        best = max(best, float(np.mean((p > 0.5) == truth)))
+    for k in (2,) if quick else (5, 10):
+        for label, model in forms(k, train.size).items():
+            limit = (5 if quick else SWEEPS) if isinstance(model, BoundedExperts) else 10_000
+            begin = time.process_time()
+            posterior = model.posterior(fit(model, [train], tol=1e-5, max_iter=limit).q)
+            spent = time.process_time() - begin
+            p = posterior.predict(test).probability
+            theirs = NOT_SAID if label == "marginal likelihood" else RANGE
+            rows.append((f"K = {k}, {label}", theirs, *cells(truth, p, spent), *[NOT_SAID] * 3))
+            best = max(best, float(np.mean((p > 0.5) == truth)))
+    return Page(
+        title="BMEM, table 1: Adult",
+        source=(
+            "Xie, Zhu and Xing (2016), table 1 of the main paper; the text version holds its "
+            "supplement only, so all that is known here is the range noted when the models were "
+            f"built, {RANGE}, over numbers of experts and forms"
+        ),
+        says=(
+            f"The published accuracies of {RANGE} are not reached by anything on the standard "
+            f"split: the best here is {100 * best:.2f} %, and logistic regression and boosted "
+            "trees lie in the same place. So they are no target."
+        ),
+        tables=(
+            Table(
+                f"{train.size:,} rows fitted, {test.size:,} judged. Accuracy in %, log-loss, CPU "
+                "seconds; in brackets standard errors over the judged rows.",
+                ("model", "published accuracy", "ours accuracy", "ours log-loss", "ours seconds",
+                 "rival accuracy", "rival log-loss", "rival seconds"),
+                tuple(rows),
+            ),
+        ),
+        differences=(
+            "Data: the published split or preprocessing is not known; on the standard one (a9a, "
+            "123 binary features) no peer measured here reaches the range; logistic regression "
+            "and boosted trees have .8495 and .8517 in our notes.",
+            "Errata: the supplement's bound on the prior's normaliser is none for 18 columns or "
+            "more, and its update of the experts drops the labels; ours are the corrected ones.",
+            f"Convergence: coordinate ascent is stopped after {SWEEPS} sweeps; the marginal form "
+            "is one start here with its prior given, where the pipeline averages five and "
+            "chooses the prior by hold-out (log-loss .3194, `benchmarks/bmem.md`).",
+        ),
+        seeds="seed 0 of the starts; one fit each.",
+    )  # fmt: skip
