@@ -55,7 +55,7 @@ def run_line(line: str) -> int:
     return int(stopped.value.code or 0)
 
 
-@pytest.mark.slow  # two minutes in all; CI runs them by themselves (make test-site)
+@pytest.mark.slow  # two minutes in all; CI runs them alone
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS).with_suffix("")))
 def test_code_runs(page, tmp_path, monkeypatch, prefect_server):
     """The blocks of a page, in order, in an empty folder."""
@@ -107,7 +107,7 @@ def test_example_runs(script, monkeypatch, tmp_path):
     plt.close("all")
 
 
-@pytest.mark.slow  # a minute; CI runs it by itself (make test-site)
+@pytest.mark.slow  # a minute; CI runs it alone
 def test_site_builds_without_a_warning(tmp_path):
     """Warnings are errors; the gallery's scripts have their own test above."""
     copy = tmp_path / "tree"

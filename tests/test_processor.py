@@ -1,4 +1,4 @@
-"""The processor that `make test-processor` plays is one that this one is not."""
+"""The processor that `tests.processor` plays is one that this one is not."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Faults on real processes, one after the other: ``make soak`` or ``python -m tests.faults.soak``.
+"""Faults on real processes, one after the other: ``python -m tests.faults.soak``.
 
 Each round is a run of the command (forked from a process that has loaded it), hit again and
 again in stages that its seed draws, and resumed until it is done. After every fault there are
