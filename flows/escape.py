@@ -1,8 +1,9 @@
-"""Text from data, made safe to print: what would move a cursor or hide something is spelt out."""
+"""Text made safe to print: what would move a cursor or hide is spelt out, secrets of URLs go."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 _CONTROLS = (
     "\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: escapes of a terminal begin with them
@@ -32,3 +33,62 @@ def escaped(text: str) -> str:
 
 def _spelt_out(found: re.Match[str]) -> str:
     return found["flag"] or found[0].encode("unicode_escape").decode()
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+_SECRET = re.compile(
+    r"(?i)[?#;&][^=?#;&/]*"
+    r"(signature|credential|token|secret|passw|passphrase|passcode|pwd|bearer|session|jwt"
+    r"|auth(?!or(?!i[sz]))|key(?!word|board)"
+    r"|(?<![a-z])(sig|sas|pw|pass)(?![a-z]))[^=?#;&/]*="
+)
+
+
+def holds_secret(url: str) -> bool:
+    """Whether a URL, or one of several joined by ``::``, has a user's name or a secret in it."""
+    return any(_has_secret(part) for part in url.split("::"))
+
+
+def shown_url(url: str) -> str:
+    """Return a URL as it may be shown: without user, password, and what may hold a secret.
+
+    >>> shown_url("https://user:word@host/a.parquet?X-Amz-Signature=1")
+    'https://host/a.parquet'
+    >>> shown_url("zip://a.csv::https://user:word@host?sig=1")
+    'zip://a.csv::https://host'
+    """
+    return "::".join(_shown(part) for part in url.split("::"))
+
+
+def without_secrets(text: str) -> str:
+    """Return text with the URLs in it as they may be shown, where they hold a secret.
+
+    >>> without_secrets("no answer from https://host/a?pwd=x; try s3://b/a")
+    'no answer from https://host/a try s3://b/a'
+    """
+    return _URL.sub(lambda url: shown_url(url[0]) if holds_secret(url[0]) else url[0], text)
+
+
+def _remote(url: str) -> bool:
+    return "://" in url and not url.startswith("file://")
+
+
+def _has_secret(url: str) -> bool:
+    if not _remote(url):
+        return False
+    rest = url.partition("://")[2]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return "@" in authority or _SECRET.search(unquote(rest)) is not None
+
+
+def _shown(url: str) -> str:
+    if not _remote(url):
+        return url
+    scheme, _, rest = url.partition("://")
+    http = scheme.lower() in ("http", "https")
+    if _SECRET.search(unquote(rest)):
+        rest = re.split(r"[?#;&]|%3[bfBF]|%2[36]", rest, maxsplit=1)[0]
+    elif http:
+        rest = re.split(r"[?#]", rest, maxsplit=1)[0]
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

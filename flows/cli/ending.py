@@ -19,7 +19,7 @@ import typer
 from flows.catalogue import BROKEN, COMMANDS, PIPELINES
 from flows.cli.commands import app
 from flows.cli.printing import Escaping, err, print_json
-from flows.escape import escaped
+from flows.escape import escaped, without_secrets
 from flows.faults import Fault, InputError, RunError
 
 log = logging.getLogger("vbflows.pipeline")
@@ -40,6 +40,7 @@ class _Stop:
         """Say why on stderr, and as one JSON object on stdout where that is asked for."""
         if error is not None and os.environ.get("VBFLOWS_DEBUG") == "1":
             traceback.print_exception(error)
+        sentence = without_secrets(sentence)
         lines = (f"vbflows: {escaped(line)}" for line in sentence.split("\n"))
         err().print("\n".join(lines), soft_wrap=True)
         self.tell(sentence, code, faults)
@@ -47,8 +48,10 @@ class _Stop:
     def tell(self, sentence: str, code: int, faults: Sequence[Fault] = ()) -> NoReturn:
         """Exit, after one JSON object on stdout where that is asked for."""
         if self._as_json:
-            listed = [asdict(fault) for fault in faults]
-            print_json({"error": sentence, "exit": code, "faults": listed, "warnings": []})
+            listed = [_plain(fault) for fault in faults]
+            print_json(
+                {"error": without_secrets(sentence), "exit": code, "faults": listed, "warnings": []}
+            )
         sys.exit(code)
 
 
@@ -63,9 +66,15 @@ def _of_models() -> tuple[type[Exception], ...]:
 def _shown(error: Any) -> str:
     """Print what is wrong with a command line, which may hold names of files; return it."""
     sentence = str(error)
-    error.message = escaped(error.message)
+    error.message = escaped(without_secrets(error.message))
     error.show()
     return sentence
+
+
+def _plain(fault: Fault) -> dict[str, Any]:
+    """Return a fault as plain values, without secrets of URLs."""
+    values = asdict(fault).items()
+    return {k: without_secrets(v) if isinstance(v, str) else v for k, v in values}
 
 
 def _interrupt(*_: object) -> NoReturn:
