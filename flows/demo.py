@@ -13,6 +13,7 @@ from rich.text import Text
 
 from flows.data import storage
 from flows.data.runs import open_run
+from flows.escape import escaped
 from flows.keywords.metadata import installed_packages
 from flows.keywords.settings import KeywordSettings
 from flows.run.events import Listener
@@ -103,7 +104,7 @@ def _table(rows: Sequence[dict[str, object]]) -> Table:
             for w in words
             if w["selected"] and not w["observed"]
         )
-        table.add_row(Text(doc_id), Text(known), Text(found))
+        table.add_row(*(Text(escaped(text)) for text in (doc_id, known, found)))
     return table
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
 import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from flows.escape import escaped
 
 _MOST = {"file": 300, "column": 100, "expected": 400, "found": 400, "remedy": 700}
 """Characters of the parts of a sentence: a longer one came from an input, and is cut."""
@@ -15,11 +16,6 @@ _MANY = 4
 """Equal faults from which on they share a line."""
 _MANY_NAMED = 8
 
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
-"""Controls, breaks of lines, turns of direction and halves of pairs; other spaces and joiners are
-parts of names."""
 _brief = reprlib.Repr()
 _brief.maxstring = _brief.maxother = _brief.maxlong = 100
 _brief.maxlevel = 3
@@ -52,7 +48,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 def _cut(part: str, text: str) -> str:
     """Return a part of a sentence in one line: what cannot be printed is escaped."""
-    text = _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    text = escaped(text)
     return text if len(text) <= _MOST[part] else f"{text[: _MOST[part] - 4]} ..."
 
 

@@ -1,8 +1,9 @@
 """The layers of the project, read from the imports of every source file.
 
 Imports point down only: cli -> pipelines -> run -> catalogue -> a family -> the protocol of
-families -> report, engine -> data -> settings -> faults; all of them -> vbmodels. Families do not
-import families, models import the core only, and each heavy library has its one home.
+families -> report, engine -> data -> settings -> faults -> escape; all of them -> vbmodels.
+Families do not import families, models import the core only, and each heavy library has its one
+home.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ LEVELS = {
     "data": 2,
     "settings": 1,
     "faults": 0,
+    "escape": -1,
 }
 FLOW_HOMES = {
     "dask": lambda path: path.as_posix().startswith("flows/engine/dask/"),

@@ -27,7 +27,7 @@ from flows.cli.options import (
     Workers,
 )
 from flows.cli.pipeline_help import PipelineCommand
-from flows.cli.printing import line, listening, out, print_json, print_outcome
+from flows.cli.printing import line, listening, print_json, print_outcome
 
 
 def _add_pipeline(name: str) -> None:
@@ -176,7 +176,7 @@ def serve(
 
     chosen = read_plan(plan)
     if not os.environ.get("PREFECT_API_URL"):
-        out().print(f"Prefect's page: http://127.0.0.1:{port}", highlight=False)
+        line(f"Prefect's page: http://127.0.0.1:{port}")
     run_plan(chosen, port)
 
 

@@ -18,7 +18,8 @@ import typer
 
 from flows.catalogue import BROKEN, COMMANDS, PIPELINES
 from flows.cli.commands import app
-from flows.cli.printing import err, print_json
+from flows.cli.printing import Escaping, err, print_json
+from flows.escape import escaped, without_secrets
 from flows.faults import Fault, InputError, RunError
 
 log = logging.getLogger("vbflows.pipeline")
@@ -39,15 +40,18 @@ class _Stop:
         """Say why on stderr, and as one JSON object on stdout where that is asked for."""
         if error is not None and os.environ.get("VBFLOWS_DEBUG") == "1":
             traceback.print_exception(error)
-        lines = (f"vbflows: {line}" for line in sentence.splitlines())
-        err().print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+        sentence = without_secrets(sentence)
+        lines = (f"vbflows: {escaped(line)}" for line in sentence.split("\n"))
+        err().print("\n".join(lines), soft_wrap=True)
         self.tell(sentence, code, faults)
 
     def tell(self, sentence: str, code: int, faults: Sequence[Fault] = ()) -> NoReturn:
         """Exit, after one JSON object on stdout where that is asked for."""
         if self._as_json:
-            listed = [asdict(fault) for fault in faults]
-            print_json({"error": sentence, "exit": code, "faults": listed, "warnings": []})
+            listed = [_plain(fault) for fault in faults]
+            print_json(
+                {"error": without_secrets(sentence), "exit": code, "faults": listed, "warnings": []}
+            )
         sys.exit(code)
 
 
@@ -57,6 +61,20 @@ def _of_models() -> tuple[type[Exception], ...]:
     from vbmodels.core.protocol import NonFiniteBound
 
     return NonFiniteBound, NotMemoisable
+
+
+def _shown(error: Any) -> str:
+    """Print what is wrong with a command line, which may hold names of files; return it."""
+    sentence = str(error)
+    error.message = escaped(without_secrets(error.message))
+    error.show()
+    return sentence
+
+
+def _plain(fault: Fault) -> dict[str, Any]:
+    """Return a fault as plain values, without secrets of URLs."""
+    values = asdict(fault).items()
+    return {k: without_secrets(v) if isinstance(v, str) else v for k, v in values}
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -88,6 +106,8 @@ def _no_interrupt_lost() -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if logging.lastResort is not None:  # what prints warnings where no log is set up
+        logging.lastResort.setFormatter(Escaping())
     words = sys.argv[1:] if arguments is None else arguments
     stop = _Stop("--json" in words)
     for name, fault in BROKEN:
@@ -97,8 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with _no_interrupt_lost():
             code = app(args=arguments, prog_name="vbflows", standalone_mode=False)
     except typer.TyperException as error:
-        error.show()  # type: ignore[attr-defined]
-        stop.tell(str(error), WRONG_INPUT)
+        stop.tell(_shown(error), WRONG_INPUT)
     except InputError as error:
         stop(str(error), WRONG_INPUT, error, error.faults)
     except RunError as error:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from flows.escape import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,7 +23,8 @@ def out() -> Console:
     """Return where results go."""
     from rich.console import Console
 
-    return Console(emoji=False)  # what is printed may hold names such as a:cat:b
+    # What is printed may hold names such as a:cat:b and [bold].
+    return Console(emoji=False, markup=False, highlight=False)
 
 
 @cache
@@ -29,12 +32,20 @@ def err() -> Console:
     """Return where everything else goes."""
     from rich.console import Console
 
-    return Console(stderr=True, emoji=False)
+    return Console(stderr=True, emoji=False, markup=False, highlight=False)
 
 
 def line(text: str) -> None:
-    """Print a line as it is."""
-    out().print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a line, escaped: it may hold text from data."""
+    out().print(escaped(text), soft_wrap=True)
+
+
+class Escaping(logging.Formatter):
+    """Formats records of Python's log, which may hold text from data, for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's text, escaped."""
+        return escaped(super().format(record))
 
 
 def print_json(value: Any) -> None:

@@ -305,7 +305,7 @@ class Checker:
     def _lengths(self, read: Mapping[str, pa.Array], name: str) -> None:
         """Tell of lists that have another length than those beside them."""
         other = self.table.declared([name])[name].as_long_as
-        if other not in read:
+        if not other or other not in read:
             return
         own, wanted = (lengths_of(read[column]) for column in (name, other))
         self.found.rows(

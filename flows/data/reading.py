@@ -189,7 +189,17 @@ def faults(table: Table, found: pa.Schema, file: str) -> list[Fault]:
         if c.required and c.name not in names
     ]  # fmt: skip
     for name, column in own.items():
-        if names.count(name) > 1:
+        if not name.strip():
+            numbers = ", ".join(str(i) for i, own in enumerate(names, 1) if own == name)
+            wrong.append(
+                Fault(
+                    file,
+                    "a name for every column",
+                    f"none for column {numbers}",
+                    remedy="name it, or leave it out",
+                )
+            )
+        elif names.count(name) > 1:
             wrong.append(Fault(file, "a name used once", "it twice", name, remedy="rename one"))
         elif not can_read(column, kind := found.field(name).type):
             expected = column.expected or f"type {column.arrow}"

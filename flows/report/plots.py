@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
+import unicodedata
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from flows.escape import escaped
 from flows.report.tips import tip, tips_along, with_titles
 
 if TYPE_CHECKING:  # a worker draws nothing, and need not wait for what does
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_NO_GLYPH = "Glyph .* missing|Matplotlib currently does not support"
+_LABEL = 28  # columns of a label
 _INK = "#010203"  # replaced by the page's own ink
 _ACCENT = "#040506"  # replaced by the page's accent
 # Wong (2011), told apart by the colour-blind on light and dark grounds alike.
@@ -46,14 +52,34 @@ def _at_whole_numbers(axes: Axes) -> None:
 
 
 def _svg(figure: Figure, title: str) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    svg = buffer.getvalue()
+    svg = _drawn(figure)
     svg = svg[svg.index("<svg") :]
     for ink, colour in _STYLE.items():
         svg = svg.replace(ink, colour)
     svg = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 role="img">', svg, count=1)
     return with_titles(svg.replace(">", f"><title>{_escape(title)}</title>", 1))
+
+
+def _drawn(figure: Figure) -> str:
+    """Return a figure as SVG; text that has no glyphs here stays text, which a browser draws."""
+    from matplotlib import rc_context
+
+    def draw() -> str:
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        return buffer.getvalue()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", _NO_GLYPH)
+        svg = draw()
+    others = [one for one in caught if not re.match(_NO_GLYPH, str(one.message))]
+    for one in others:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if len(others) < len(caught):
+        with warnings.catch_warnings(), rc_context({"svg.fonttype": "none"}):
+            warnings.simplefilter("ignore")
+            svg = draw()
+    return svg
 
 
 def _escape(text: str) -> str:
@@ -175,9 +201,18 @@ def calibration(
 
 
 def _plain(label: str) -> str:
-    """Keep a label from being read as a formula, and short."""
-    text = label.replace("$", r"\$")
-    return text if len(text) <= 28 else text[:27] + "…"
+    """Keep a label from being read as a formula, and short: 28 columns, wide letters take two."""
+    text = escaped(label)
+    if sum(map(_columns, text)) > _LABEL:
+        ends = itertools.accumulate(map(_columns, text))
+        text = text[: sum(end < _LABEL for end in ends)] + "…"
+    # No font here has wide letters: spaces, which a browser leaves out, keep their room.
+    room = " " * round(1.3 * sum(_columns(letter) - 1 for letter in text))
+    return room + text.replace("$", r"\$")
+
+
+def _columns(letter: str) -> int:
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
 def paired_intervals(

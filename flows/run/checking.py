@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from flows.data import storage
@@ -23,6 +23,8 @@ from flows.run import tasks
 from flows.run.events import Events
 from flows.run.running import Run
 from flows.settings import RunSettings
+
+_SHOWN = 5  # names in a warning
 
 Choose = Callable[[list[InputFile]], list[InputFile]]
 """Says which of the files that there are a run is to read."""
@@ -61,6 +63,39 @@ def _checked(
     checked = _each(events, family.check, files, settings)
     _raise(_faults(family, files, checked, settings, to_fit))
     return checked
+
+
+def header_warnings(files: Sequence[InputFile]) -> list[str]:
+    """Say which columns of CSV files have no name, and what became of them."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        unnamed = storage.Unnamed()
+        with suppress(StorageError):  # a sample sheet is read by other rules than a table
+            unnamed = storage.unnamed_columns(file.url)
+        if n := len(unnamed.named):
+            listed = ", ".join(unnamed.named[:_SHOWN]) + (", ..." if n > _SHOWN else "")
+            said = (
+                f"1 column has no name and is called {listed} here; name it in the first line, or "
+                "remove it"
+                if n == 1
+                else f"{n:,} columns have no name and are called {listed} here; name them in the "
+                "first line, or remove them"
+            )
+            found.setdefault(said, []).append(file.url)
+        if n := unnamed.dropped:
+            said = (
+                "1 column without a name has no values and is not read"
+                if n == 1
+                else f"{n:,} columns without a name have no values and are not read"
+            )
+            found.setdefault(said, []).append(file.url)
+    return [
+        f"{storage.shown(urls[0])}{_more(len(urls) - 1)}: {said}." for said, urls in found.items()
+    ]
+
+
+def _more(files: int) -> str:
+    return "" if not files else f" and {files:,} more file{'' if files == 1 else 's'}"
 
 
 @contextmanager

@@ -18,7 +18,13 @@ from flows.engine.block import one_thread
 from flows.engine.compute import each_of
 from flows.family import Family, Foresees, Prepared, model_for
 from flows.run import since as incremental
-from flows.run.checking import accept, check_files, every_fault_told, look_at_files
+from flows.run.checking import (
+    accept,
+    check_files,
+    every_fault_told,
+    header_warnings,
+    look_at_files,
+)
 from flows.run.events import Events, Listener, Stage
 from flows.run.outcome import total_dropped
 from flows.run.pipeline import settled_by_input
@@ -144,7 +150,8 @@ def look_ahead(
     settings = settled_by_input(family, source, settings)
     checks = look_at_files if prepare else check_files
     files, checked = checks(family, events, source, settings)
-    found = Foreseen(len(files), sum(one.rows for one in checked))
+    of_headers = tuple(header_warnings(files))
+    found = Foreseen(len(files), sum(one.rows for one in checked), warnings=of_headers)
     if not prepare:
         return found
     # One thread, as a run has: a sweep is timed as it will be.
@@ -170,7 +177,9 @@ def look_ahead(
         dropped=tuple(
             total_dropped([*(d for one in ingested for d in one.dropped), *prepared.dropped])
         ),
-        warnings=tuple(dict.fromkeys((*prepared.warnings, *foreseen, *begun.warnings))),
+        warnings=tuple(
+            dict.fromkeys((*of_headers, *prepared.warnings, *foreseen, *begun.warnings))
+        ),
         partitions=len(prepared.partitions),
         memory_bytes=begun.memory_bytes,
         seconds_to_read=read,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+
+from pydantic import BaseModel
 
 from flows.catalogue import pipeline_named
 from flows.data import storage
@@ -28,7 +30,7 @@ def launch(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
-    _refuse_secrets(source, target, compute.delta or "")
+    _refuse_secrets(source, target, settings, compute)
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume, since)
     with _begun(listener, recorded) as events:
@@ -44,7 +46,7 @@ def launch_score(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
-    _refuse_secrets(run, source, target, compute.delta or "")
+    _refuse_secrets(run, source, target, compute)
 
     def body(events: Events, *_: Any) -> dict[str, Any]:
         return score_pipeline(run, events, source, target, compute)
@@ -56,14 +58,27 @@ def launch_score(
         return record("score", body, source, target, settings, compute, None, events=events)
 
 
-def _refuse_secrets(*urls: str) -> None:
-    """Refuse them before Prefect records them as parameters of the run."""
+def _refuse_secrets(*given: str | BaseModel) -> None:
+    """Refuse URLs with secrets before Prefect and run.json record them, in settings too."""
     try:
-        for url in urls:
-            storage.refuse_secrets(url)
+        for one in given:
+            for text in _texts(one.model_dump() if isinstance(one, BaseModel) else one):
+                storage.refuse_secrets(text)
     except storage.StorageError as error:
         fault = Fault(file="command line", expected="a URL without secrets", found=str(error))
         raise InputError([fault]) from error
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts in a setting's plain value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for own in value.values():
+            yield from _texts(own)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for own in value:
+            yield from _texts(own)
 
 
 @contextmanager

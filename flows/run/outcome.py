@@ -28,6 +28,7 @@ from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
 from flows.run import stream, stream_report
+from flows.run.checking import header_warnings
 from flows.run.delta.copies import copy_tables
 from flows.run.delta.publish import commit
 from flows.run.events import Published
@@ -59,7 +60,7 @@ def publish(
             each=each,
         )
     findings = run.family.report(model, q, summaries, ingested, run.settings)
-    warnings = [*prepared.warnings, *findings.warnings]
+    warnings = [*header_warnings(run.files), *prepared.warnings, *findings.warnings]
     warnings += [] if run.since is None else run.since.notes
     warnings += [] if run.stream is None else stream_report.warnings(run.stream)
     if fitted is not None and not fitted.converged:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from rich.console import Console
+from rich.console import Console, JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
 from flows.data import reading, storage
 from flows.data.run_tables import POSTERIOR
 from flows.data.runs import RunPaths, RunRecord, fit_in_words
+from flows.escape import escaped
 from flows.faults import InputError
 from flows.run.compare import Comparison, shown
 from flows.run.runs import Listed
@@ -33,10 +34,10 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         ("report", paths.file("report.html")),
         ("tables", ", ".join(tables_of(paths)) + " (vbflows show RUN TABLE)"),
     ):
-        facts.add_row(name, Text(value, overflow="fold"))
+        facts.add_row(name, _text(value, overflow="fold"))
     console.print(facts)
     for warning in record.warnings:
-        console.print(f"warning: {warning}", markup=False, highlight=False)
+        console.print(_text(f"warning: {warning}"))
     url = storage.join(paths.root, "posterior", "parameters.parquet")
     if not storage.exists(url):
         return
@@ -50,19 +51,25 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
         table.add_column(heading)
     for row in rows[:_ROWS]:
         sd = "" if row["sd"] is None else f"{row['sd']:.4g}"
-        table.add_row(Text(row["name"]), Text(row["index"] or ""), f"{row['mean']:.4g}", sd)
+        table.add_row(_text(row["name"]), _text(row["index"] or ""), f"{row['mean']:.4g}", sd)
     console.print(table)
     if len(rows) > _ROWS:
-        console.print(f"and {len(rows) - _ROWS} more in {url}", markup=False, soft_wrap=True)
+        console.print(_text(f"and {len(rows) - _ROWS} more in {url}"), soft_wrap=True)
+
+
+def _text(value: str, style: str = "", overflow: OverflowMethod | None = None) -> Text:
+    """Return text from data for a terminal: escaped, and no markup."""
+    return Text(escaped(value), style=style, overflow=overflow)
 
 
 def show_rows(console: Console, rows: pa.Table) -> None:
     """Print rows of a table."""
     table = Table(box=None, pad_edge=False)
     for name in rows.column_names:
-        table.add_column(name, overflow="fold", justify="right" if _number(rows, name) else "left")
+        side: JustifyMethod = "right" if _number(rows, name) else "left"
+        table.add_column(_text(name), overflow="fold", justify=side)
     for row in rows.to_pylist():
-        table.add_row(*(Text(cell(value)) for value in row.values()))
+        table.add_row(*(_text(cell(value)) for value in row.values()))
     console.print(table)
 
 
@@ -81,36 +88,36 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
     table.add_column("settings", overflow="fold")
     for run in runs:
         sweeps = "" if run.iterations is None else str(run.iterations)
-        settings = "\n".join(f"{name}={cell(value)}" for name, value in run.changed.items())
+        settings = (escaped(f"{name}={cell(value)}") for name, value in run.changed.items())
         table.add_row(
-            run.run_id,
+            _text(run.run_id),
             run.state,
-            run.pipeline,
+            _text(run.pipeline),
             "" if run.rows is None else f"{run.rows:,}",
             "" if run.seconds is None else f"{run.seconds:.1f} s",
             f"{sweeps}{'' if run.converged in (None, True) else '!'}",
-            Text(settings),
+            Text("\n".join(settings)),
         )
     console.print(table)
     if any(run.converged is False for run in runs):
-        console.print("! had not converged", highlight=False)
+        console.print("! had not converged")
 
 
 def show_comparison(console: Console, found: Comparison) -> None:
     """Print two runs side by side; what differs stands out."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    table.add_column(found.first, overflow="fold")
-    table.add_column(found.second, overflow="fold")
+    table.add_column(_text(found.first), overflow="fold")
+    table.add_column(_text(found.second), overflow="fold")
     table.add_column("change", justify="right", no_wrap=True)
     for heading, lines in found.parts():
         table.add_row(Text(heading, style="bold"))
         for line in lines:
             style = "bold" if line.differs else ""
             table.add_row(
-                Text(f"  {line.name}"),
-                Text(shown(line.first), style=style),
-                Text(shown(line.second), style=style),
+                _text(f"  {line.name}"),
+                _text(shown(line.first), style),
+                _text(shown(line.second), style),
                 f"{line.change:+.3g}" if line.change else "",
             )
         if not lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from flows.escape import escaped
 from flows.run.events import Event, Line, Listener, Pace, PartDone, Stage, Sweep
 
 
@@ -27,7 +28,7 @@ class Lines(Listener):
                 self._print(f"{stage}: {done} of {total}")
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(escaped(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Bar(Listener):
@@ -53,7 +54,7 @@ class Bar(Listener):
             case Stage(name):
                 self._progress.update(self._task, description=name, detail="", total=None)
             case Line(text):
-                self._console.print(text, markup=False, highlight=False)
+                self._console.print(escaped(text), markup=False, highlight=False)
             case Sweep(iteration, _, _, left):
                 done = iteration + 1
                 self._progress.update(

@@ -140,7 +140,9 @@ class _Walk:
         if self.reading.once:
             size = 1 << max(int(2 * n).bit_length(), 4)
             table, previous = np.full(size, -1), np.empty(n, np.int64)
-            mates_kernels.pair_mates(self._data, reads, self._kept, n, before, table, previous)
+            mates_kernels.pair_mates(
+                self._data, reads, self._kept, n, before, self.reading.orphans, table, previous
+            )
         passed = reads[:n, kernels.END] < self._last
         if done:
             self._tally(reads[:n])

@@ -2,7 +2,8 @@
 """Mates that overlap: of two bases at one position one is left in place.
 
 As htslib's pileup does it (`overlap_push` and `tweak_overlap_quality`, versions 1.13 to 1.24): a
-test compares the counts to the read.
+test compares the counts to the read. htslib pairs mates that are flagged as a proper pair; where
+other pairs count too (``orphans``), all reads of a name are one template, whatever their flags say.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from flows.variants.bam_kernels import (
 )
 
 _MOST_QUALITY = 200  # of two mates that agree
+_STAR = 42  # the name of a read without one
 
 
 @njit(cache=True, nogil=True)
@@ -90,7 +92,7 @@ def _keeps_first(data, read):
 
 
 @njit(cache=True, nogil=True)
-def pair_mates(data, reads, old, n, last, table, previous):
+def pair_mates(data, reads, old, n, last, orphans, table, previous):
     """Take the quality of one of two mates where they overlap, in the bytes themselves.
 
     A read waits for its mate until a read of its name has been passed: one whose end lies before
@@ -104,6 +106,8 @@ def pair_mates(data, reads, old, n, last, table, previous):
         The table of reads; of the first ``old`` mates were looked for before.
     last
         Start of the last read before the new ones, -1 for none.
+    orphans
+        Whether mates are found by their name alone.
     table, previous
         Room for a hash table of names, filled with -1, its length a power of 2; and for each
         read's last one of the same name.
@@ -122,6 +126,9 @@ def pair_mates(data, reads, old, n, last, table, previous):
         if reads[i, END] <= reads[i, BEFORE]:
             continue  # of no length: it is never part of a column
         table[slot] = i
+        if orphans:
+            _share_with_earlier(data, reads, previous, i)
+            continue
         flag, length = int16(data, r + 14), int32(data, r + 16)
         mate_contig, mate = int32(data, r + 20), int32(data, r + 24)
         apart = abs(int32(data, r + 28)) >= 2 * length and mate >= reads[i, END]
@@ -135,6 +142,29 @@ def pair_mates(data, reads, old, n, last, table, previous):
         elif mate >= reads[i, BEGIN] or (flag & PAIRED and mate == -1):
             reads[i, WAITS] = 1
     return last
+
+
+@njit(cache=True, nogil=True)
+def _share_with_earlier(data, reads, previous, i):
+    """Share the quality of read ``i`` with every earlier read of its template that it overlaps.
+
+    From the first on, so that where three overlap the one that the name's hash says keeps it.
+    """
+    r = reads[i, AT]
+    nameless = byte(data, r + 8) == 2 and byte(data, r + LEAST_RECORD) == _STAR
+    if nameless or not int16(data, r + 14) & PAIRED:
+        return
+    stop = -1
+    while True:
+        first, other = -1, previous[i]
+        while other > stop:
+            if reads[other, END] > reads[i, BEGIN] and int16(data, reads[other, AT] + 14) & PAIRED:
+                first = other
+            other = previous[other]
+        if first < 0:
+            return
+        _share_quality(data, reads, first, i)
+        stop = first
 
 
 @njit(cache=True, nogil=True)

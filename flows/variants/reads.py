@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -69,7 +72,7 @@ def _least(settings: VariantSettings) -> int:
 def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArray[np.int32]:
     """Return what `count_region` counts, [length, 2, 4], by htslib's pileup, up to a depth."""
     counts = np.zeros((region.length, 2, 4), np.int32)
-    with quiet(), open_alignment(path, settings) as file:
+    with quiet(), _for_pileup(path, region, settings) as file:
         name = in_file(region.contig, file.references, settings.chr_names)
         pileup: Any = file.pileup  # its stub does not know multiple_iterators
         columns = pileup(
@@ -100,6 +103,35 @@ def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArr
     elif settings.strand == "reverse":
         counts[:, 0] = 0
     return counts
+
+
+@contextmanager
+def _for_pileup(
+    path: str, region: Region, settings: VariantSettings
+) -> Iterator[pysam.AlignmentFile]:
+    """Open a file; where orphans count and mates once, a copy of its region with mates by name.
+
+    htslib's pileup pairs mates that are flagged as a proper pair, and trusts where they say that
+    the other is: in the copy every paired read is flagged so and says that it is where it is.
+    """
+    with open_alignment(path, settings) as file:
+        if not (settings.orphans and settings.overlaps == "once"):
+            yield file
+            return
+        name = in_file(region.contig, file.references, settings.chr_names)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "reads.bam")
+            with pysam.AlignmentFile(copy, "wb", template=file) as written:
+                for read in file.fetch(name, region.start, region.stop):
+                    if read.is_paired:
+                        read.is_proper_pair, read.mate_is_unmapped = True, False
+                        read.next_reference_id = read.reference_id
+                        read.next_reference_start = read.reference_start
+                        read.template_length = 0
+                    written.write(read)
+            pysam.index(copy)
+            with pysam.AlignmentFile(copy) as mated:
+                yield mated
 
 
 def _drawn(bases: Sequence[str], names: Sequence[str], most: int) -> list[str]:

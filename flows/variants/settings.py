@@ -106,7 +106,11 @@ class VariantSettings(declared(CallOptions)):  # type: ignore[misc]
     overlaps: Literal["once", "both"] = Field(
         "once", description="Whether overlapping mates count once or twice."
     )
-    orphans: bool = Field(False, description="Whether paired reads without their mate count.")
+    orphans: bool = Field(
+        False,
+        description="Whether paired reads count that are not flagged as a proper pair; mates that "
+        "overlap are then found by their name alone.",
+    )
     max_depth: int = Field(
         0,
         ge=0,

@@ -12,7 +12,7 @@ from flows.data.storage.errors import (
     StorageError,
     TransientStorageError,
 )
-from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES
+from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES, Unnamed, unnamed_columns
 from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed, size_of
 from flows.data.storage.objects import (
     absent,
@@ -53,6 +53,7 @@ __all__ = [
     "MissingError",
     "StorageError",
     "TransientStorageError",
+    "Unnamed",
     "absent",
     "absolute",
     "as_local",
@@ -85,6 +86,7 @@ __all__ = [
     "shown",
     "size_of",
     "table_bytes",
+    "unnamed_columns",
     "using",
     "write_bytes",
     "write_table",

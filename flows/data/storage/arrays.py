@@ -8,6 +8,7 @@ without a name has that of the file. Nothing is unpickled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -69,6 +70,13 @@ def _readable(url: str) -> Iterator[None]:
         except (StorageError, FileNotFoundError, PermissionError):
             raise
         except Exception as error:
+            if re.search(
+                "pickle|Python objects", str(error)
+            ):  # NumPy advises to unpickle it, which can run its code
+                raise StorageError(
+                    f"cannot read {url} as arrays: it holds Python objects, which are never "
+                    "loaded; save arrays of numbers or of text"
+                ) from error
             raise StorageError(f"cannot read {url} as arrays: {error}") from error
 
 

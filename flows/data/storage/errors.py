@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from flows.escape import without_secrets
 from flows.faults import RunError
 
 _LASTING = {errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
@@ -97,7 +98,7 @@ def _of_clients() -> tuple[type[Exception], ...]:
 
 
 def _sentence(action: str, url: str, error: Exception) -> StorageError:
-    said = f"cannot {action} {url}"
+    said = f"cannot {action} {without_secrets(url)}"
     text = f"{type(error).__name__} {error}"
     remote = "://" in url
     if remote and (_NO_BUCKET.search(text) or _NO_BUCKET.search(str(error.__cause__))):
@@ -144,4 +145,4 @@ def _damage(error: Exception, text: str, remote: bool) -> bool:
 
 
 def _line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+    return without_secrets((str(error) or type(error).__name__).splitlines()[0])

@@ -9,11 +9,15 @@ is read anew.
 from __future__ import annotations
 
 import codecs
+import csv
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
@@ -24,6 +28,8 @@ from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.retry import persistent
 from flows.data.storage.staging import made
 from flows.data.storage.urls import is_local
+
+_UNNAMED = b"vbflows.unnamed"
 
 CELLS = b"vbflows.cells"
 """Metadata of a table whose cells are text that is still to be read as what it stands for."""
@@ -56,6 +62,34 @@ ARRAYS = arrays.SUFFIXES
 """Endings of files of arrays: bags, or one table of them."""
 
 
+@dataclass(frozen=True)
+class Unnamed:
+    """Columns of a CSV whose cell of the header is blank.
+
+    Attributes
+    ----------
+    named
+        The names by which those with a value are read.
+    dropped
+        How many have no value, and are not read.
+    """
+
+    named: tuple[str, ...] = ()
+    dropped: int = 0
+
+
+def unnamed_columns(url: str) -> Unnamed:
+    """Return what became of a table's columns without a name; of other formats than CSV nothing."""
+    path = as_parquet(url)
+    if path == url:
+        return Unnamed()
+    found = (pq.read_schema(path).metadata or {}).get(_UNNAMED)
+    if found is None:
+        return Unnamed()
+    plain = json.loads(found)
+    return Unnamed(tuple(plain["named"]), plain["dropped"])
+
+
 def as_parquet(url: str) -> str:
     """Return the URL itself of a Parquet file, or the path of a conversion on this machine.
 
@@ -73,7 +107,7 @@ def as_parquet(url: str) -> str:
     def make(path: str) -> None:
         persistent(is_local(url), lambda: convert(url, packing, path))
 
-    return made(url, "as Parquet", make, ".parquet")
+    return made(url, "as Parquet, columns named", make, ".parquet")
 
 
 def _unpacked(url: str) -> tuple[str, str | None]:
@@ -97,27 +131,119 @@ def _csv(url: str, packing: str | None, path: str) -> None:
             separator = _separator(url, header)
             lines = pc.ParseOptions(delimiter=separator, newlines_in_values=True)
             read = pc.ReadOptions(block_size=CSV_BLOCK, encoding=encoding)
-            with _opened(url, packing) as stream, pc.open_csv(stream, read, lines) as reader:
-                names = reader.schema.names
+            names = _header(url, packing, read, lines, header)
             # Where there is one column only, an empty line is a missing cell.
             lines.ignore_empty_lines = len(names) > 1
-            convert = pc.ConvertOptions(
-                null_values=list(MISSING),
-                strings_can_be_null=True,
-                column_types=dict.fromkeys(names, pa.string()),
-            )
+            metadata = {CELLS: b"text"}
+            if not all(name.strip() for name in names):
+                if not header.strip():
+                    raise _without_header(url)
+                read, names, unnamed = _named(url, packing, read, lines, names)
+                metadata[_UNNAMED] = json.dumps(asdict(unnamed)).encode()
             with (
                 _opened(url, packing) as stream,
-                pc.open_csv(stream, read, lines, convert) as reader,
+                pc.open_csv(stream, read, lines, _text(names)) as reader,
             ):
                 if reader.schema.names != names:
-                    raise StorageError(
-                        f"cannot read {url} as CSV: expected the names of the columns in its "
-                        "first line, found an empty one; remove it"
-                    )
-                _write(path, reader.schema.with_metadata({CELLS: b"text"}), reader)
+                    raise _without_header(url)
+                _write(path, reader.schema.with_metadata(metadata), reader)
         except pa.ArrowInvalid as error:
             raise _not(url, "CSV", error) from error
+
+
+def _without_header(url: str) -> StorageError:
+    return StorageError(
+        f"cannot read {url} as CSV: expected the names of the columns in its first line, found an "
+        "empty one; remove it"
+    )
+
+
+def _header(
+    url: str, packing: str | None, read: pc.ReadOptions, lines: pc.ParseOptions, first: str
+) -> list[str]:
+    """Return the cells of a CSV's header."""
+    try:
+        with _opened(url, packing) as stream, pc.open_csv(stream, read, lines) as reader:
+            return list(reader.schema.names)
+    except pa.ArrowInvalid:
+        cells = next(csv.reader([first], delimiter=lines.delimiter), [])
+        if len(cells) < 2 or cells[-1].strip():
+            raise
+        return cells  # it ends with a separator, as the lines may not
+
+
+def _text(names: list[str]) -> pc.ConvertOptions:
+    """Return how to read columns of a CSV: these, all as text."""
+    return pc.ConvertOptions(
+        null_values=list(MISSING),
+        strings_can_be_null=True,
+        column_types=dict.fromkeys(names, pa.string()),
+        include_columns=names,
+    )
+
+
+def _named(
+    url: str, packing: str | None, read: pc.ReadOptions, lines: pc.ParseOptions, header: list[str]
+) -> tuple[pc.ReadOptions, list[str], Unnamed]:
+    """Name the columns of a CSV whose header leaves some blank; those without a value go.
+
+    Returns
+    -------
+    read
+        How to read the file by these names.
+    kept
+        The names of the columns that stay.
+    unnamed
+        What became of those without a name.
+    """
+    names: list[str] = []
+    for number, name in enumerate(header, 1):
+        new = name if name.strip() else f"column {number}"
+        while not name.strip() and new in (*header, *names):
+            new += "_"
+        names.append(new)
+    blank = [new for name, new in zip(header, names, strict=True) if not name.strip()]
+
+    def with_values(names: list[str], blank: list[str]) -> set[str]:
+        by_name = _by_name(read, names)
+        with (
+            _opened(url, packing) as stream,
+            pc.open_csv(stream, by_name, lines, _text(blank)) as reader,
+        ):
+            return {name for batch in reader for name in blank if _holds(batch[name])}
+
+    if blank == names:
+        raise StorageError(
+            f"cannot read {url} as CSV: expected the names of the columns in its first line, "
+            "found none; write them there"
+        )
+    try:
+        filled = with_values(names, blank)
+    except pa.ArrowInvalid:
+        # The header ends with a separator that the lines do not have.
+        short = names[: max(i for i, name in enumerate(header) if name.strip()) + 1]
+        if len(short) == len(names):
+            raise
+        names, there = short, [name for name in blank if name in short]
+        filled = with_values(names, there) if there else set()
+    kept = [name for name in names if name not in blank or name in filled]
+    named = tuple(name for name in blank if name in filled)
+    return _by_name(read, names), kept, Unnamed(named, len(blank) - len(named))
+
+
+def _by_name(read: pc.ReadOptions, names: list[str]) -> pc.ReadOptions:
+    return pc.ReadOptions(
+        block_size=read.block_size,
+        encoding=read.encoding,
+        column_names=names,
+        skip_rows_after_names=1,
+    )
+
+
+def _holds(cells: pa.Array) -> bool:
+    """Whether some cell has more than blanks."""
+    text = pa.compute.utf8_trim_whitespace(cells)
+    return bool(pa.compute.any(pa.compute.not_equal(text, "")).as_py())
 
 
 def _first_line(stream: Any) -> tuple[str, str]:

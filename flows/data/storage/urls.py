@@ -6,9 +6,9 @@ import os
 import re
 
 from flows.data.storage.errors import StorageError
+from flows.escape import holds_secret, shown_url
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
-_SIGNED = re.compile(r"(?i)(signature|credential|token|secret|password|sig|key)[^=&]*=")
 
 
 def join(url: str, *parts: str) -> str:
@@ -61,7 +61,7 @@ def refuse_bytes(name: str) -> None:
 
 def refuse_secrets(url: str) -> None:
     """Raise `StorageError` if a URL holds a secret: URLs stand in logs, records and reports."""
-    if any(_secret(part) for part in url.split("::")):
+    if holds_secret(url):
         raise StorageError(
             f"{shown(url)} holds a user name, a key or a signature: URLs stand in logs, records "
             "and reports; give secrets by the environment (AWS_ACCESS_KEY_ID, "
@@ -69,30 +69,6 @@ def refuse_secrets(url: str) -> None:
         )
 
 
-def _secret(url: str) -> bool:
-    if is_local(url):
-        return False
-    rest = url.partition("://")[2]
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    return "@" in authority or _SIGNED.search(rest.partition("?")[2]) is not None
-
-
 def shown(url: str) -> str:
-    """Return a URL as it may be shown: without user, password and query.
-
-    >>> shown("https://user:word@host/a.parquet?X-Amz-Signature=1")
-    'https://host/a.parquet'
-    >>> shown("zip://a.csv::https://user:word@host?sig=1")
-    'zip://a.csv::https://host'
-    """
-    return "::".join(_shown(part) for part in url.split("::"))
-
-
-def _shown(url: str) -> str:
-    if is_local(url):
-        return url.encode(errors="surrogateescape").decode(errors="backslashreplace")
-    scheme, _, rest = url.partition("://")
-    if scheme in ("http", "https") or _SIGNED.search(rest.partition("?")[2]):
-        rest = re.split(r"[?#]" if scheme in ("http", "https") else r"\?", rest, maxsplit=1)[0]
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+    """Return a URL or a path as it may be shown: without secrets, and bytes that are no text."""
+    return shown_url(url).encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -54,6 +54,9 @@ function filterable(rows, tools) {
   tools.append(input, count);
 }
 
+// Within another page the report is in a sandbox, where nothing can be downloaded.
+const ALONE = self === top;
+
 function download(content, type, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([content], { type }));
@@ -70,11 +73,14 @@ function toolButton(text, act) {
   return button;
 }
 
+const NUMBER = /^[+-]?((\d[\d,]*)?\.?\d+(e[+-]?\d+)?|inf|nan)\s?%?$/i;
+// A spreadsheet takes a cell that begins so for a formula; a number it may take.
+const plain = (text) => (/^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${text}` : text);
 const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 function asCsv(table) {
   const lines = [...table.rows].filter((row) => !row.hidden)
-    .map((row) => [...row.cells].map((cell) => quoted(textOf(cell))).join(","));
+    .map((row) => [...row.cells].map((cell) => quoted(plain(textOf(cell)))).join(","));
   return lines.join("\r\n") + "\r\n";
 }
 
@@ -103,12 +109,12 @@ for (const table of document.querySelectorAll("table[data-name]")) {
   tools.className = "tools";
   sortable(table, rows);
   if (rows.length > 8) filterable(rows, tools);
-  tools.append(toolButton("download CSV", () =>
+  if (ALONE) tools.append(toolButton("download CSV", () =>
     download(asCsv(table), "text/csv", table.dataset.name)));
   table.parentElement.before(tools);
 }
 
-for (const figure of document.querySelectorAll("figure[data-name]")) {
+for (const figure of ALONE ? document.querySelectorAll("figure[data-name]") : []) {
   const tools = document.createElement("div");
   tools.className = "tools";
   tools.append(toolButton("download SVG", () =>

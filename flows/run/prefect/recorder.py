@@ -31,6 +31,7 @@ from prefect.states import Cancelled, Completed, State
 from flows.data import storage
 from flows.data.runs import fit_in_words
 from flows.engine.seam import Abandoned
+from flows.escape import escaped
 from flows.report import plots
 from flows.run.events import (
     Begun,
@@ -91,9 +92,10 @@ class Recorder(Listener):
                 fraction = done / most if left is None else done / (done + left)
                 self._progress(min(fraction, 0.99), f"sweep {done}, bound {elbo:,.4f}")
             case Line(text) | Needless(text):
-                self._logger.info("%s", text)
+                self._logger.info("%s", escaped(text))
             case Retried(attempt, pause, error):
-                self._logger.warning("attempt %d failed; next in %.1f s: %s", attempt, pause, error)
+                said = "attempt %d failed; next in %.1f s: %s"
+                self._logger.warning(said, attempt, pause, escaped(str(error)))
             case Published():
                 self._move_bar(1.0, "published")
                 self._show_outcome(event)
@@ -183,7 +185,7 @@ def escape(text: str) -> str:
     >>> print(escape("a|b <i> [x](javascript:y)"))
     a\|b &lt;i\> \[x\](javascript:y)
     """
-    one_line = " ".join(text.split())
+    one_line = escaped(" ".join(text.split()))
     return _MARKDOWN.sub(r"\\\1", one_line.replace("&", "&amp;").replace("<", "&lt;"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import h5py
 import numpy as np
 import pyarrow as pa
@@ -106,6 +108,19 @@ def test_pieces_are_small_and_the_numbers_the_same(tmp_path, monkeypatch):
     assert schema.names == ["bag_id", "label", "features"]
     found = storage.read_table(str(tmp_path / "a.npy"))
     assert found["features"].to_pylist() == bag.tolist()
+
+
+def test_the_sentence_for_pickled_objects_does_not_advise_to_load_them(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{}], object), allow_pickle=True)
+    np.savez(tmp_path / "b.npz", features=np.array([{}], object))
+    (tmp_path / "c.npy").write_bytes(pickle.dumps([1.0, 2.0]))
+    for name in ("a.npy", "b.npz", "c.npy"):
+        with pytest.raises(storage.StorageError) as stopped:
+            storage.read_table(str(tmp_path / name))
+        said = str(stopped.value)
+        assert name in said
+        assert "holds Python objects, which are never loaded" in said
+        assert "allow_pickle" not in said
 
 
 def test_what_is_no_bag_is_refused(tmp_path):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
+import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +15,7 @@ import pytest
 
 from flows.data.runs import RunRecord, versions
 from flows.report import plots
-from flows.report.page import Grid, Section, render
+from flows.report.page import Grid, Section, render, rendered
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -114,6 +117,42 @@ def test_a_filter_hides_the_other_rows_and_the_download_holds_what_is_shown(brow
     )
     assert text == 'name,value,note\r\na,0.000123456,"says ""no"", twice"\r\n'
     assert ask("return document.querySelector('.tools span').textContent;") == "1 of 10"
+
+
+FORMULAS = ("=1+1", "+SUM(A1)", "-2+3|cmd", "@x", "\t=1", '=HYPERLINK("u","v")')
+NUMBERS = ("-1.5", "+0.25", "-1,204", "-3e-05", "+12 %", "-inf", "12", "a=b")
+
+
+def test_no_cell_of_a_download_is_a_formula(browsed):
+    ask = browsed()
+    cells = [*FORMULAS, *NUMBERS]
+    text = ask(
+        f"const texts = {json.dumps(cells)};"
+        " const table = document.querySelector('table[data-name]');"
+        " const row = table.tBodies[0].rows[0]; const first = row.cells[0];"
+        " row.replaceChildren(...texts.map((text) => {"
+        " const cell = first.cloneNode(); cell.textContent = text; return cell; }));"
+        " let held; const make = URL.createObjectURL;"
+        " URL.createObjectURL = (blob) => { held = blob; return make.call(URL, blob); };"
+        " document.querySelector('section > .tools button').click(); return await held.text();"
+    )
+    (found,) = [row for row in csv.reader(io.StringIO(text)) if "a=b" in row]
+    assert found == [*(f"'{cell.strip()}" for cell in FORMULAS), *NUMBERS]
+
+
+def test_a_report_within_a_comparison_reaches_nothing_and_works(browsed):
+    ask = browsed()
+    hostile = "<script>parent.document.title = 'owned'; top.location = 'about:blank';</script>"
+    html = rendered(
+        "compare.html", title="a and b", parts=(), reports=[("a", page()), ("b", hostile)],
+        shown=str,
+    )  # fmt: skip
+    assert ask(
+        f"document.open(); document.write({json.dumps(html)}); document.close();"
+        " await new Promise((go) => setTimeout(go, 1500));"
+        " const frames = [...document.querySelectorAll('iframe')];"
+        " return [document.title, ...frames.map((frame) => frame.contentDocument)];"
+    ) == ["a and b", None, None]
 
 
 def test_a_mark_of_a_picture_says_what_it_is_under_the_pointer(browsed):

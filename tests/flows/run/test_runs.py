@@ -107,7 +107,7 @@ def test_two_runs_are_put_side_by_side(three, capsys, tmp_path):
     assert code == 0
     assert "Settings that differ" in out
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<iframe") == 2
+    assert page.count("<iframe") == page.count('sandbox="allow-scripts" srcdoc=') == 2
     assert "fdr" in page
     code, _, err = run(capsys, "compare", first, tmp_path)
     assert (code, "no such run" in err) == (2, True)
