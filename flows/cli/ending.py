@@ -87,6 +87,19 @@ def _no_interrupt_lost() -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
+    try:
+        _run_command(arguments)
+    except SystemExit as end:
+        retry = sys.modules.get("flows.data.storage.retry")
+        if arguments is None and retry is not None and retry.calls_left():
+            # A library's exit handler would wait for a store that does not answer.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code if isinstance(end.code, int) else FAILED)
+        raise
+
+
+def _run_command(arguments: Sequence[str] | None) -> NoReturn:
     signal.signal(signal.SIGTERM, _interrupt)
     words = sys.argv[1:] if arguments is None else arguments
     stop = _Stop("--json" in words)

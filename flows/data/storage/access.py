@@ -29,7 +29,7 @@ from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.urls import absolute, is_local, shown
 
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
-CONNECT, READ = 5.0, 30.0  # seconds
+CONNECT, READ = 5.0, 15.0  # seconds without a byte; of a whole call see `retry.SILENCE`
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 
 

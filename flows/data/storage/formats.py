@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 from flows.data.storage import arrays
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import StorageError, storage_errors
-from flows.data.storage.retry import persistent
+from flows.data.storage.retry import expect, persistent
 from flows.data.storage.staging import made
-from flows.data.storage.urls import is_local
 
 CELLS = b"vbflows.cells"
 """Metadata of a table whose cells are text that is still to be read as what it stands for."""
@@ -71,7 +70,7 @@ def as_parquet(url: str) -> str:
         return url
 
     def make(path: str) -> None:
-        persistent(is_local(url), lambda: convert(url, packing, path))
+        persistent("read", url, lambda: convert(url, packing, path))
 
     return made(url, "as Parquet", make, ".parquet")
 
@@ -217,6 +216,7 @@ def _write(path: str, schema: pa.Schema, batches: Any) -> None:
     held: list[pa.RecordBatch] = []
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in batches:
+            expect()
             held.append(batch.replace_schema_metadata(schema.metadata))
             if sum(b.nbytes for b in held) >= GROUP:
                 writer.write_table(pa.Table.from_batches(held, schema), ROWS)
