@@ -90,7 +90,12 @@ def arrow(url: str) -> tuple[FileSystem, str]:
 
 def _environment() -> tuple[tuple[str, str], ...]:
     """Return all that decides how S3 is reached; another environment means another client."""
-    if _endpoint(dict(os.environ)):
+    if endpoint := _endpoint(dict(os.environ)):
+        if not endpoint.lower().startswith(("http://", "https://")):
+            raise StorageError(
+                f"the endpoint {endpoint!r} (AWS_ENDPOINT_URL or --s3 endpoint_url) has no scheme; "
+                f"write http://{endpoint} or https://{endpoint}"
+            )
         # Many stores do not know the checksums that Amazon's clients send by default.
         for name in _CHECKSUMS:
             os.environ.setdefault(name, "when_required")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from flows.data.storage.s3_errors import reason_withheld, refusal_of
 from flows.faults import RunError
 
 _LASTING = {errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
@@ -78,8 +80,35 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
         raise StorageError(
             f"cannot {action} {url}: its text is not UTF-8; write it again in UTF-8"
         ) from error
+    except json.JSONDecodeError as error:
+        if not _is_s3(url):
+            raise
+        raise StorageError(
+            f"cannot {action} {url}: the credential process of the AWS profile printed no JSON "
+            f"({_line(error)}); run it by hand, see credential_process in ~/.aws/config"
+        ) from error
     except (OSError, pa.ArrowException, *_of_clients()) as error:
+        if _is_s3(url) and reason_withheld(error):
+            with storage_errors(action, url):
+                _request_reason(url)
         raise _sentence(action, url, error) from error
+
+
+def _is_s3(url: str) -> bool:
+    return url.startswith(("s3://", "s3a://"))
+
+
+def _request_reason(url: str) -> None:
+    """Request a byte of an object: unlike HEAD, GET is refused with a reason."""
+    from flows.data.storage.access import filesystem
+
+    fs, path = filesystem(url)
+    try:
+        fs.cat_file(path, start=0, end=1)
+    except OSError as error:
+        refusal = refusal_of(error)
+        if refusal is not None and refusal.sentence(url) is not None:
+            raise
 
 
 def _of_clients() -> tuple[type[Exception], ...]:
@@ -106,6 +135,11 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             f"{said}: there is no bucket {bucket!r}; create it, or check its name and the endpoint "
             "(AWS_ENDPOINT_URL)"
         )
+    refusal = refusal_of(error) if remote else None
+    if refusal is not None and (why := refusal.sentence(url)) is not None:
+        return StorageError(f"{said}: {why}")
+    if type(error).__name__ in ("CredentialRetrievalError", "TokenRetrievalError"):
+        return StorageError(f"{said}: {_line(error).rstrip('.')}; check the AWS profile")
     if type(error).__name__ in ("NoCredentialsError", "ProfileNotFound"):
         return StorageError(
             f"{said}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "

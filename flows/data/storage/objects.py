@@ -226,7 +226,7 @@ def check_writable(target: str, *below: str) -> None:
 
 
 def _probe(target: str, probe: str) -> None:
-    with storage_errors("write", target):
+    with storage_errors("write", target if is_local(target) else probe):
         if is_local(probe):
             path = absolute(probe)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -240,7 +240,8 @@ def _probe(target: str, probe: str) -> None:
                 f"cannot write {target}: the store takes objects but does not keep them; give "
                 "access or choose another place"
             )
-        fs.rm_file(path)
+        with storage_errors("remove", probe):
+            fs.rm_file(path)
 
 
 def open_input(url: str) -> Any:
