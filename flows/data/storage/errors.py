@@ -80,6 +80,8 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
         raise StorageError(
             f"cannot {action} {url}: its text is not UTF-8; write it again in UTF-8"
         ) from error
+    except MemoryError:
+        raise  # Arrow's are among its exceptions
     except json.JSONDecodeError as error:
         if not _is_s3(url):
             raise
@@ -88,6 +90,8 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
             f"({_line(error)}); run it by hand, see credential_process in ~/.aws/config"
         ) from error
     except (OSError, pa.ArrowException, *_of_clients()) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError(f"cannot {action} {url}: {_line(error)}") from error
         if _is_s3(url) and reason_withheld(error):
             with storage_errors(action, url):
                 _request_reason(url)

@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 from flows.data.storage import arrays
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.expansion import Expansion
+from flows.data.storage.inputs import size_of
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.staging import made
 
@@ -114,7 +116,8 @@ def _csv(url: str, packing: str | None, path: str) -> None:
                         f"cannot read {url} as CSV: expected the names of the columns in its "
                         "first line, found an empty one; remove it"
                     )
-                _write(path, reader.schema.with_metadata({CELLS: b"text"}), reader)
+                batches = _limited(url, packing, reader)
+                _write(path, reader.schema.with_metadata({CELLS: b"text"}), batches)
         except pa.ArrowInvalid as error:
             raise _not(url, "CSV", error) from error
 
@@ -147,7 +150,7 @@ def _json(url: str, packing: str | None, path: str) -> None:
                 schema = pa.schema([_plain(field) for field in reader.schema])
             parse = pj.ParseOptions(explicit_schema=schema, newlines_in_values=False)
             with _opened(url, packing) as stream, pj.open_json(stream, blocks, parse) as reader:
-                _write(path, reader.schema, reader)
+                _write(path, reader.schema, _limited(url, packing, reader))
         except pa.ArrowInvalid as error:
             raise _not(url, "JSON lines", error) from error
 
@@ -171,16 +174,27 @@ def _arrow(url: str, _: str | None, path: str) -> None:
             with fs.open_input_file(name) as file:
                 reader = pa.ipc.open_file(file)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-                _write(path, reader.schema, _sound(batches))
+                _write(path, reader.schema, _sound(_limited(url, "buffers", batches)))
         except pa.ArrowInvalid:
             try:
                 with (
                     fs.open_input_stream(name, compression=None) as stream,
                     pa.ipc.open_stream(stream) as reader,
                 ):
-                    _write(path, reader.schema, _sound(reader))
+                    _write(path, reader.schema, _sound(_limited(url, "buffers", reader)))
             except pa.ArrowInvalid as error:
                 raise _not(url, "an Arrow file", error) from error
+
+
+def _limited(
+    url: str, packing: str | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Refuse a compressed file that grows beyond its limit."""
+    expansion = None if packing is None else Expansion(url, size_of(url))
+    for batch in batches:
+        if expansion is not None:
+            expansion.add(batch.nbytes)
+        yield batch
 
 
 def _sound(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
