@@ -118,6 +118,8 @@ def _run_command(arguments: Sequence[str] | None) -> NoReturn:
         stop(str(error), FAILED, error)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except MemoryError as error:
+        stop("memory ran out; give this process more, or take less data", FAILED, error)
     except Exception as error:
         if isinstance(error, _of_models()):
             stop(str(error), FAILED, error)
