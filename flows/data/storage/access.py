@@ -25,7 +25,8 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.errors import StorageError, reason_requests, storage_errors
+from flows.data.storage.s3_errors import refusal_of
 from flows.data.storage.urls import absolute, is_local, shown
 
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
@@ -142,3 +143,17 @@ def _arrow_s3(environment: tuple[tuple[str, str], ...]) -> FileSystem:
         request_timeout=READ,
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
     )
+
+
+def _request_reason(url: str) -> None:
+    """Request a byte of an object: unlike HEAD, GET is refused with a reason."""
+    fs, path = filesystem(url)
+    try:
+        fs.cat_file(path, start=0, end=1)
+    except OSError as error:
+        refusal = refusal_of(error)
+        if refusal is not None and refusal.sentence(url) is not None:
+            raise
+
+
+reason_requests.append(_request_reason)

@@ -6,7 +6,7 @@ import errno
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -31,6 +31,10 @@ _NOT_PARQUET = re.compile(
 _OF_A_STORE = re.compile(r"AWS Error|curlCode")  # which answered with an error, or did not answer
 _QUOTED = re.compile(r"'[^']*'")
 _ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
+
+
+reason_requests: list[Callable[[str], None]] = []
+"""Requests that S3 refuses with the reason that it withheld before; see `access`."""
 
 
 class StorageError(RunError):
@@ -94,25 +98,13 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
             raise MemoryError(f"cannot {action} {url}: {_line(error)}") from error
         if _is_s3(url) and reason_withheld(error):
             with storage_errors(action, url):
-                _request_reason(url)
+                for request in reason_requests:
+                    request(url)
         raise _sentence(action, url, error) from error
 
 
 def _is_s3(url: str) -> bool:
     return url.startswith(("s3://", "s3a://"))
-
-
-def _request_reason(url: str) -> None:
-    """Request a byte of an object: unlike HEAD, GET is refused with a reason."""
-    from flows.data.storage.access import filesystem
-
-    fs, path = filesystem(url)
-    try:
-        fs.cat_file(path, start=0, end=1)
-    except OSError as error:
-        refusal = refusal_of(error)
-        if refusal is not None and refusal.sentence(url) is not None:
-            raise
 
 
 def _of_clients() -> tuple[type[Exception], ...]:
