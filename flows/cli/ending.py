@@ -105,6 +105,19 @@ def _no_interrupt_lost() -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the run failed, 2 input or settings are wrong."""
+    try:
+        _run_command(arguments)
+    except SystemExit as end:
+        retry = sys.modules.get("flows.data.storage.retry")
+        if arguments is None and retry is not None and retry.calls_left():
+            # A library's exit handler would wait for a store that does not answer.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code if isinstance(end.code, int) else FAILED)
+        raise
+
+
+def _run_command(arguments: Sequence[str] | None) -> NoReturn:
     signal.signal(signal.SIGTERM, _interrupt)
     if logging.lastResort is not None:  # what prints warnings where no log is set up
         logging.lastResort.setFormatter(Escaping())
@@ -124,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stop(str(error), FAILED, error)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except MemoryError as error:
+        stop("memory ran out; give this process more, or take less data", FAILED, error)
     except Exception as error:
         if isinstance(error, _of_models()):
             stop(str(error), FAILED, error)

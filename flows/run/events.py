@@ -183,13 +183,18 @@ class Events:
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = listeners
         self._all = (Log(), *listeners)
+        self.stage = "check"  # that runs, or ran last
 
     def joined(self, listener: Listener) -> Events:
         """Return events that one more listens to."""
-        return Events(*self._listeners, listener)
+        more = Events(*self._listeners, listener)
+        more.stage = self.stage
+        return more
 
     def tell(self, event: Event) -> None:
         """Tell every listener."""
+        if isinstance(event, Stage):
+            self.stage = event.name
         for listener in self._all:
             listener.hear(event)
 

@@ -13,6 +13,7 @@ from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.faults import Fault, InputError, RunError
 from flows.run.events import Events, Listener, Stage
+from flows.run.memory import require_memory
 from flows.run.pipeline import Interrupted, run_pipeline, score_pipeline
 from flows.run.prefect.record import record
 from flows.settings import ComputeSettings, RunSettings
@@ -30,6 +31,7 @@ def launch(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
+    require_memory()
     _refuse_secrets(source, target, settings, compute)
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume, since)
@@ -46,6 +48,7 @@ def launch_score(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
+    require_memory()
     _refuse_secrets(run, source, target, compute)
 
     def body(events: Events, *_: Any) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from flows.run.delta.copies import note_folder, noted
 from flows.run.delta.publish import refuse as refuse_delta
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Needless, Stage, Sweep
 from flows.run.memo import FREE
+from flows.run.memory import memory_errors
 from flows.run.outcome import outcome, publish, rows_used
 from flows.run.outward import outward
 from flows.run.prefect.access import reached
@@ -107,7 +108,7 @@ def run_pipeline(
         again = resume is not None
         settings = settled_by_input(family, source, settings)
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
-        with outward(run):
+        with memory_errors(run), outward(run):
             try:
                 return _carry_out(run, compute, since)
             except stream.NothingNew as nothing:
@@ -126,7 +127,7 @@ def score_pipeline(
         settings = _settings_of(family, fitted, record)
         paths = RunPaths(storage.absolute(target), new_run_id())
         run = Run(family, source, paths, settings, events, fitted=fitted)
-        with outward(run):
+        with memory_errors(run), outward(run):
             return _carry_out(run, compute)
 
 
@@ -159,6 +160,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             _told_if_published(run),
             computing(compute, run.threads) as run.compute,
             _stopped_with_a_word(run),
+            memory_errors(run),
             _claimed(run),
             one_thread(),
         ):

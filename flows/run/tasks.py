@@ -96,7 +96,10 @@ def _persist(events: Events, stopped: threading.Event, one: Callable[[], R]) -> 
             events.tell(Retried(state.attempt_number, state.upcoming_sleep, error))
 
     return retry.TASK.trying(
-        retry=retry_if_exception(transient), sleep=sleep_using_event(stopped), before_sleep=tell
+        within=retry.TASK_PATIENCE,
+        retry=retry_if_exception(transient),
+        sleep=sleep_using_event(stopped),
+        before_sleep=tell,
     )(attempt)
 
 

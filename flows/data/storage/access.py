@@ -25,11 +25,12 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.errors import StorageError, reason_requests, storage_errors
+from flows.data.storage.s3_errors import refusal_of
 from flows.data.storage.urls import absolute, is_local, shown
 
 ATTEMPTS = 3  # of Arrow's client, with growing pauses, within one of ours
-CONNECT, READ = 5.0, 30.0  # seconds
+CONNECT, READ = 5.0, 15.0  # seconds without a byte; of a whole call see `retry.SILENCE`
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 
 
@@ -90,7 +91,12 @@ def arrow(url: str) -> tuple[FileSystem, str]:
 
 def _environment() -> tuple[tuple[str, str], ...]:
     """Return all that decides how S3 is reached; another environment means another client."""
-    if _endpoint(dict(os.environ)):
+    if endpoint := _endpoint(dict(os.environ)):
+        if not endpoint.lower().startswith(("http://", "https://")):
+            raise StorageError(
+                f"the endpoint {endpoint!r} (AWS_ENDPOINT_URL or --s3 endpoint_url) has no scheme; "
+                f"write http://{endpoint} or https://{endpoint}"
+            )
         # Many stores do not know the checksums that Amazon's clients send by default.
         for name in _CHECKSUMS:
             os.environ.setdefault(name, "when_required")
@@ -137,3 +143,17 @@ def _arrow_s3(environment: tuple[tuple[str, str], ...]) -> FileSystem:
         request_timeout=READ,
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
     )
+
+
+def _request_reason(url: str) -> None:
+    """Request a byte of an object: unlike HEAD, GET is refused with a reason."""
+    fs, path = filesystem(url)
+    try:
+        fs.cat_file(path, start=0, end=1)
+    except OSError as error:
+        refusal = refusal_of(error)
+        if refusal is not None and refusal.sentence(url) is not None:
+            raise
+
+
+reason_requests.append(_request_reason)

@@ -8,6 +8,7 @@ without a name has that of the file. Nothing is unpickled.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.data.storage.errors import StorageError, storage_errors
+from flows.data.storage.expansion import Expansion, refuse_large_archive
 from flows.data.storage.staging import as_local
 
 BAG, LABEL, FEATURES = "bag_id", "label", "features"
@@ -92,6 +94,8 @@ def _npy(path: str) -> Iterator[Arrays]:
 def _npz(path: str) -> Iterator[Arrays]:
     # NumPy leaves the file of a damaged archive open, so it is opened here.
     with open(path, "rb") as file:
+        refuse_large_archive(path, file, os.path.getsize(path))
+        file.seek(0)
         found = np.load(file, allow_pickle=False)
         if isinstance(found, np.ndarray):
             raise ValueError("expected an archive of arrays")
@@ -112,7 +116,14 @@ def _hdf5(path: str) -> Iterator[Arrays]:
             or (isinstance(one, h5py.Group) and isinstance(one.get(FEATURES), h5py.Dataset))
         }
 
+    expansion = Expansion(path, os.path.getsize(path))
+
+    def count(_: str, one: Any) -> None:
+        if isinstance(one, h5py.Dataset):
+            expansion.add(one.nbytes)
+
     with h5py.File(path, "r") as file:
+        file.visititems(count)
         yield held(file)
 
 

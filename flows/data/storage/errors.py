@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
 
+from flows.data.storage.s3_errors import reason_withheld, refusal_of
 from flows.escape import without_secrets
 from flows.faults import RunError
 
@@ -30,6 +32,10 @@ _NOT_PARQUET = re.compile(
 _OF_A_STORE = re.compile(r"AWS Error|curlCode")  # which answered with an error, or did not answer
 _QUOTED = re.compile(r"'[^']*'")
 _ASKED_WRONGLY = re.compile(r"HTTP status 4(?!08|29)\d\d")
+
+
+reason_requests: list[Callable[[str], None]] = []
+"""Requests that S3 refuses with the reason that it withheld before; see `access`."""
 
 
 class StorageError(RunError):
@@ -79,8 +85,27 @@ def storage_errors(action: str, url: str) -> Iterator[None]:
         raise StorageError(
             f"cannot {action} {url}: its text is not UTF-8; write it again in UTF-8"
         ) from error
+    except MemoryError:
+        raise  # Arrow's are among its exceptions
+    except json.JSONDecodeError as error:
+        if not _is_s3(url):
+            raise
+        raise StorageError(
+            f"cannot {action} {url}: the credential process of the AWS profile printed no JSON "
+            f"({_line(error)}); run it by hand, see credential_process in ~/.aws/config"
+        ) from error
     except (OSError, pa.ArrowException, *_of_clients()) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError(f"cannot {action} {url}: {_line(error)}") from error
+        if _is_s3(url) and reason_withheld(error):
+            with storage_errors(action, url):
+                for request in reason_requests:
+                    request(url)
         raise _sentence(action, url, error) from error
+
+
+def _is_s3(url: str) -> bool:
+    return url.startswith(("s3://", "s3a://"))
 
 
 def _of_clients() -> tuple[type[Exception], ...]:
@@ -107,6 +132,11 @@ def _sentence(action: str, url: str, error: Exception) -> StorageError:
             f"{said}: there is no bucket {bucket!r}; create it, or check its name and the endpoint "
             "(AWS_ENDPOINT_URL)"
         )
+    refusal = refusal_of(error) if remote else None
+    if refusal is not None and (why := refusal.sentence(url)) is not None:
+        return StorageError(f"{said}: {why}")
+    if type(error).__name__ in ("CredentialRetrievalError", "TokenRetrievalError"):
+        return StorageError(f"{said}: {_line(error).rstrip('.')}; check the AWS profile")
     if type(error).__name__ in ("NoCredentialsError", "ProfileNotFound"):
         return StorageError(
             f"{said}: {_line(error).rstrip('.')}; set AWS_ACCESS_KEY_ID and "

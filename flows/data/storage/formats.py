@@ -25,9 +25,10 @@ import pyarrow.parquet as pq
 from flows.data.storage import arrays
 from flows.data.storage.access import arrow
 from flows.data.storage.errors import StorageError, storage_errors
-from flows.data.storage.retry import persistent
+from flows.data.storage.expansion import Expansion
+from flows.data.storage.inputs import size_of
+from flows.data.storage.retry import expect, persistent
 from flows.data.storage.staging import made
-from flows.data.storage.urls import is_local
 
 _UNNAMED = b"vbflows.unnamed"
 
@@ -105,7 +106,7 @@ def as_parquet(url: str) -> str:
         return url
 
     def make(path: str) -> None:
-        persistent(is_local(url), lambda: convert(url, packing, path))
+        persistent("read", url, lambda: convert(url, packing, path))
 
     return made(url, "as Parquet, columns named", make, ".parquet")
 
@@ -146,7 +147,8 @@ def _csv(url: str, packing: str | None, path: str) -> None:
             ):
                 if reader.schema.names != names:
                     raise _without_header(url)
-                _write(path, reader.schema.with_metadata(metadata), reader)
+                batches = _limited(url, packing, reader)
+                _write(path, reader.schema.with_metadata(metadata), batches)
         except pa.ArrowInvalid as error:
             raise _not(url, "CSV", error) from error
 
@@ -274,7 +276,7 @@ def _json(url: str, packing: str | None, path: str) -> None:
                 schema = pa.schema([_plain(field) for field in reader.schema])
             parse = pj.ParseOptions(explicit_schema=schema, newlines_in_values=False)
             with _opened(url, packing) as stream, pj.open_json(stream, blocks, parse) as reader:
-                _write(path, reader.schema, reader)
+                _write(path, reader.schema, _limited(url, packing, reader))
         except pa.ArrowInvalid as error:
             raise _not(url, "JSON lines", error) from error
 
@@ -298,16 +300,27 @@ def _arrow(url: str, _: str | None, path: str) -> None:
             with fs.open_input_file(name) as file:
                 reader = pa.ipc.open_file(file)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-                _write(path, reader.schema, _sound(batches))
+                _write(path, reader.schema, _sound(_limited(url, "buffers", batches)))
         except pa.ArrowInvalid:
             try:
                 with (
                     fs.open_input_stream(name, compression=None) as stream,
                     pa.ipc.open_stream(stream) as reader,
                 ):
-                    _write(path, reader.schema, _sound(reader))
+                    _write(path, reader.schema, _sound(_limited(url, "buffers", reader)))
             except pa.ArrowInvalid as error:
                 raise _not(url, "an Arrow file", error) from error
+
+
+def _limited(
+    url: str, packing: str | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Refuse a compressed file that grows beyond its limit."""
+    expansion = None if packing is None else Expansion(url, size_of(url))
+    for batch in batches:
+        if expansion is not None:
+            expansion.add(batch.nbytes)
+        yield batch
 
 
 def _sound(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -343,6 +356,7 @@ def _write(path: str, schema: pa.Schema, batches: Any) -> None:
     held: list[pa.RecordBatch] = []
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in batches:
+            expect()
             held.append(batch.replace_schema_metadata(schema.metadata))
             if sum(b.nbytes for b in held) >= GROUP:
                 writer.write_table(pa.Table.from_batches(held, schema), ROWS)

@@ -52,7 +52,7 @@ def expand(source: str, suffixes: Sequence[str]) -> list[InputFile]:
         If nothing matches, or something that does cannot be read.
     """
     url = absolute(source)
-    found = persistent(is_local(url), lambda: _found(url, suffixes))
+    found = persistent("read", url, lambda: _found(url, suffixes))
     for name in found:
         refuse_bytes(name)
     files = [
@@ -95,7 +95,7 @@ def fingerprint_of(url: str) -> str:
             fs.invalidate_cache()
             return _fingerprint(fs.info(path))
 
-    return persistent(is_local(url), look)
+    return persistent("read", url, look)
 
 
 def size_of(url: str) -> int:
@@ -107,7 +107,7 @@ def size_of(url: str) -> int:
             fs.invalidate_cache()
             return int(fs.info(path)["size"])
 
-    return persistent(is_local(url), look)
+    return persistent("read", url, look)
 
 
 def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from flows.data.storage.errors import (
     storage_errors,
 )
 from flows.data.storage.listing import GLOB
-from flows.data.storage.retry import persistent
+from flows.data.storage.retry import expect, persistent
 from flows.data.storage.urls import absolute, is_local, join, shown
 from flows.faults import Fault, InputError
 
 PROBE = ".vbflows-probe"
+PIECE = 8 * 2**20  # bytes that are fetched at once
+_NO_RANGE = re.compile(r"InvalidRange|not satisfiable|\b416\b", re.IGNORECASE)
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
 
@@ -39,10 +41,28 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
                     "the right file?",
                     url,
                 )
-            data: bytes = fs.cat_file(path)
-            return data
+            return _fetch(fs, path)
 
-    return persistent(is_local(url), read)
+    return persistent("read", url, read)
+
+
+def _fetch(fs: Any, path: str) -> bytes:
+    """Return an object's bytes, piece by piece where a store has ranges, so that progress shows."""
+    if "s3" not in fs.protocol:
+        expect(int(fs.info(path)["size"] or 0))
+        return bytes(fs.cat_file(path))
+    pieces: list[bytes] = []
+    while not pieces or len(pieces[-1]) == PIECE:
+        start = PIECE * len(pieces)
+        expect()
+        try:
+            pieces.append(fs.cat_file(path, start=start, end=start + PIECE))
+        except OSError as error:
+            # There is nothing after its last byte, so an empty object has no range at all.
+            if not _NO_RANGE.search(f"{error} {error.__cause__}"):
+                raise
+            break
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None = None) -> None:
@@ -57,7 +77,7 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
         by default that of the file.
     """
     if not is_local(url):
-        persistent(False, lambda: _put(url, data))
+        persistent("write", url, lambda: _put(url, data))
         return
     with storage_errors("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
@@ -69,6 +89,7 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
 def _put(url: str, data: bytes) -> None:
     with storage_errors("write", url):
         fs, path = filesystem(url)
+        expect(len(data))
         fs.pipe_file(path, data)
 
 
@@ -81,9 +102,10 @@ def copy(source: str, target: str) -> None:
     def one() -> None:
         with storage_errors("copy", source):
             fs, path = filesystem(source)
+            expect(int(fs.info(path)["size"] or 0))
             fs.cp_file(path, filesystem(target)[1])
 
-    persistent(False, one)
+    persistent("copy", source, one)
 
 
 def create_bytes(url: str, data: bytes) -> bool:
@@ -102,7 +124,7 @@ def create_bytes(url: str, data: bytes) -> bool:
             except FileExistsError:
                 return False
         return True
-    return persistent(False, lambda: _create(url, data))
+    return persistent("write", url, lambda: _create(url, data))
 
 
 def _create(url: str, data: bytes) -> bool:
@@ -110,6 +132,7 @@ def _create(url: str, data: bytes) -> bool:
         return False
     with storage_errors("write", url):
         fs, path = filesystem(url)
+        expect(len(data))
         try:
             fs.pipe_file(path, data, mode="create")
         except FileExistsError:
@@ -135,7 +158,7 @@ def exists(url: str) -> bool:
                 return False
             return True
 
-    return persistent(is_local(url), look)
+    return persistent("look up", url, look)
 
 
 def names(url: str) -> list[str]:
@@ -151,7 +174,7 @@ def names(url: str) -> list[str]:
                 return []
         return sorted({name.rstrip("/").rsplit("/", 1)[-1] for name in found if name != path})
 
-    return persistent(is_local(url), look)
+    return persistent("list", url, look)
 
 
 def delete(url: str) -> None:
@@ -169,7 +192,7 @@ def delete(url: str) -> None:
             except FileNotFoundError:
                 return
 
-    persistent(is_local(url), remove)
+    persistent("remove", url, remove)
 
 
 def check_writable(target: str, *below: str) -> None:
@@ -194,7 +217,7 @@ def check_writable(target: str, *below: str) -> None:
         raise InputError([Fault(target, expected, found[0], remedy=remedy)])
     probe = join(target, *below, PROBE)
     try:
-        persistent(is_local(target), lambda: _probe(target, probe))
+        persistent("write", target, lambda: _probe(target, probe))
     except TransientStorageError:
         raise
     except StorageError as error:
@@ -203,7 +226,7 @@ def check_writable(target: str, *below: str) -> None:
 
 
 def _probe(target: str, probe: str) -> None:
-    with storage_errors("write", target):
+    with storage_errors("write", target if is_local(target) else probe):
         if is_local(probe):
             path = absolute(probe)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -217,7 +240,8 @@ def _probe(target: str, probe: str) -> None:
                 f"cannot write {target}: the store takes objects but does not keep them; give "
                 "access or choose another place"
             )
-        fs.rm_file(path)
+        with storage_errors("remove", probe):
+            fs.rm_file(path)
 
 
 def open_input(url: str) -> Any:

@@ -1,13 +1,20 @@
-"""How often, and after what pauses, storage that does not answer is asked again: by tenacity.
+"""How often a call of storage is repeated, and how long it may take in all.
 
-What the stores' own clients repeat within one request is set where they are made, in
-``flows.data.storage.access``; Dask's own retries of a task are set in ``flows.engine.dask``.
+Repeats and their pauses are tenacity's. What the stores' own clients repeat within one request is
+set where they are made, in ``flows.data.storage.access``; Dask's own retries of a task are set in
+``flows.engine.dask``.
+
+No client of a store has a limit for a whole call: each of its limits is for the next byte, so a
+server that sends one byte now and then is waited for without end. A call of an object store
+therefore runs in a thread of its own, which is left behind when the time is over.
 """
 
 from __future__ import annotations
 
+import contextvars
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +29,7 @@ from tenacity import (
 )
 
 from flows.data.storage.errors import TransientStorageError
+from flows.data.storage.urls import is_local, shown
 
 R = TypeVar("R")
 
@@ -56,26 +64,123 @@ class Retry:
 
 
 CALL = Retry(times=6, first=0.5)  # of one call of an object store
-PATIENCE = 15.0  # seconds for which it is asked
+PATIENCE = 15.0  # seconds after its begin in which it is repeated
+SILENCE = 60.0  # seconds that it may take in all, its repeats included, or without progress
+PACE = 250_000.0  # bytes a second that an object store brings or takes at least
 TASK = Retry(times=4, first=2.0)  # of a task that met storage that did not answer
+TASK_PATIENCE = 60.0  # seconds after its begin in which it is repeated
 
 _within = threading.local()
+_left: list[threading.Thread] = []  # in calls that were given up
 
 
-def persistent(local: bool, call: Callable[[], R]) -> R:
+class _Deadline:
+    """When a call of an object store is given up; it moves as the call makes progress."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.over = False
+        self.extend(0)
+
+    def extend(self, size: int) -> None:
+        """Allow the usual time from now on, and that for so many bytes."""
+        with self.lock:
+            if self.over:
+                raise _GivenUp
+            self.at = time.monotonic() + SILENCE + size / PACE
+
+    def passed(self) -> bool:
+        """Whether it is over; from then on the call cannot go on."""
+        with self.lock:
+            self.over = time.monotonic() >= self.at
+            return self.over
+
+
+class _GivenUp(BaseException):
+    """Ends a call of an object store that nobody waits for any more."""
+
+
+def expect(size: int = 0) -> None:
+    """Note progress within a call of an object store, and how many bytes are to come or to go.
+
+    Raises
+    ------
+    _GivenUp
+        If the call was given up meanwhile.
+    """
+    deadline: _Deadline | None = getattr(_within, "deadline", None)
+    if deadline is not None:
+        deadline.extend(size)
+
+
+def calling_thread() -> int:
+    """Return the identity of this thread, or of the one for which it calls an object store."""
+    return getattr(_within, "caller", threading.get_ident())
+
+
+def persistent(action: str, url: str, call: Callable[[], R]) -> R:
     """Call, and call again for a while if an object store does not answer.
 
     A call within such a call is left to the outer one.
+
+    Parameters
+    ----------
+    action, url
+        What it does to which object, for the sentence. The local file system is called directly.
+    call
+        What is called. It notes its progress by `expect`, where it moves much.
+
+    Raises
+    ------
+    TransientStorageError
+        If it brought nothing for `SILENCE` seconds, or less than `PACE`.
     """
-    if local or getattr(_within, "call", False):
+    if is_local(url) or getattr(_within, "deadline", None) is not None:
         return call()
-    with impatient():
-        return CALL.trying(PATIENCE)(call)
+    if getattr(_within, "call", False):
+        return _limited(action, url, call)
+    return _limited(action, url, lambda: CALL.trying(PATIENCE)(call))
+
+
+def _limited(action: str, url: str, call: Callable[[], R]) -> R:
+    """Call in a thread of its own, and wait for it as long as it makes progress."""
+    deadline, ended = _Deadline(), threading.Event()
+    outcome: list[R] = []
+    failure: list[BaseException] = []
+    caller, context = calling_thread(), contextvars.copy_context()
+
+    def run() -> None:
+        _within.deadline, _within.caller = deadline, caller
+        try:
+            outcome.append(context.run(call))
+        except BaseException as error:  # carried over to the waiting thread
+            failure.append(error)
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=run, name=f"storage {action}", daemon=True)
+    thread.start()
+    while not ended.wait(max(deadline.at - time.monotonic(), 0.0)):
+        if not ended.is_set() and deadline.passed():
+            _left.append(thread)
+            raise TransientStorageError(
+                f"cannot {action} {shown(url)}: the store sent nothing, "
+                f"or less than {PACE / 1e3:.0f} kB a second, for {SILENCE:g} s; check the network "
+                "and the endpoint (AWS_ENDPOINT_URL)"
+            )
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def calls_left() -> bool:
+    """Whether a call that was given up goes on: Arrow's client waits for it when Python exits."""
+    return any(thread.is_alive() for thread in _left)
 
 
 @contextmanager
 def impatient() -> Iterator[None]:
-    """Do not ask a second time within this block, in this thread."""
+    """Call storage once only within this block, in this thread."""
     before = getattr(_within, "call", False)
     _within.call = True
     try:

@@ -19,6 +19,8 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flows.data.storage.retry import calling_thread, expect
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -100,6 +102,7 @@ class _Stream:
                 if self.first + len(self.last) >= stop:
                     return found
                 self.first += len(self.last)
+            expect()
             self.last = next(self.pieces, None)
             if self.last is None:
                 raise pa.ArrowInvalid(f"it ends before row {stop:,}, which its footer tells of")
@@ -160,6 +163,7 @@ class Decoded:
             low, high = max(first, start), min(end, stop)
             if low >= high:
                 continue
+            expect(min(size, LARGE))
             key = (url, version, number, tuple(wanted))
             if size > LARGE:
                 batch_rows = max(1, (end - first) * PIECE // size)
@@ -183,7 +187,7 @@ class Decoded:
         self, key: tuple[object, ...], file: Callable[[], pq.ParquetFile], number: int,
         first: int, low: int, high: int, batch_rows: int,
     ) -> pa.Table:  # fmt: skip
-        thread = threading.get_ident()
+        thread = calling_thread()
         with self._lock:
             stream = self._streams.pop(thread, None)
         if stream is None or stream.key != key or low < stream.first:

@@ -23,7 +23,7 @@ from pathlib import Path
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.inputs import fingerprint_of
-from flows.data.storage.retry import persistent
+from flows.data.storage.retry import expect, persistent
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
@@ -149,7 +149,7 @@ def _size(url: str) -> int:
             fs, path = filesystem(url)
             return int(fs.info(path)["size"] or 0)
 
-    return persistent(False, look)
+    return persistent("read", url, look)
 
 
 def _mark(url: str) -> str | None:
@@ -173,12 +173,13 @@ def _copy(url: str, target: Path) -> None:
             with open(part, "r+b" if part.exists() else "wb") as file:
                 begin = file.seek(0, os.SEEK_END)  # where an attempt before this one ended
                 while begin < size:
+                    expect()
                     begin += file.write(
                         fs.cat_file(path, start=begin, end=min(begin + PIECE, size))
                     )
 
     try:
-        persistent(False, copied)
+        persistent("read", url, copied)
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from flows.data.storage.access import arrow
 from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet
 from flows.data.storage.objects import placed, read_bytes, write_bytes
-from flows.data.storage.retry import persistent
+from flows.data.storage.retry import expect, persistent
 from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
 from flows.data.storage.urls import is_local
 
@@ -41,7 +41,7 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
                 source, metadata=file.metadata, pre_buffer=False, buffer_size=BUFFER
             )
 
-    return persistent(is_local(url), opened)
+    return persistent("read", url, opened)
 
 
 def _sizes(metadata: pq.FileMetaData) -> Iterator[int]:
@@ -54,9 +54,11 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
 
     def read() -> pa.Table:
         with storage_errors("read", url):
-            return parquet_file(url).read(columns=list(columns) if columns is not None else None)
+            file = parquet_file(url)
+            expect(sum(_sizes(file.metadata)))
+            return file.read(columns=list(columns) if columns is not None else None)
 
-    return persistent(is_local(url), read)
+    return persistent("read", url, read)
 
 
 def read_rows(
@@ -77,6 +79,7 @@ def read_rows(
         if not 0 < size <= SMALL or is_local(url) or as_parquet(url) != url:
             return parquet_file(url, footer)
         # Asking for its size and its footer first would cost more than all of it.
+        expect(size)
         data = held.whole_file(url, of, lambda: read_bytes(url))
         return pq.ParquetFile(pa.BufferReader(data), metadata=footer)
 
@@ -84,7 +87,7 @@ def read_rows(
         with storage_errors("read", url):
             return held.rows(url, of, opened, start, stop, columns)
 
-    return persistent(is_local(url), read)
+    return persistent("read", url, read)
 
 
 def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
@@ -100,9 +103,10 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
                 unknown = told is None or not told.has_min_max
                 if unknown or (told.min <= high and told.max >= low):
                     groups.append(number)
+            expect(sum(file.metadata.row_group(n).total_byte_size for n in groups))
             return file.read_row_groups(groups, use_threads=False)
 
-    return persistent(is_local(url), read)
+    return persistent("read", url, read)
 
 
 def row_count(url: str) -> int:
@@ -132,7 +136,7 @@ def read_batches(
             reading = _batches(url, rows, columns, None, group, done)
             raise
 
-    while (found := persistent(is_local(url), following)) is not None:
+    while (found := persistent("read", url, following)) is not None:
         group, done, batch = found
         yield batch
 
@@ -154,6 +158,7 @@ def _batches(
     wanted = None if columns is None else [name for name in columns if name in names]
     for at in range(group, file.metadata.num_row_groups):
         with storage_errors("read", url):
+            expect(min(file.metadata.row_group(at).total_byte_size, LARGE))
             for number, batch in enumerate(file.iter_batches(rows, [at], wanted), 1):
                 if at > group or number > done:
                     yield at, number, batch

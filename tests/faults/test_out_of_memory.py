@@ -1,0 +1,97 @@
+"""Memory runs out: one sentence with the stage, exit 1, and no wait; on real limits."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pytest
+
+from flows.data.storage import errors
+from flows.run.memory import lacks_memory
+from tests.faults import pipelines
+
+COMMAND = """
+import resource, sys
+from flows.cli import main
+import flows.run.launch, flows.run.memory
+import numpy, pandas, pyarrow.parquet, scipy.linalg, psutil
+from flows.catalogue import pipeline_named
+
+extra, least = (int(word) << 20 for word in sys.argv[1:3])
+if not least:
+    pipeline_named("features")
+
+used = psutil.Process().memory_info().vms
+flows.run.memory.HEADROOM = least
+resource.setrlimit(resource.RLIMIT_AS, (used + extra, used + extra))
+main(sys.argv[3:])
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return pipelines.simulate("features", str(tmp_path_factory.mktemp("data")))
+
+
+def run(source, target, extra, least):
+    words = ["features", source, str(target), "--no-record", "--workers=0"]
+    begun = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", COMMAND, str(extra), str(least), *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    return ended, time.monotonic() - begun
+
+
+@pytest.mark.parametrize("extra", [80, 250])
+def test_too_little_memory_to_begin_is_said_at_once(source, tmp_path, extra):
+    """With less, the libraries abort the process without a sentence, or spin."""
+    ended, _ = run(source, tmp_path / "out", extra, 512)
+    assert ended.returncode == 1, ended.stderr
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("vbflows: ")]
+    assert len(lines) == 1
+    assert "too little memory to begin: the limit of this process (ulimit -v" in lines[0]
+    assert "and a run needs 512 MiB" in lines[0]
+    assert "should not have happened" not in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_memory_that_runs_out_in_a_stage_is_a_sentence(source, tmp_path):
+    ended, _ = run(source, tmp_path / "out", 4, 0)
+    assert ended.returncode == 1, ended.stderr
+    assert "vbflows: memory ran out in the stage check (" in ended.stderr
+    assert "use more partitions (--partitions), fewer workers (--workers) or more memory" in (
+        ended.stderr
+    )
+    assert "should not have happened" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (pa.ArrowMemoryError("malloc of size 1 failed"), True),
+        (RuntimeError("can't start new thread"), True),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), True),
+        (ImportError("x.so: failed to map segment from shared object"), True),
+        (RuntimeError("another"), False),
+        (ImportError("no module named x"), False),
+        (OSError(errno.ENOENT, "No such file"), False),
+    ],
+)
+def test_what_counts_as_a_lack_of_memory(error, expected):
+    assert lacks_memory(error) is expected
+
+
+@pytest.mark.parametrize(
+    "error", [pa.ArrowMemoryError("malloc of size 1 failed"), OSError(errno.ENOMEM, "none left")]
+)
+def test_storage_neither_repeats_nor_renames_a_lack_of_memory(error):
+    with pytest.raises(MemoryError), errors.storage_errors("read", "x.parquet"):
+        raise error

@@ -1,0 +1,142 @@
+"""What S3 said when it refused: expired, the clock, which operation on which key."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from contextlib import suppress
+
+import pytest
+
+from flows.data import storage
+from flows.data.storage import StorageError
+from flows.faults import InputError
+from tests.faults import stores
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+class Refusing:
+    """A server that refuses requests of some methods, HEAD without a reason, as S3 does."""
+
+    def __init__(self, status: int, code: str, methods: tuple[str, ...]) -> None:
+        self.status, self.code, self.methods = status, code, methods
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, suppress(OSError):
+            method = client.recv(65536).split(b" ", 1)[0].decode()
+            status, body = (200, b"")
+            if method in self.methods:
+                status = self.status
+                text = f"<Error><Code>{self.code}</Code><Message>Why it is so.</Message></Error>"
+                body = b"" if method == "HEAD" else text.encode()
+            answer = (
+                f"HTTP/1.1 {status} X\r\nContent-Type: application/xml\r\n"
+                f"Last-Modified: Wed, 01 Jan 2025 00:00:00 GMT\r\n"
+                f'ETag: "e"\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n'
+            )
+            client.sendall(answer.encode() + body)
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    made = []
+
+    def start(status, code, *methods):
+        made.append(Refusing(status, code, methods))
+        stores.enter(monkeypatch, made[-1].url)
+
+    yield start
+    for server in made:
+        server.close()
+
+
+CALLS = {
+    "GetObject": lambda: storage.read_bytes("s3://in/folder/x"),
+    "GetObject, after HEAD": lambda: storage.size_of("s3://in/folder/x"),
+    "GetObject, by Arrow": lambda: storage.read_table("s3://in/folder/x"),
+    "PutObject": lambda: storage.write_bytes("s3://in/folder/x", b"1"),
+    "ListObjectsV2": lambda: storage.names("s3://in/folder/x"),
+}
+
+
+@pytest.mark.parametrize("call", list(CALLS))
+@pytest.mark.parametrize(
+    ("status", "code", "sentence"),
+    [
+        (400, "ExpiredToken", "the credentials have expired: {}; get new ones"),
+        (403, "RequestTimeTooSkewed", "the clock of this machine is wrong: {}; set it"),
+        (403, "AccessDenied", "permission denied: {}; give these credentials access to it"),
+        (403, "InvalidAccessKeyId", "permission denied; check the access key and its secret"),
+    ],
+)
+def test_a_refusal_has_the_reason_that_s3_gave(refusing, call, status, code, sentence):
+    refusing(status, code, "GET", "HEAD", "PUT")
+    operation = call.split(",")[0]
+    said = f"S3 refused {operation} on key 'folder/x' of bucket 'in' ({code}: Why it is so)"
+    with pytest.raises(StorageError) as caught:
+        CALLS[call]()
+    assert sentence.format(said) in str(caught.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_denied_delete_is_no_failed_write(refusing):
+    refusing(403, "AccessDenied", "DELETE")
+    with pytest.raises(InputError) as caught:
+        storage.check_writable("s3://out/results", "runs")
+    assert (
+        "cannot remove s3://out/results/runs/.vbflows-probe: permission denied: S3 refused "
+        "DeleteObject on key 'results/runs/.vbflows-probe' of bucket 'out'"
+    ) in str(caught.value)
+    assert "cannot write" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ["GetObject", "GetObject, by Arrow"])
+def test_an_endpoint_without_a_scheme(monkeypatch, call):
+    stores.enter(monkeypatch, "localhost:9000")
+    with pytest.raises(StorageError) as caught:
+        CALLS[call]()
+    assert str(caught.value) == (
+        "the endpoint 'localhost:9000' (AWS_ENDPOINT_URL or --s3 endpoint_url) has no scheme; "
+        "write http://localhost:9000 or https://localhost:9000"
+    )
+
+
+@pytest.mark.parametrize("call", ["GetObject", "GetObject, by Arrow"])
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        ("print('no JSON')", "the credential process of the AWS profile printed no JSON"),
+        ("raise SystemExit(3)", "Error when retrieving credentials from custom-process"),
+    ],
+)
+def test_a_credential_process_that_fails(refusing, monkeypatch, tmp_path, call, program, sentence):
+    refusing(403, "AccessDenied", "GET", "HEAD")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    (tmp_path / "process.py").write_text(program)
+    (tmp_path / "config").write_text(
+        f"[profile other]\ncredential_process = {sys.executable} {tmp_path / 'process.py'}\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    with pytest.raises(StorageError, match=sentence) as caught:
+        CALLS[call]()
+    assert "\n" not in str(caught.value)

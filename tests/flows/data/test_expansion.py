@@ -1,0 +1,130 @@
+"""Compressed inputs that grow beyond measure are refused by their size, with a setting."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import struct
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flows.cli import main
+from flows.data import storage
+from flows.data.storage import StorageError, expansion
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch, tmp_path):
+    monkeypatch.setattr(expansion, "FREE", 2**16)
+    monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "staging"))
+    monkeypatch.delenv(expansion.SETTING, raising=False)
+
+
+def zeros(rows):
+    return "a,b\n" + "1,2\n" * rows
+
+
+def packed_csv(path):
+    path.write_bytes(gzip.compress(zeros(200_000).encode()))
+
+
+def packed_json(path):
+    path.write_bytes(bz2.compress(b'{"a": 1}\n' * 200_000))
+
+
+def packed_arrow(path):
+    batch = pa.record_batch({"a": np.zeros(10**6)})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(str(path), batch.schema, options=options) as file:
+        file.write_batch(batch)
+
+
+def packed_npz(path):
+    np.savez_compressed(path, features=np.zeros((10**5, 10)))
+
+
+def lying_npz(path):
+    """Write an archive whose directory says 128 bytes and whose array says 5.6 GiB."""
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (75000000, 10), }"
+    header += b" " * (117 - len(header)) + b"\n"
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("features.npy", data)
+
+
+def packed_hdf5(path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("features", data=np.zeros((10**5, 10)), compression="gzip")
+
+
+BOMBS = {
+    "x.csv.gz": packed_csv,
+    "x.jsonl.bz2": packed_json,
+    "x.arrow": packed_arrow,
+    "x.npz": packed_npz,
+    "lying.npz": lying_npz,
+    "x.h5": packed_hdf5,
+}
+
+
+@pytest.mark.parametrize("name", list(BOMBS))
+def test_a_file_that_grows_too_far_is_refused(tmp_path, name, monkeypatch):
+    BOMBS[name](tmp_path / name)
+    with pytest.raises(StorageError) as caught:
+        storage.read_table(str(tmp_path / name))
+    text = str(caught.value)
+    assert name in text
+    assert "grows to more than" in text
+    assert "set VBFLOWS_INPUT_GIB to the GiB that one input file may grow to" in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("name", [name for name in BOMBS if name != "lying.npz"])
+def test_those_who_mean_it_set_the_limit(tmp_path, name, monkeypatch):
+    BOMBS[name](tmp_path / name)
+    monkeypatch.setenv(expansion.SETTING, "0.1")
+    assert storage.read_table(str(tmp_path / name)).num_rows >= 10**5
+    monkeypatch.setenv(expansion.SETTING, "much")
+    (tmp_path / name).touch()  # what was read of it before is another version's
+    with pytest.raises(StorageError, match=r"number of GiB above 0 in VBFLOWS_INPUT_GIB"):
+        storage.read_table(str(tmp_path / name))
+
+
+def test_an_ordinary_compressed_file_is_read(tmp_path):
+    rng = np.random.default_rng(0)
+    text = "a,b\n" + "".join(f"{x:.6f},{x:.3f}\n" for x in rng.standard_normal(30_000))
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    assert storage.read_table(str(path)).num_rows == 30_000
+
+
+def test_arrays_that_are_held_whole_fit_into_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(expansion, "SHARE", 1e-9)
+    np.savez(tmp_path / "x.npz", features=np.random.default_rng(0).standard_normal((1000, 10)))
+    with pytest.raises(StorageError, match="half of the free memory"):
+        storage.read_table(str(tmp_path / "x.npz"))
+
+
+def test_an_archive_of_other_files_is_no_array(tmp_path):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("x.txt", "text")
+    (tmp_path / "x.npz").write_bytes(data.getvalue())
+    with pytest.raises(StorageError, match=r"cannot read .*x\.npz"):
+        storage.read_table(str(tmp_path / "x.npz"))
+
+
+def test_the_command_ends_with_2(tmp_path, capsys):
+    path = tmp_path / "rows.csv.gz"
+    packed_csv(path)
+    with pytest.raises(SystemExit) as ended:
+        main(["experts", str(path), str(tmp_path / "out"), "--no-record", "--workers=0"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "rows.csv.gz" in said
+    assert "VBFLOWS_INPUT_GIB" in said
