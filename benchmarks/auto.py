@@ -2,7 +2,7 @@
 
     python -m benchmarks.auto [--families variants bags] [--repeat 1] [--set model=vmmic]
 
-The command as a user calls it, `--no-record`, on four sizes of data drawn from each model, in
+The command as a user calls it, on four sizes of data drawn from each model, in
 turns: seconds from its start to its end, the least of the turns, with the CPU of all its processes.
 Threads are what `auto` takes where a family's forecast says that little of its work holds Python's
 lock; here they are forced on all. Kernels and bytecode are compiled before. Seconds of a shared
@@ -52,7 +52,7 @@ def run(
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic()
     done = subprocess.run(
-        [*command, "--no-record", "--workers", workers, "--json"], capture_output=True, text=True,
+        [*command, "--workers", workers, "--json"], capture_output=True, text=True,
         check=False, env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
     )  # fmt: skip
     seconds = time.monotonic() - begun

@@ -91,7 +91,7 @@ def measured(name: str, url: str, small: str, workers: int) -> dict[str, float]:
         account = Account(source)
         with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Enough):
             launch(
-                name, source, f"{folder}/out", settings, compute, recorded=False,
+                name, source, f"{folder}/out", settings, compute,
                 listener=account,
             )  # fmt: skip
     return account.figures()

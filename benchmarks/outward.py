@@ -75,7 +75,7 @@ def one_run(source: str, target: str) -> dict[str, float]:
         patch.object(outward.Aside, "hear", timed(outward.Aside.hear, spent, "telling")),
         patch.object(outward.Aside, "wait", timed(outward.Aside.wait, spent, "waiting")),
     ):
-        launch("bags", source, target, settings, ComputeSettings(), recorded=False)
+        launch("bags", source, target, settings, ComputeSettings())
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     delay = spent["telling"] + spent["waiting"]
     return {

@@ -90,7 +90,7 @@ def seconds(sheet: Path, target: Path, *asked: str) -> float:
     """Return the CPU seconds of a run, and of the processes that it starts."""
     shutil.rmtree(target, ignore_errors=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-c", MAIN, "variants", str(sheet), str(target), "--no-record",
+    command = [sys.executable, "-c", MAIN, "variants", str(sheet), str(target),
                "--set", f"fasta={sheet.parent / 'amp.fa'}", *asked]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Annotated, Any
 
-from prefect import Flow, flow
+from prefect import Flow
+from prefect.context import FlowRunContext
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogHandler
 from prefect.states import Cancelled
@@ -14,6 +16,7 @@ from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from flows.run.events import Events
+from flows.run.prefect import server
 from flows.run.prefect.recorder import Recorder
 from flows.settings import ComputeSettings, RunSettings, in_order
 
@@ -51,13 +54,28 @@ def pipeline_flow(
             raise
 
     pipeline.__signature__ = _signature(kind)  # type: ignore[attr-defined]
-    made: Flow[..., Any] = flow(  # type: ignore[call-overload]
+    return _PipelineFlow(
         pipeline,
         name=family,
         description=inspect.cleandoc(kind.__doc__ or ""),
         persist_result=False,
     )
-    return made
+
+
+class _PipelineFlow(Flow[..., Any]):
+    """A flow that, where no server is configured, runs with one that needs a password.
+
+    Prefect would start one that needs none. Inside another flow the server is that flow's.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with nullcontext() if FlowRunContext.get() else server.running():
+            return super().__call__(*args, **kwargs)
+
+    def with_options(self, **changes: Any) -> Any:
+        changed = super().with_options(**changes)
+        changed.__class__ = type(self)  # Prefect makes a plain flow of it
+        return changed
 
 
 def drain() -> None:

@@ -26,7 +26,12 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 from prefect.context import FlowRunContext
-from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_URL,
+    PREFECT_HOME,
+    temporary_settings,
+)
 
 from flows.data import storage
 from flows.data.runs import RunRecord
@@ -99,7 +104,9 @@ def task_states(name):
 def environment(home, url=None):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     own = {"PREFECT_HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
-    return {**kept, **own, **({"PREFECT_API_URL": url} if url else {})}
+    auth = PREFECT_API_AUTH_STRING.value() or ""
+    reached = {"PREFECT_API_URL": url, "PREFECT_API_AUTH_STRING": auth} if url else {}
+    return {**kept, **own, **reached}
 
 
 def job(what, folder, home, url=None, **more):
