@@ -80,7 +80,7 @@ class _PipelineFlow(Flow[..., Any]):
 
 def drain() -> None:
     """Wait until the records of finished runs have reached the server."""
-    EventsWorker.drain_all(timeout=10.0)
+    EventsWorker.drain_all(timeout=5.0)
     APILogHandler().flush()
 
 

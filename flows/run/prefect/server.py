@@ -44,7 +44,7 @@ def running() -> Iterator[str]:
 
     url = PREFECT_API_URL.value()
     if url:
-        _check(url)
+        check(url)
         yield url
         return
     with started(password.new()) as url:
@@ -86,8 +86,8 @@ def started(auth: str, port: int = 0, page: bool = False) -> Iterator[str]:
             _stop(process)
 
 
-def _check(url: str) -> None:
-    """Ask a server whether it is well; one that asks for a key answers, which is enough."""
+def check(url: str) -> None:
+    """Raise `NoServer` where a server does not answer; one that refuses us does answer."""
     import httpx
 
     try:

@@ -49,10 +49,16 @@ def loses_server(events, source, target, *_):
     """End the server in mid-run and go on."""
     events.tell(Begun("run-loses"))
     first = tasks.each(events, "ingest", count, [1, 2])
-    os.kill(int(os.environ["SERVER_PID"]), signal.SIGKILL)
+    os.kill(int(os.environ["SERVER_PID"]), int(os.environ.get("SERVER_SIGNAL", signal.SIGKILL)))
     events.tell(PartDone("ingest", 1, 2))
     second = tasks.each(events, "score", count, [3, 4])
     return first + second
+
+
+def is_left_alone(events, source, target, *_):
+    """End the server in mid-run, go on, and wait for a signal."""
+    loses_server(events, source, target)
+    waits(events, source, target)
 
 
 def main(what: str, folder: str) -> None:
@@ -61,7 +67,12 @@ def main(what: str, folder: str) -> None:
             Path(folder, "url").write_text(url)
             time.sleep(60)
         return
-    body = {"quick": quick, "waits": waits, "loses_server": loses_server}[what]
+    body = {
+        "quick": quick,
+        "waits": waits,
+        "loses_server": loses_server,
+        "is_left_alone": is_left_alone,
+    }[what]
     request = ("source", folder, KeywordSettings(), ComputeSettings(), None)
     try:
         outcome = record("keywords", body, *request, events=Events(Printed()))

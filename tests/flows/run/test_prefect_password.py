@@ -331,7 +331,7 @@ def test_a_run_that_is_not_recorded_imports_no_prefect(tmp_path):
     file.write_text(ACTIVE.format(""))
     command = ["keywords", source, str(tmp_path / "out"), "--set", "keyword_rate=0.3", "--json"]
     done = subprocess.run(
-        [sys.executable, "-c", UNRECORDED, *command, "--max-iter", "5"],
+        [sys.executable, "-c", UNRECORDED, *command],
         env={**os.environ, "PREFECT_PROFILES_PATH": str(file), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
