@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from prefect import Flow
 from prefect.context import FlowRunContext
 from prefect.events.worker import EventsWorker
-from prefect.logging.handlers import APILogHandler
+from prefect.logging.handlers import APILogHandler, APILogWorker
 from prefect.states import Cancelled
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -79,9 +79,14 @@ class _PipelineFlow(Flow[..., Any]):
 
 
 def drain() -> None:
-    """Wait until the records of finished runs have reached the server."""
+    """Wait until the records of finished runs have reached the server, ten seconds at most."""
+    kinds: list[Any] = [EventsWorker, APILogWorker]
+    workers = [worker for kind in kinds for worker in kind._instances.values()]
     EventsWorker.drain_all(timeout=5.0)
-    APILogHandler().flush()
+    APILogHandler().flush()  # five seconds, by Prefect
+    for worker in workers:  # at exit Prefect would wait for the rest without a limit
+        if worker._loop is not None and worker._done_event is not None:
+            worker._loop.call_soon_threadsafe(worker._done_event.set)
 
 
 class _Form:

@@ -8,9 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+from flows.faults import RunError
 from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
-from flows.run.events import Begun, Events, Line, Listener, PartDone
+from flows.run.events import Begun, Events, Line, Listener, PartDone, Sweep
+from flows.run.launch import launch
 from flows.run.memo import Memo
 from flows.run.prefect import server
 from flows.run.prefect.record import record
@@ -49,16 +51,33 @@ def loses_server(events, source, target, *_):
     """End the server in mid-run and go on."""
     events.tell(Begun("run-loses"))
     first = tasks.each(events, "ingest", count, [1, 2])
-    os.kill(int(os.environ["SERVER_PID"]), int(os.environ.get("SERVER_SIGNAL", signal.SIGKILL)))
+    os.kill(int(os.environ["SERVER_PID"]), signal.SIGKILL)
     events.tell(PartDone("ingest", 1, 2))
     second = tasks.each(events, "score", count, [3, 4])
     return first + second
 
 
-def is_left_alone(events, source, target, *_):
-    """End the server in mid-run, go on, and wait for a signal."""
-    loses_server(events, source, target)
-    waits(events, source, target)
+class LeftAlone(Listener):
+    """Ends or stops the server at the first sweep, then waits for a signal."""
+
+    def __init__(self, folder):
+        self._folder = Path(folder)
+
+    def hear(self, event):
+        if isinstance(event, Sweep):
+            os.kill(int(os.environ["SERVER_PID"]), int(os.environ["SERVER_SIGNAL"]))
+            (self._folder / "waiting").touch()
+            time.sleep(60)
+
+
+def left_alone(folder):
+    """Fit, as the command does, and print how it ends."""
+    settings, source, target = KeywordSettings(keyword_rate=0.3), f"{folder}/in", f"{folder}/out"
+    try:
+        launch("keywords", source, target, settings, ComputeSettings(), listener=LeftAlone(folder))
+    except RunError as error:
+        print(error, flush=True)
+        sys.exit(1)
 
 
 def main(what: str, folder: str) -> None:
@@ -67,12 +86,10 @@ def main(what: str, folder: str) -> None:
             Path(folder, "url").write_text(url)
             time.sleep(60)
         return
-    body = {
-        "quick": quick,
-        "waits": waits,
-        "loses_server": loses_server,
-        "is_left_alone": is_left_alone,
-    }[what]
+    if what == "left_alone":
+        left_alone(folder)
+        return
+    body = {"quick": quick, "waits": waits, "loses_server": loses_server}[what]
     request = ("source", folder, KeywordSettings(), ComputeSettings(), None)
     try:
         outcome = record("keywords", body, *request, events=Events(Printed()))
