@@ -122,6 +122,7 @@ def _spawn(
             stderr=None if page else log,
             env={**os.environ, **settings, **own},
             pass_fds=(listening.fileno(),),
+            umask=0o077,  # the database holds the key of the secrets in it
             start_new_session=True,  # Ctrl-C must not stop it before the run's end is written
         )
     except OSError as error:

@@ -159,6 +159,11 @@ def test_another_user_gets_nothing(served):
         file.parent.chmod(0o700)
 
 
+def test_what_it_writes_is_for_its_user_alone(served):
+    _, process, _, _ = served
+    assert "Umask:\t0077\n" in Path(f"/proc/{process.pid}/status").read_text()
+
+
 def test_it_is_bound_to_the_loopback_address(served):
     _, process, _, _ = served
     listening = [c for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN]
@@ -313,6 +318,71 @@ def test_profiles_that_cannot_be_read_name_no_server(content, tmp_path, monkeypa
     monkeypatch.setenv("PREFECT_PROFILES_PATH", str(file))
     assert names_server() is False
 
+
+@pytest.mark.parametrize("option", [(), ("--record",)])
+def test_a_run_is_recorded_where_a_server_is_configured_or_on_request(
+    option, tmp_path, monkeypatch, capsys
+):
+    """Seen by what is said where the record cannot be made; the run goes on without one."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+    (source,) = pipeline_named("keywords").simulate(str(tmp_path / "in"), 40, 1)
+    url = "http://127.0.0.1:9/api"  # where nobody listens
+    command = ["keywords", source, str(tmp_path / "out"), "--set", "keyword_rate=0.3", *option]
+    (tmp_path / "file").touch()
+    settings = {PREFECT_HOME: tmp_path / "file" / "home"}
+    if not option:
+        monkeypatch.setenv("PREFECT_API_URL", url)
+        settings = {PREFECT_API_URL: url}
+    with temporary_settings(settings), pytest.raises(SystemExit) as stopped:
+        main(command)
+    assert stopped.value.code == 0
+    said = "".join(capsys.readouterr())
+    why = "a Prefect server cannot be started" if option else f"the Prefect server at {url}"
+    assert f"This run is not recorded: {why}" in said.replace("\n", " ")
+
+
+@pytest.mark.slow
+def test_a_flow_and_a_block_without_a_configured_server_get_one_with_a_password(tmp_path):
+    """Prefect would start one that answers everyone."""
+    home = {"PREFECT_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SERVER],
+        env={**kept, **home},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "401 401 key {}"
+
+
+WITHOUT_SERVER = """
+import os, urllib.error, urllib.request
+from prefect.blocks.system import Secret
+from prefect.server.api.server import SubprocessASGIServer
+from prefect.settings import PREFECT_API_URL
+from flows.keywords.settings import KeywordSettings
+from flows.run.prefect import server
+from flows.run.prefect.access import reached
+from flows.run.prefect.flow import pipeline_flow
+from flows.settings import S3Access
+
+def body(*_):
+    try:
+        urllib.request.urlopen(PREFECT_API_URL.value() + "/admin/settings")
+    except urllib.error.HTTPError as error:
+        return error.code
+
+made = pipeline_flow("keywords", KeywordSettings, body)
+answers = [made("in", "out"), made.with_options(name="other")("in", "out")]
+with server.running():
+    Secret(value={"aws_access_key_id": "key", "aws_secret_access_key": "x"}).save("s3")
+with reached(S3Access(block="s3")):
+    answers.append(os.environ["AWS_ACCESS_KEY_ID"])
+print(*answers, SubprocessASGIServer._instances)
+"""
 
 UNRECORDED = """
 import sys
