@@ -330,11 +330,13 @@ def test_a_run_is_recorded_where_a_server_is_configured_or_on_request(
     url = "http://127.0.0.1:9/api"  # where nobody listens
     command = ["keywords", source, str(tmp_path / "out"), "--set", "keyword_rate=0.3", *option]
     (tmp_path / "file").touch()
-    settings = {PREFECT_HOME: tmp_path / "file" / "home"}
-    if not option:
+    if option:
+        home = {PREFECT_HOME: tmp_path / "file" / "home"}
+        settings = temporary_settings(home, restore_defaults={PREFECT_API_URL})
+    else:
         monkeypatch.setenv("PREFECT_API_URL", url)
-        settings = {PREFECT_API_URL: url}
-    with temporary_settings(settings), pytest.raises(SystemExit) as stopped:
+        settings = temporary_settings({PREFECT_API_URL: url})
+    with settings, pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 0
     said = "".join(capsys.readouterr())
