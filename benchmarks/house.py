@@ -117,7 +117,7 @@ def main() -> None:
             source = f"{folder}/{name}"
             run(["simulate", name, source, "--rows", "40"])
             passed = run(
-                [name, source, f"{folder}/{name}-out", *more, "--no-record", "--json",
+                [name, source, f"{folder}/{name}-out", *more, "--json",
                  "--workers", "0", "--max-iter", str(SWEEPS)]
             )  # fmt: skip
             table.append(

@@ -48,7 +48,7 @@ def vbflows(folder: Path) -> tuple[Calls, Calls, dict]:
     begun = time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", "from flows.cli import main; main()", "variants",
-         str(folder / "samples.csv"), str(folder / "out"), "--no-record", "--set",
+         str(folder / "samples.csv"), str(folder / "out"), "--set",
          f"fasta={folder / 'reference.fa'}"],
         check=True, capture_output=True,
     )  # fmt: skip

@@ -37,7 +37,6 @@ outcome = launch(
     f"{folder}/results",
     settings,
     ComputeSettings(),
-    recorded=False,
 )
 print("\n".join(outcome["lines"]))
 

@@ -34,7 +34,6 @@ outcome = launch(
     f"{folder}/results",
     VariantSettings(),
     ComputeSettings(),
-    recorded=False,
 )
 print("\n".join(outcome["lines"]))
 

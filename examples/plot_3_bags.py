@@ -50,7 +50,6 @@ outcome = launch(
     f"{folder}/results",
     BagSettings(model="vmmic", held_out=0.3),
     ComputeSettings(),
-    recorded=False,
 )
 print("\n".join(outcome["lines"]))
 

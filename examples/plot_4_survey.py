@@ -44,7 +44,6 @@ outcome = launch(
     f"{folder}/results",
     FeatureSettings(n_features=8),
     ComputeSettings(),
-    recorded=False,
 )
 print("\n".join(outcome["lines"]))
 

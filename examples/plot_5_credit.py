@@ -49,7 +49,6 @@ outcome = launch(
     f"{folder}/results",
     ExpertSettings(n_experts=2, inference="marginal"),
     ComputeSettings(),
-    recorded=False,
 )
 print("\n".join(outcome["lines"]))
 

@@ -40,10 +40,7 @@ BEGINS = (
 
 
 def run_demo(target: str, listener: Listener | None = None) -> Demo:
-    """Fit keyphrases of the installed packages; return what to show of them.
-
-    No record is made: its page would end with the run.
-    """
+    """Fit keyphrases of the installed packages; return what to show of them."""
     began = time.perf_counter()
     target = storage.absolute(target)
     source = storage.join(target, "packages.parquet")
@@ -57,7 +54,7 @@ def run_demo(target: str, listener: Listener | None = None) -> Demo:
         rows_per_partition=50,
     )
     compute = ComputeSettings()
-    outcome = launch("keywords", source, target, settings, compute, None, False, None, listener)
+    outcome = launch("keywords", source, target, settings, compute, listener=listener)
     place, record = open_run(target)
     parts = range(record.partitions)
     rows = [row for i in parts for row in storage.read_table(place.table("phrases", i)).to_pylist()]

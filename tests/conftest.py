@@ -43,6 +43,17 @@ def staging(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def unrecorded(tmp_path_factory):
+    """Forget the developer's Prefect server: runs are recorded where a test says so."""
+    patch = pytest.MonkeyPatch()
+    patch.delenv("PREFECT_API_URL", raising=False)
+    patch.setenv("PREFECT_PROFILES_PATH", str(tmp_path_factory.mktemp("profiles") / "none.toml"))
+    patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def interruptible():
     """Let processes that tests start heed Ctrl-C: jobs of a shell's background ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -62,7 +73,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory):
-    """Start the server that a run by hand starts; yield its address."""
+    """Start the server of a run with `--record`; yield its address."""
     from prefect.settings import (
         PREFECT_API_URL,
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
@@ -78,7 +89,6 @@ def prefect_server(tmp_path_factory):
     with (
         temporary_settings(settings, restore_defaults={PREFECT_API_URL}),
         server.running() as url,
-        temporary_settings({PREFECT_API_URL: url}),
     ):
         with (
             closing(sqlite3.connect(home / "prefect.db")) as made,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import typer
@@ -63,7 +62,7 @@ def _add_pipeline(name: str) -> None:
         ] = None,
         reports: Reports = None,
         delta: Delta = None,
-        recorded: Record = True,
+        record: Record = False,
         json_output: Json = False,
     ) -> None:
         chosen = settings_of.load(
@@ -80,7 +79,7 @@ def _add_pipeline(name: str) -> None:
         from flows.run.launch import launch
 
         with listening(json_output) as shown:
-            outcome = launch(name, source, target, chosen, compute, resume, recorded, since, shown)
+            outcome = launch(name, source, target, chosen, compute, resume, record, since, shown)
         print_outcome(outcome, json_output)
 
 
@@ -94,7 +93,7 @@ def score(
     memory_limit: MemoryLimit = None,
     reports: Reports = None,
     delta: Delta = None,
-    recorded: Record = True,
+    record: Record = False,
     json_output: Json = False,
 ) -> None:
     """Apply a fitted posterior to new data, without fitting."""
@@ -102,7 +101,7 @@ def score(
 
     compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports, delta)
     with listening(json_output) as shown:
-        outcome = launch_score(run, source, target, compute, recorded, shown)
+        outcome = launch_score(run, source, target, compute, record, shown)
     print_outcome(outcome, json_output)
 
 
@@ -171,12 +170,15 @@ def serve(
     ] = 4200,
 ) -> None:
     """Run pipelines on their schedules on this machine, with Prefect's page, until Ctrl-C."""
+    from flows.run.prefect import password
+    from flows.run.prefect.profile import names_server
     from flows.run.prefect.serve import read_plan
     from flows.run.prefect.serve import serve as run_plan
 
     chosen = read_plan(plan)
-    if not os.environ.get("PREFECT_API_URL"):
-        line(f"Prefect's page: http://127.0.0.1:{port}")
+    if not names_server():
+        where = f"http://127.0.0.1:{port}; log in with the line in {password.path()}"
+        line(f"Prefect's page: {where}")
     run_plan(chosen, port)
 
 

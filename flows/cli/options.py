@@ -100,7 +100,11 @@ Delta = Annotated[
     ),
 ]
 Record = Annotated[
-    bool, typer.Option("--record/--no-record", help="Whether Prefect records the run.")
+    bool,
+    typer.Option(
+        "--record",
+        help="Record the run in Prefect's database also where no Prefect server is configured.",
+    ),
 ]
 S3 = Annotated[
     list[str] | None,

@@ -1,4 +1,4 @@
-"""Start a pipeline from the command line: recorded by Prefect where that is possible."""
+"""Start a pipeline from the command line: recorded by Prefect where a server is configured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from flows.faults import Fault, InputError, RunError
 from flows.run.events import Events, Listener, Stage
 from flows.run.memory import require_memory
 from flows.run.pipeline import Interrupted, run_pipeline, score_pipeline
-from flows.run.prefect.record import record
+from flows.run.prefect.profile import names_server
+from flows.run.prefect.record import record as record_run
 from flows.settings import ComputeSettings, RunSettings
 
 
@@ -26,17 +27,20 @@ def launch(
     settings: RunSettings,
     compute: ComputeSettings,
     resume: str | None = None,
-    recorded: bool = True,
+    record: bool = False,
     since: str | None = None,
     listener: Listener | None = None,
 ) -> dict[str, Any]:
-    """Run a pipeline by name, with a record in Prefect unless told otherwise."""
+    """Run a pipeline by name; Prefect records it where a server is configured, or on request."""
     require_memory()
     _refuse_secrets(source, target, settings, compute)
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume, since)
+    recorded = record or names_server()
     with _begun(listener, recorded) as events:
-        return record(name, body, *request, events=events) if recorded else body(events, *request)
+        if not recorded:
+            return body(events, *request)
+        return record_run(name, body, *request, events=events)
 
 
 def launch_score(
@@ -44,7 +48,7 @@ def launch_score(
     source: str,
     target: str,
     compute: ComputeSettings,
-    recorded: bool = True,
+    record: bool = False,
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
@@ -54,11 +58,12 @@ def launch_score(
     def body(events: Events, *_: Any) -> dict[str, Any]:
         return score_pipeline(run, events, source, target, compute)
 
+    recorded = record or names_server()
     with _begun(listener, recorded) as events:
         if not recorded:
             return body(events)
         settings = RunSettings()
-        return record("score", body, source, target, settings, compute, None, events=events)
+        return record_run("score", body, source, target, settings, compute, None, events=events)
 
 
 def _refuse_secrets(*given: str | BaseModel) -> None:
@@ -89,7 +94,7 @@ def _begun(listener: Listener | None, recorded: bool) -> Iterator[Events]:
     """Yield the events of a run; one that is stopped by hand fails with its own sentence."""
     events = Events() if listener is None else Events(listener)
     if recorded:  # before the seconds that it takes to begin
-        events.tell(Stage("prefect (--no-record goes without)"))
+        events.tell(Stage("prefect"))
     try:
         yield events
     except Interrupted as error:

@@ -32,7 +32,7 @@ def piped(name, columns, folder, *settings):
     pq.write_table(pa.table(columns), source)
     asked = [part for setting in settings for part in ("--set", setting)]
     with pytest.raises(SystemExit) as stopped:
-        main([name, str(source), str(target), "--no-record", "--partitions", "2", *asked])
+        main([name, str(source), str(target), "--partitions", "2", *asked])
     assert stopped.value.code == 0
     run_id = json.loads((target / "latest.json").read_text())["run_id"]
     return Path(target) / "runs" / run_id

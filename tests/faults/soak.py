@@ -184,7 +184,7 @@ class Soak:
             "scheduler": ["--scheduler", self.cluster().address] if form == "scheduler" else [],
         }[form]
         again = [] if resume is None else ["--resume", resume]
-        command = (name, self.sources[name], str(target), "--no-record")
+        command = (name, self.sources[name], str(target))
         return Forked(*command, *options, *where, *again)
 
     def _judged(

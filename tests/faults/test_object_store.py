@@ -224,7 +224,7 @@ def refused(capsys, *arguments):
 def test_a_wrong_secret_has_its_sentence(direct, local, monkeypatch, capsys):
     url = upload("features", local("features")[0])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
-    code, line = refused(capsys, "features", url, "s3://out/x", "--no-record")
+    code, line = refused(capsys, "features", url, "s3://out/x")
     assert code == 2
     assert "permission denied; check the access key and its secret" in line
     assert "not-the-secret" not in line
@@ -232,9 +232,9 @@ def test_a_wrong_secret_has_its_sentence(direct, local, monkeypatch, capsys):
 
 def test_a_missing_bucket_has_its_sentence(direct, local, capsys):
     source = local("features")[0]
-    code, line = refused(capsys, "features", "s3://nowhere/x", "s3://out/x", "--no-record")
+    code, line = refused(capsys, "features", "s3://nowhere/x", "s3://out/x")
     assert (code, "there is no bucket 'nowhere'" in line) == (2, True)
-    code, line = refused(capsys, "features", source, "s3://nowhere/x", "--no-record")
+    code, line = refused(capsys, "features", source, "s3://nowhere/x")
     assert (code, "there is no bucket 'nowhere'" in line) == (2, True)
 
 
@@ -242,7 +242,7 @@ def test_no_permission_to_write_is_found_out_before_the_fit(behind, local, capsy
     source = local("features")[0]
     behind(lambda number, line: "deny" if line.startswith("PUT") else None)
     monkeypatch.setattr("flows.run.pipeline.run_fit", pytest.fail)
-    code, line = refused(capsys, "features", source, "s3://out/denied", "--no-record")
+    code, line = refused(capsys, "features", source, "s3://out/denied")
     assert code == 2
     assert "cannot write s3://out/denied" in line
     assert "permission denied" in line
@@ -266,7 +266,7 @@ def test_an_input_that_changes_during_the_run_is_refused(
 
     monkeypatch.setattr(run, "computing", change)
     target = str(tmp_path / "out")
-    code, line = refused(capsys, "features", url, target, "--no-record")
+    code, line = refused(capsys, "features", url, target)
     assert code == 1  # the input was right when it was checked
     assert "has changed since this run first read it (another ETag, time or size)" in line
     assert not storage.exists(f"{target}/latest.json")

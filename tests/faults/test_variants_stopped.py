@@ -98,7 +98,7 @@ def killed(source, target, asked, at):
 @pytest.mark.parametrize("at", ["^ingest", "^fit", "^score", "^publish"])
 @pytest.mark.parametrize("kind", ["panel", "cases", "reads"])
 def test_a_kill_at_every_stage(tmp_path, kind, at):
-    quick = ("--no-record", "--set", "max_iter=8", "--set", "checkpoint_every=2")
+    quick = ("--set", "max_iter=8", "--set", "checkpoint_every=2")
     if kind == "reads":
         source = write_cases(tmp_path, cases=("ann", "bob"))
         asked = (*quick, "--set", f"fasta={tmp_path / 'ref.fa'}")

@@ -19,7 +19,7 @@ from flows.cli.printing import print_json
 from flows.data import storage
 from flows.data.runs import open_run
 
-RATE = ("--set", "keyword_rate=0.3", "--no-record")
+RATE = ("--set", "keyword_rate=0.3")
 
 
 def run(capsys, *arguments):
@@ -94,7 +94,7 @@ def test_a_run_leaves_what_it_promises(fitted):
 
 @pytest.mark.parametrize("model", ["full", "mean_field", "as_printed", "ss", "textrank"])
 def test_every_form_runs(simulated, tmp_path, capsys, model):
-    options = ("--set", f"model={model}", "--max-iter", "30", "--json", "--no-record")
+    options = ("--set", f"model={model}", "--max-iter", "30", "--json")
     code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", *options)
     assert code == 0
     assert json.loads(out)["rows_kept"] == 150
@@ -112,7 +112,7 @@ def test_every_form_runs(simulated, tmp_path, capsys, model):
 def test_samplers_run_and_say_how_well_they_mixed(tmp_path, capsys, options):
     source = written(tmp_path, documents(4))
     more = [word for option in options for word in ("--set", option)]
-    more += ["--set", "draws=50", "--set", "warmup=20", "--no-record", "--json"]
+    more += ["--set", "draws=50", "--set", "warmup=20", "--json"]
     code, out, _ = run(capsys, "keywords", source, tmp_path / "t", *more)
     assert code == 0
     assert json.loads(out)["results"]["r_hat"] >= 0.99
@@ -155,7 +155,7 @@ def test_partitions_do_not_change_the_answer(simulated, tmp_path, capsys):
 
 
 def test_score_applies_the_posterior_to_new_documents(fitted, simulated, tmp_path, capsys):
-    code, _, _ = run(capsys, "score", fitted, simulated, tmp_path / "new", "--no-record")
+    code, _, _ = run(capsys, "score", fitted, simulated, tmp_path / "new")
     assert code == 0
     old, new = (
         storage.read_table(open_run(str(t))[0].table("keywords", 0))
@@ -165,7 +165,7 @@ def test_score_applies_the_posterior_to_new_documents(fitted, simulated, tmp_pat
     np.testing.assert_allclose(
         old["probability"].to_numpy(), new["probability"].to_numpy()[:rows], atol=0.05
     )
-    again = run(capsys, "score", tmp_path / "new", simulated, tmp_path / "newer", "--no-record")
+    again = run(capsys, "score", tmp_path / "new", simulated, tmp_path / "newer")
     assert again[0] == 0
 
 
@@ -185,7 +185,7 @@ def test_help_lists_every_setting(capsys):
 
 
 def test_an_unknown_rate_is_said(simulated, tmp_path, capsys):
-    code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", "--no-record")
+    code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t")
     assert code == 0
     assert "false discovery rate is not reliable: rate read off the labels (" in out
     report = next((tmp_path / "t" / "runs").glob("*/report.html")).read_text()
@@ -193,7 +193,7 @@ def test_an_unknown_rate_is_said(simulated, tmp_path, capsys):
 
 
 def test_the_pooled_model_cannot_tell_the_rate(simulated, tmp_path, capsys):
-    options = ("--set", "model=pooled", "--no-record")
+    options = ("--set", "model=pooled")
     code, out, _ = run(capsys, "keywords", simulated, tmp_path / "t", *options)
     assert code == 0
     assert "false discovery rate is not reliable: the share of the words that are keywords" in out
@@ -340,7 +340,6 @@ def test_an_interrupted_run_leaves_the_target_and_goes_on(simulated, tmp_path, c
         "keyword_rate=0.3",
         "--set",
         "model=pooled",  # of more sweeps
-        "--no-record",
         "--set",
         "tol=1e-14",
         "--partitions",
@@ -390,8 +389,8 @@ UNREACHABLE = {
     "simulate to a file": ("simulate", "keywords", "AT/file"),
     "show nothing": ("show", "AT/nothing"),
     "show on s3": ("show", "s3://nobody/x"),
-    "score nothing": ("score", "AT/nothing", "IN", "AT/out", "--no-record"),
-    "score no run": ("score", "AT/runs/r1", "IN", "AT/out", "--no-record"),
+    "score nothing": ("score", "AT/nothing", "IN", "AT/out"),
+    "score no run": ("score", "AT/runs/r1", "IN", "AT/out"),
     "resume nothing": ("keywords", "IN", "AT", *RATE, "--resume", "r1"),
     "resume no name": ("keywords", "IN", "AT", *RATE, "--resume", "../r1"),
 }

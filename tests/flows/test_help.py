@@ -88,7 +88,7 @@ def test_the_example_of_help_runs(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in PIPELINES[name].example:
         words = line.split()[1:]
-        options = ["--no-record"] if words[0] == name else ["--rows", "60"]
+        options = [] if words[0] == name else ["--rows", "60"]
         code, _, err = run(capsys, *words, *options)
         assert code == 0, err
     assert (tmp_path / "results" / "latest.json").exists()

@@ -93,9 +93,9 @@ class _Stopped(Listener):
 
 
 def options(name: str) -> tuple[str, ...]:
-    """Return the settings of a small run, and that it is not recorded."""
+    """Return the settings of a small run."""
     given = (("--set", f"{key}={value}") for key, value in SETTINGS[name].items())
-    return ("--no-record", *(word for pair in given for word in pair))
+    return tuple(word for pair in given for word in pair)
 
 
 def quietly(*arguments: object) -> None:
@@ -148,7 +148,7 @@ def _family(name: str, folder: Path) -> list[Kind]:
     kinds = [Kind(f"{name}-table", folder, folder, "in.parquet", run)]
     kinds += _other_formats(name, folder, pq.read_table(folder / "in.parquet"))
     quietly(name, folder / "in.parquet", folder / "fitted", *options(name))
-    score = ("score", "@/fitted", "@/in.parquet", "@/out", "--no-record")
+    score = ("score", "@/fitted", "@/in.parquet", "@/out")
     kept = _files(folder / "fitted", ("posterior", "run.json", "latest.json"))
     kinds += [Kind(f"{name}-posterior", folder, folder, file, score) for file in kept]
     kinds += _stopped(name, folder)
@@ -174,14 +174,14 @@ def _mixed(folder: Path) -> list[Kind]:
     )
     pq.write_table(table, folder / "in.parquet")
     settings = ("n_experts=1", "tau=1", "max_iter=200", "baselines=false")
-    more = ("--no-record", *(word for one in settings for word in ("--set", one)))
+    more = tuple(word for one in settings for word in ("--set", one))
     run = ("experts", "@/in.parquet", "@/out", *more)
     kinds = [Kind("mixed-table", folder, folder, "in.parquet", run)]
     spelt = table.set_column(3, "day", table["day"].cast("string"))
     kinds += [replace(k, name=k.name.replace("experts", "mixed"))
               for k in _other_formats("experts", folder, spelt)]  # fmt: skip
     quietly("experts", folder / "in.parquet", folder / "fitted", *more)
-    score = ("score", "@/fitted", "@/in.parquet", "@/out", "--no-record")
+    score = ("score", "@/fitted", "@/in.parquet", "@/out")
     kept = _files(folder / "fitted", ("posterior",))
     return kinds + [Kind("mixed-posterior", folder, folder, file, score) for file in kept]
 

@@ -51,7 +51,7 @@ def test_it_runs_here_and_on_two_workers_with_the_same_bits(example, tmp_path):
     for target, options in {"here": (), "there": ("--workers", 2)}.items():
         done = outside.vbflows(
             name, tmp_path / "in", tmp_path / target, "--set", "partitions=4", *settings,
-            "--no-record", *options,
+            *options,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert said in done.stdout
@@ -62,7 +62,6 @@ def test_it_runs_here_and_on_two_workers_with_the_same_bits(example, tmp_path):
     assert one.equals(other)
     one, other = (posterior(tmp_path / t) for t in ("here", "there"))
     assert one == other
-    again = outside.vbflows("score", tmp_path / "here", tmp_path / "in", tmp_path / "again",
-                            "--no-record")  # fmt: skip
+    again = outside.vbflows("score", tmp_path / "here", tmp_path / "in", tmp_path / "again")
     assert again.returncode == 0, again.stderr
     assert published(tmp_path / "again", table).equals(here)

@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as folder:
         for sample, own in reads.items():
             lines.writerows([sample, i, os.path.abspath(path)] for i, path in enumerate(own, 1))
     target = os.path.join(folder, "results")
-    command = ["vbflows", "variants", sheet, target, "--no-record"]
+    command = ["vbflows", "variants", sheet, target]
     if snakemake.threads > 1:
         command += ["--workers", str(snakemake.threads)]
     for name, value in settings.items():

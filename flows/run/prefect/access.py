@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.data import storage
 from flows.faults import RunError
+from flows.run.prefect import server
 from flows.settings import S3Access
 
 _CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
@@ -37,7 +38,10 @@ def _credentials(block: str) -> dict[str, str]:
 
     try:
         load: Any = Secret.load  # its signature does not tell that it can be called directly
-        found = load(block, _sync=True).get()
+        with server.running():  # else Prefect starts one that needs no password
+            found = load(block, _sync=True).get()
+    except server.NoServer as error:
+        raise RunError(f"the Prefect Secret block {block!r} cannot be read: {error}") from error
     except (ValueError, OSError, RuntimeError, PrefectException) as error:
         raise RunError(
             f"the Prefect Secret block {block!r} cannot be read ({type(error).__name__}); create "

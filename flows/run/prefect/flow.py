@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Annotated, Any
 
-from prefect import Flow, flow
+from prefect import Flow
+from prefect.context import FlowRunContext
 from prefect.events.worker import EventsWorker
-from prefect.logging.handlers import APILogHandler
+from prefect.logging.handlers import APILogHandler, APILogWorker
 from prefect.states import Cancelled
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from flows.run.events import Events
+from flows.run.prefect import server
 from flows.run.prefect.recorder import Recorder
 from flows.settings import ComputeSettings, RunSettings, in_order
 
@@ -51,19 +54,39 @@ def pipeline_flow(
             raise
 
     pipeline.__signature__ = _signature(kind)  # type: ignore[attr-defined]
-    made: Flow[..., Any] = flow(  # type: ignore[call-overload]
+    return _PipelineFlow(
         pipeline,
         name=family,
         description=inspect.cleandoc(kind.__doc__ or ""),
         persist_result=False,
     )
-    return made
+
+
+class _PipelineFlow(Flow[..., Any]):
+    """A flow that, where no server is configured, runs with one that needs a password.
+
+    Prefect would start one that needs none. Inside another flow the server is that flow's.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with nullcontext() if FlowRunContext.get() else server.running():
+            return super().__call__(*args, **kwargs)
+
+    def with_options(self, **changes: Any) -> Any:
+        changed = super().with_options(**changes)
+        changed.__class__ = type(self)  # Prefect makes a plain flow of it
+        return changed
 
 
 def drain() -> None:
-    """Wait until the records of finished runs have reached the server."""
-    EventsWorker.drain_all(timeout=10.0)
-    APILogHandler().flush()
+    """Wait until the records of finished runs have reached the server, ten seconds at most."""
+    kinds: list[Any] = [EventsWorker, APILogWorker]
+    workers = [worker for kind in kinds for worker in kind._instances.values()]
+    EventsWorker.drain_all(timeout=5.0)
+    APILogHandler().flush()  # five seconds, by Prefect
+    for worker in workers:  # at exit Prefect would wait for the rest without a limit
+        if worker._loop is not None and worker._done_event is not None:
+            worker._loop.call_soon_threadsafe(worker._done_event.set)
 
 
 class _Form:

@@ -8,7 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
 from flows.run.events import Events, Line
@@ -19,6 +19,7 @@ Body = Callable[[Events, str, str, Any, ComputeSettings, str | None, str | None]
 """What a flow runs: events, source, target, settings, compute, the run to resume, since which."""
 
 _RETRIES = 3  # requests to a server that stopped answering: 14 s in all, not Prefect's 62
+_ANSWER_SECONDS = 10.0  # for each, not Prefect's 60
 
 
 def record(
@@ -39,22 +40,23 @@ def record(
     lives as long as the run. Where neither answers, one line says so and the same body runs
     unrecorded. An exception of the body arrives unchanged; Ctrl-C and SIGTERM arrive as
     ``KeyboardInterrupt``, after the end of the run is recorded; so does a Cancel on Prefect's page,
-    which is heeded between stages and sweeps.
+    which is heeded between stages and sweeps. Where the server is gone by the end of the body,
+    that costs 35 seconds at most.
     """
     watched = _Watched(body)
     request = (source, target, settings, compute, resume, since)
     with _sigterm_as_interrupt():
         try:
-            with _quiet(), _server() as flow_of:
+            with _quiet(), _server() as flow_of, watched.hurried:
                 flow_of(family, type(settings), watched, events)(*request)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             if watched.stopped is not None:
                 raise watched.stopped from watched.stopped.__cause__
             if watched.error is not None:
                 raise watched.error from watched.error.__cause__
             if watched.finished:
                 events.tell(Line(f"The end of this run is not recorded: {_line(error)}"))
-            elif watched.begun:
+            elif watched.begun or isinstance(error, KeyboardInterrupt):
                 raise
             else:
                 events.tell(Line(f"This run is not recorded: {_line(error)}"))
@@ -69,6 +71,7 @@ class _Watched(Generic[R]):
     def __init__(self, body: Body[R]) -> None:
         self._body = body
         self.begun = self.finished = False
+        self.hurried = ExitStack()  # how the end is recorded where the server is gone
         self.error: Exception | None = None
         self.stopped: KeyboardInterrupt | None = None
         self.result: R
@@ -76,25 +79,51 @@ class _Watched(Generic[R]):
     def __call__(self, events: Events, *request: Any) -> None:
         self.begun = True
         try:
-            self.result = self._body(events, *request)
+            with _sigterm_as_interrupt():  # inside the flow Prefect makes something else of it
+                self.result = self._body(events, *request)
+            self.finished = True
         except Exception as error:
             self.error = error
             raise
         except KeyboardInterrupt as error:
             self.stopped = error
             raise
-        self.finished = True
+        finally:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        """Let the flow try only once to record its end with a server that does not answer."""
+        from prefect.settings import (
+            PREFECT_API_URL,
+            PREFECT_CLIENT_MAX_RETRIES,
+            temporary_settings,
+        )
+
+        from flows.run.prefect import server
+
+        try:
+            server.check(PREFECT_API_URL.value())
+        except server.NoServer:
+            self.hurried.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}))
 
 
 @contextmanager
 def _server() -> Iterator[Callable[..., Callable[..., Any]]]:
     """Yield what makes flows, while a server answers; see its records off at the end."""
-    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_REQUEST_TIMEOUT,
+        PREFECT_CLIENT_MAX_RETRIES,
+        temporary_settings,
+    )
 
     from flows.run.prefect import server
     from flows.run.prefect.flow import drain, pipeline_flow
 
-    with server.running(), temporary_settings({PREFECT_CLIENT_MAX_RETRIES: _RETRIES}):
+    patience: dict[Any, Any] = {
+        PREFECT_CLIENT_MAX_RETRIES: _RETRIES,
+        PREFECT_API_REQUEST_TIMEOUT: _ANSWER_SECONDS,
+    }
+    with server.running(), temporary_settings(patience):
         try:
             yield pipeline_flow
         finally:
@@ -142,5 +171,5 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]

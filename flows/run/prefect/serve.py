@@ -6,8 +6,6 @@ The plan is a YAML file; ``deploy/`` has the same deployments for a cluster.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -17,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from flows.catalogue import PIPELINES, pipeline_named
 from flows.data import storage
 from flows.faults import Fault, InputError, RunError, shown
-from flows.run.prefect import server
+from flows.run.prefect import password, server
+from flows.run.prefect.profile import names_server
 from flows.settings import ComputeSettings
 from flows.settings.yaml import MOST_CHARACTERS, plain_values
 
@@ -102,15 +101,13 @@ def read_plan(path: str) -> Plan:
 def serve(plan: Plan, port: int = PORT) -> None:
     """Run the deployments on their schedules until interrupted.
 
-    The server is the one that ``PREFECT_API_URL`` names, else one that is started here and
-    ends with this.
+    The server is the configured one, else one that is started here, needs the password of
+    `password.path`, and ends with this.
     """
     import prefect
     from prefect.deployments.runner import RunnerDeployment
-    from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    with _server(port) as url, temporary_settings({PREFECT_API_URL: url}):
-        os.environ["PREFECT_API_URL"] = url  # runs are processes of their own
+    with _server(port):
         deployments = [
             RunnerDeployment.from_entrypoint(
                 f"flows.pipelines.{one.pipeline}",
@@ -141,37 +138,19 @@ def _check_cron(cron: str) -> None:
 
 
 @contextmanager
-def _server(port: int) -> Iterator[str]:
-    if os.environ.get("PREFECT_API_URL"):
-        try:
-            with server.running() as url:
-                yield url
-        except server.NoServer as error:
-            raise RunError(str(error)) from error
-        return
-    command = ("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port))
-    # Its page would ask the usual port, whichever port it is served at.
-    own = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_UI_API_URL": "/api"}
-    process = subprocess.Popen(
-        [sys.executable, *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, **own},
-        start_new_session=True,  # Ctrl-C must not stop it before the runner has ended
-    )
-    url = f"http://127.0.0.1:{port}/api"
+def _server(port: int) -> Iterator[None]:
     try:
-        server.await_health(process, url)
-        yield url
+        if names_server():
+            with server.running():
+                yield
+            return
+        auth = password.kept()
+        with server.started(auth, port, page=True) as url:
+            # Runs are processes of their own.
+            os.environ.update(PREFECT_API_URL=url, PREFECT_API_AUTH_STRING=auth)
+            yield
     except server.NoServer as error:
-        raise RunError(f"{error}; is port {port} in use? choose another with --port") from error
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        raise RunError(str(error)) from error
 
 
 def _told(path: str, problem: Any) -> Fault:

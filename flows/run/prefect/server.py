@@ -1,7 +1,7 @@
-"""The Prefect server of a run: the one that is set, or one for the length of the run.
+"""The Prefect server of a run: the configured one, or one of our own that needs a password.
 
-Run as a module, this file is that short-lived server: it ends when its standard input closes,
-so it never outlives the run, however that ends.
+Run as a module, this file is the server of our own: it ends when its standard input closes,
+so it never outlives what started it, however that ends.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+from flows.run.prefect import password
+
 START_SECONDS = 120.0  # a first start creates the database: tens of seconds on a busy machine
 ANSWER_SECONDS = 5.0
+_HEALTH_SECONDS = 2.0  # the socket listens before the server does: a request may wait
 
 _ERROR = re.compile(r"^[\w.]+(Error|Exception)\b: ")
 
@@ -35,21 +38,56 @@ def running() -> Iterator[str]:
     Raises
     ------
     NoServer
-        If ``PREFECT_API_URL`` names one that does not answer, or none can be started here.
+        If the one that is configured does not answer, or none can be started here.
     """
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
     if url:
-        _check(url)
+        check(url)
         yield url
         return
-    with _started() as url, temporary_settings({PREFECT_API_URL: url}):
+    with started(password.new()) as url:
         yield url
 
 
-def _check(url: str) -> None:
-    """Ask a server whether it is well; one that asks for a key answers, which is enough."""
+@contextmanager
+def started(auth: str, port: int = 0, page: bool = False) -> Iterator[str]:
+    """Yield the address of a server of our own, and be its client; stop it at the end.
+
+    It is bound to the loopback address and answers only those who know `auth`, which it and we
+    have in memory and environment alone. The socket is ours from before its start until after
+    its end: nobody else can serve at this address meanwhile, and get what is meant for it.
+
+    Raises
+    ------
+    NoServer
+        If the port is in use, or the server does not come up.
+    """
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+    try:
+        listening = socket.create_server(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        number = getattr(error, "errno", None)
+        reason = str(error) if number is None else os.strerror(number)
+        raise NoServer(
+            f"a Prefect server cannot be started: port {port} of 127.0.0.1: {reason}; "
+            "choose another port"
+        ) from error
+    with listening, tempfile.TemporaryFile() as log:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+        process = _spawn(listening, log, auth, page)
+        try:
+            _await_health(process, url, log)
+            with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: auth}):
+                yield url
+        finally:
+            _stop(process)
+
+
+def check(url: str) -> None:
+    """Raise `NoServer` where a server does not answer; one that refuses us does answer."""
     import httpx
 
     try:
@@ -63,40 +101,35 @@ def _check(url: str) -> None:
         raise NoServer(f"the Prefect server at {url} answers with status {answer.status_code}")
 
 
-@contextmanager
-def _started() -> Iterator[str]:
-    """Yield the address of a server of our own; stop it at the end."""
-    port = _free_port()
-    with tempfile.TemporaryFile() as log:
-        process = _spawn(port, log)
-        try:
-            url = f"http://127.0.0.1:{port}/api"
-            await_health(process, url, log)
-            yield url
-        finally:
-            _stop(process)
-
-
-def _spawn(port: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _spawn(
+    listening: socket.socket, log: IO[bytes], auth: str, page: bool
+) -> subprocess.Popen[bytes]:
     from prefect.settings import get_current_settings
 
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
-    quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_UI_ENABLED": "false"}
-    command = [sys.executable, "-m", "flows.run.prefect.server", str(port)]
+    own = {
+        "PREFECT_SERVER_API_AUTH_STRING": auth,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_UI_ENABLED": str(page).lower(),
+        "PREFECT_UI_API_URL": "/api",  # else the page calls the usual port
+    }
+    module = [sys.executable, "-m", "flows.run.prefect.server"]
     try:
         return subprocess.Popen(
-            command,
+            [*module, str(listening.fileno()), *(["page"] if page else [])],
             stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **settings, **quiet},
+            stdout=subprocess.DEVNULL if page else log,
+            stderr=None if page else log,
+            env={**os.environ, **settings, **own},
+            pass_fds=(listening.fileno(),),
+            umask=0o077,  # the database holds the key of the secrets in it
             start_new_session=True,  # Ctrl-C must not stop it before the run's end is written
         )
     except OSError as error:
         raise NoServer(f"a Prefect server cannot be started: {error}") from error
 
 
-def await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes] | None = None) -> None:
+def _await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes]) -> None:
     """Wait until a server that was started answers.
 
     Raises
@@ -107,11 +140,10 @@ def await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes] | No
     import httpx
 
     deadline = time.monotonic() + START_SECONDS
-    with httpx.Client(trust_env=False, timeout=ANSWER_SECONDS) as client:
+    with httpx.Client(trust_env=False, timeout=_HEALTH_SECONDS) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                reason = "it ended at once" if log is None else _reason(log)
-                raise NoServer(f"a Prefect server cannot be started: {reason}")
+                raise NoServer(f"a Prefect server cannot be started: {_reason(log)}")
             try:
                 if client.get(f"{url}/health").status_code == 200:
                     return
@@ -131,31 +163,21 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _reason(log: IO[bytes]) -> str:
     """Return what a server last complained of."""
     log.seek(0)
     lines = log.read().decode(errors="replace").strip().splitlines()
     errors = [line for line in lines if _ERROR.match(line)]
-    return (errors or lines or ["it ended without a word"])[-1].strip()
+    return (errors or lines or ["it ended at once"])[-1].strip()
 
 
-def _serve(port: int) -> None:
-    """Serve the Prefect API, without its page, until standard input closes."""
+def _serve(listening: socket.socket, page: bool) -> None:
+    """Serve the Prefect API until standard input closes; with its page and schedules if wanted."""
     import uvicorn
     from prefect.server.api.server import create_app
 
-    app: Any = create_app(ephemeral=True, final=True)
-    config = uvicorn.Config(
-        app, host="127.0.0.1", port=port, log_level="error", timeout_graceful_shutdown=5
-    )
-    server = uvicorn.Server(config)
+    app: Any = create_app(ephemeral=not page, final=True)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=5))
 
     def end_with_parent() -> None:
         while os.read(sys.stdin.fileno(), 1):  # unbuffered: a buffer's lock would stop the exit
@@ -163,8 +185,8 @@ def _serve(port: int) -> None:
         server.should_exit = True
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    server.run()
+    server.run(sockets=[listening])
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(socket.socket(fileno=int(sys.argv[1])), "page" in sys.argv[2:])

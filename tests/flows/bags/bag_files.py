@@ -9,7 +9,7 @@ from flows.cli import main
 from flows.data import storage
 from flows.data.runs import open_run
 
-PLAIN = ("--no-record", "--json")
+PLAIN = ("--json",)
 
 
 def run(capsys, *arguments):

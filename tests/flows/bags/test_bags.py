@@ -30,7 +30,7 @@ def simulated(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fitted(simulated, tmp_path_factory):
     target = tmp_path_factory.mktemp("fitted")
-    options = (*VMMIC, "--partitions", "4", "--set", "held_out=0.25", "--no-record")
+    options = (*VMMIC, "--partitions", "4", "--set", "held_out=0.25")
     quietly("bags", simulated, target, *options)
     return target
 

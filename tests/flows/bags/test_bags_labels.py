@@ -43,7 +43,7 @@ def write(path, bags, spell):
 
 def run(command):
     with pytest.raises(SystemExit) as stopped:
-        main([*map(str, command), "--no-record"])
+        main(list(map(str, command)))
     return stopped.value.code
 
 

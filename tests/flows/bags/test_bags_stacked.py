@@ -180,7 +180,7 @@ def test_too_many_words_are_refused_in_a_sentence_before_the_fit(tmp_path, capsy
     rows[np.arange(60), np.arange(60) * 80] = 1.0
     wide = pa.array(list(rows), pa.list_(pa.float64()))
     path = written(tmp_path, instances(20, features=wide))
-    for command in (("check", "bags", path), ("bags", path, tmp_path / "t", "--no-record")):
+    for command in (("check", "bags", path), ("bags", path, tmp_path / "t")):
         code, _, err = run(capsys, *command)
         assert code == 2
         assert "expected at most 5,000 words" in err

@@ -257,7 +257,7 @@ def test_texts_without_known_keywords_are_refused_where_a_model_would_learn_from
 ):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("Maps of old maps and of new maps.")
-    words = ["keywords", str(tmp_path / "in"), str(tmp_path / "out"), "--no-record"]
+    words = ["keywords", str(tmp_path / "in"), str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2

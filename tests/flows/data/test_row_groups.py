@@ -195,7 +195,7 @@ def test_a_run_reads_its_input_once(name, partitions, tmp_path, counted, monkeyp
     settings = pipeline_named(name).settings(**chosen)
     with pytest.raises(Enough):
         launch(
-            name, url, str(tmp_path / "out"), settings, ComputeSettings(), recorded=False,
+            name, url, str(tmp_path / "out"), settings, ComputeSettings(),
             listener=UntilRead(),
         )  # fmt: skip
     assert 0 < counted[url] <= 1.05 * Path(url).stat().st_size
@@ -215,7 +215,7 @@ def test_since_an_earlier_run_no_row_that_it_knows_is_read(tmp_path, counted):
     def run():
         target = str(tmp_path / "out")
         launch(
-            "bags", str(source), target, settings, ComputeSettings(), recorded=False,
+            "bags", str(source), target, settings, ComputeSettings(),
             since="latest",
         )  # fmt: skip
 

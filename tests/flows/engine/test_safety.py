@@ -209,7 +209,7 @@ def test_a_table_cannot_leave_the_run(tmp_path, name):
 def test_resume_takes_no_path(tmp_path, capsys):
     source = hostile_features(tmp_path)
     with pytest.raises(SystemExit) as ended:
-        main(["features", source, str(tmp_path / "out"), "--no-record", "--resume", "../../x"])
+        main(["features", source, str(tmp_path / "out"), "--resume", "../../x"])
     assert ended.value.code == 2
     assert "cannot be a run id" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hostile.parquet"]
@@ -264,7 +264,6 @@ def test_the_canary_is_nowhere(canary_store, tmp_path, monkeypatch, caplog, capf
     source = "s3://in/hostile.parquet"
     storage.write_bytes(source, Path(hostile_features(tmp_path)).read_bytes())
     common = (
-        "--no-record",
         "--set",
         "max_iter=3",
         "--set",
@@ -312,7 +311,7 @@ def test_a_prefect_block_keeps_the_canary(
     launch("features", source, "s3://out", settings, compute)
     block = ComputeSettings(s3=S3Access(block="none"))
     with pytest.raises(RunError, match="the Prefect Secret block 'none' cannot be read"):
-        launch("features", source, "s3://out", settings, block, recorded=True)
+        launch("features", source, "s3://out", settings, block, record=True)
     said = capfd.readouterr()
     assert CANARY not in said.out + said.err + caplog.text
     assert not holding(tmp_path / "s3", CANARY)

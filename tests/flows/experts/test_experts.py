@@ -14,7 +14,7 @@ from flows.data.names import digests_of
 from flows.experts.design import fitted_rows
 from tests.flows.experts.runs import latest, rows_of, run
 
-QUICK = ["--no-record", "--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
+QUICK = ["--set", "n_experts=3", "--set", "restarts=1", "--set", "tau=0.3"]
 QUICK += ["--set", "shared=false", "--set", "inference=marginal"]
 
 
@@ -80,7 +80,7 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     """Its report opens with them; a score, of columns in another order, gives the same."""
     out = tmp_path / "out"
     more = ["--set", "n_experts=3", "--set", "restarts=2", "--set", "test_share=0.3"]
-    code, said = run(capsys, "experts", simulated, out, "--no-record", "--partitions", "3", *more)
+    code, said = run(capsys, "experts", simulated, out, "--partitions", "3", *more)
     assert code == 0, said
     folder, record = latest(out)
     results = record["results"]
@@ -111,7 +111,7 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
     names = ["id", *reversed(source.column_names[1:])]
     pq.write_table(source.select(names), tmp_path / "new.parquet")
     new = tmp_path / "new"
-    code, said = run(capsys, "score", out, tmp_path / "new.parquet", new, "--no-record")
+    code, said = run(capsys, "score", out, tmp_path / "new.parquet", new)
     assert code == 0, said
     scored = rows_of(latest(new)[0])["probability"].to_numpy()
     np.testing.assert_allclose(
@@ -122,7 +122,7 @@ def test_the_default_is_additive_and_is_judged_beside_simple_forms(simulated, tm
 def test_more_columns_than_the_default_takes_are_refused(tmp_path, capsys):
     more = {f"x{d}": np.arange(12) % 2 for d in range(3000)}
     path = written(tmp_path, {**plain(n=12), **more})
-    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "experts", path, tmp_path / "out")
     assert code == 2, said
     expected = "expected at most 3000 columns for inference=additive, found 3002"
     assert expected in " ".join(said.split())
@@ -132,7 +132,7 @@ def test_more_columns_than_the_default_takes_are_refused(tmp_path, capsys):
 def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path, capsys):
     rng = np.random.default_rng(0)
     path = written(tmp_path, {**plain(n=300), "label": (rng.random(300) < 0.3).astype(int)})
-    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "experts", path, tmp_path / "out")
     assert code == 0, said
     assert "No column tells the label" in said
     folder, record = latest(tmp_path / "out")
@@ -147,7 +147,7 @@ def test_scoring_gives_the_probabilities_of_the_fit(simulated, fitted, tmp_path,
     names = ["id", *reversed(source.column_names[1:])]
     path = tmp_path / "new.parquet"
     pq.write_table(source.select(names), path)
-    code, said = run(capsys, "score", fitted, path, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "score", fitted, path, tmp_path / "out")
     assert code == 0, said
     new = rows_of(latest(tmp_path / "out")[0])["probability"].to_numpy()
     old = rows_of(latest(fitted)[0])["probability"].to_numpy()[100:150]
@@ -172,7 +172,7 @@ def test_coordinate_ascent_and_one_expert_run(tmp_path, capsys):
         ["--set", "inference=cavi", "--set", "prior=mabn2", "--set", "max_iter=5"],
         ["--set", "n_experts=1"],
     ):
-        code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
+        code, said = run(capsys, "experts", path, tmp_path / "out", *more)
         assert code == 0, said
     assert latest(tmp_path / "out")[1]["results"]["n_experts"] == 1
 
@@ -180,7 +180,7 @@ def test_coordinate_ascent_and_one_expert_run(tmp_path, capsys):
 def test_every_inference_is_compared_with_logistic_regression(tmp_path, capsys):
     columns = plain(n=200)
     path = written(tmp_path, columns)
-    quick = ["--set", "n_experts=2", "--set", "test_share=0.3", "--partitions", "2", "--no-record"]
+    quick = ["--set", "n_experts=2", "--set", "test_share=0.3", "--partitions", "2"]
     sampled = ["inference=mh", "warmup=20", "draws=4"]
     losses = []
     for name, more in (("cavi", ["inference=cavi", "max_iter=9"]), ("mh", sampled)):
@@ -200,7 +200,7 @@ def test_every_inference_is_compared_with_logistic_regression(tmp_path, capsys):
     fit = fitted_rows(digests_of(columns["id"]), 2.0 * y - 1.0, 0.3)
     rival = LogisticRegression().fit(x[fit], y[fit]).predict_proba(x[~fit])[:, 1]
     assert losses[0] == pytest.approx(log_loss(y[~fit], rival), abs=0.03)
-    code, said = run(capsys, "score", tmp_path / "cavi", path, tmp_path / "new", "--no-record")
+    code, said = run(capsys, "score", tmp_path / "cavi", path, tmp_path / "new")
     assert code == 0, said
     results = latest(tmp_path / "new")[1]["results"]
     assert results["test_rows"] == 200
@@ -211,7 +211,7 @@ def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):
     path = written(tmp_path, plain(n=120))
     more = ["--set", "select=cv", "--set", "n_experts=3", "--set", "tau=1", "--set", "shared=false"]
     more += ["--set", "inference=marginal"]
-    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
+    code, said = run(capsys, "experts", path, tmp_path / "out", *more)
     assert code == 0, said
     folder, record = latest(tmp_path / "out")
     assert record["results"]["chosen"]["n_experts"] in (1, 2, 3)
@@ -239,14 +239,14 @@ def test_hold_out_chooses_the_number_of_experts(tmp_path, capsys):
 )
 def test_bad_input_is_said_before_any_compute(tmp_path, capsys, change, expected):
     path = written(tmp_path, plain(**change))
-    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "experts", path, tmp_path / "out")
     assert code == 2
     assert expected in " ".join(said.split())
 
 
 def test_no_columns_are_named(tmp_path, capsys):
     path = written(tmp_path, {"label": [0, 1]})
-    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "experts", path, tmp_path / "out")
     assert code == 2
     assert "at least one column that predicts" in " ".join(said.split())
 
@@ -275,7 +275,7 @@ def test_new_values_of_a_column_with_one_value_count_for_nothing(tmp_path, capsy
     assert log_loss(plain()["label"], found) < 0.5
     new = {**plain(day=np.arange(60.0))}
     path = written(tmp_path, {n: c for n, c in new.items() if n != "label"}, "new.parquet")
-    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new", "--no-record")
+    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new")
     assert code == 0, said
     again = rows_of(latest(tmp_path / "new")[0])["probability"].to_numpy()
     np.testing.assert_allclose(again, found, rtol=1e-10)
@@ -293,7 +293,7 @@ def test_cells_that_overflow_are_named(fitted, tmp_path, capsys):
     columns = pq.read_table(latest(fitted)[1]["inputs"][0]["url"]).slice(0, 9).to_pydict()
     columns["x2"][4] = 1e130
     path = written(tmp_path, columns)
-    code, said = run(capsys, "score", fitted, path, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "score", fitted, path, tmp_path / "out")
     assert code == 2
     said = " ".join(said.split())
     assert "column x2: expected cells within 1e+100 after scaling, found 1e+130 in the row" in said
@@ -301,7 +301,7 @@ def test_cells_that_overflow_are_named(fitted, tmp_path, capsys):
 
 def test_score_names_columns_that_are_missing(fitted, tmp_path, capsys):
     path = written(tmp_path, plain())
-    code, said = run(capsys, "score", fitted, path, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "score", fitted, path, tmp_path / "out")
     assert code == 2
     assert "x1" in said
 
@@ -309,12 +309,12 @@ def test_score_names_columns_that_are_missing(fitted, tmp_path, capsys):
 def test_settings_that_do_not_go_together_are_refused(tmp_path, capsys):
     path = written(tmp_path, plain())
     more = ["--set", "inference=cavi", "--set", "select=cv"]
-    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *more)
+    code, said = run(capsys, "experts", path, tmp_path / "out", *more)
     assert code == 2
     assert "marginal" in said
 
 
-MH = ["--no-record", "--set", "inference=mh", "--set", "n_experts=2", "--set", "warmup=150"]
+MH = ["--set", "inference=mh", "--set", "n_experts=2", "--set", "warmup=150"]
 MH += ["--set", "draws=40", "--set", "chains=2"]
 
 
@@ -333,7 +333,7 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, capsys, prior
     assert "How far the chains can be trusted" in (folder / "report.html").read_text()
     p = rows_of(folder)["probability"].to_numpy()
     assert log_loss(plain(n=120)["label"], p) < 0.5
-    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new", "--no-record")
+    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new")
     assert code == 0, said
     again = rows_of(latest(tmp_path / "new")[0])["probability"].to_numpy()
     np.testing.assert_allclose(again, p, rtol=1e-10)
@@ -356,7 +356,7 @@ def test_sampling_runs_with_every_prior_and_is_diagnosed(tmp_path, capsys, prior
 def test_settings_of_sampling_that_do_not_go_together(tmp_path, capsys, more, expected):
     path = written(tmp_path, plain())
     told = [part for one in more for part in ("--set", one)]
-    code, said = run(capsys, "experts", path, tmp_path / "out", "--no-record", *told)
+    code, said = run(capsys, "experts", path, tmp_path / "out", *told)
     assert code == 2
     assert expected in " ".join(said.split())
 
@@ -365,7 +365,7 @@ def test_settings_of_sampling_that_do_not_go_together(tmp_path, capsys, more, ex
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("inference", ["additive", "marginal", "cavi", "mh"])
 def test_workers_give_the_bits_of_one_process(simulated, tmp_path, capsys, inference):
-    more = ["--no-record", "--partitions", "3", "--set", f"inference={inference}", "--set", "tau=1"]
+    more = ["--partitions", "3", "--set", f"inference={inference}", "--set", "tau=1"]
     more += ["--set", "n_experts=2", "--set", "tol=1e-5"]
     more += [] if inference == "additive" else ["--set", "shared=false"]
     if inference == "mh":
@@ -384,7 +384,7 @@ def test_workers_give_the_bits_of_one_process(simulated, tmp_path, capsys, infer
 def test_too_few_sweeps_for_a_posterior_are_said(simulated, tmp_path, capsys):
     target = tmp_path / "out"
     code, told = run(
-        capsys, "experts", simulated, target, "--no-record", "--max-iter", 5,
+        capsys, "experts", simulated, target, "--max-iter", 5,
         "--set", "n_experts=2",
     )  # fmt: skip
     assert code == 1

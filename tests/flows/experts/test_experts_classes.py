@@ -12,7 +12,7 @@ from flows.cli import main
 from tests.flows.experts.runs import latest, rows_of
 from tests.flows.experts.runs import run_told_in_a_line as run
 
-QUICK = ["--no-record", "--set", "n_experts=1", "--set", "test_share=0.3", "--set", "tau=1"]
+QUICK = ["--set", "n_experts=1", "--set", "test_share=0.3", "--set", "tau=1"]
 NAMES = ["blue", "green", "red"]
 
 
@@ -68,9 +68,7 @@ def test_every_class_has_a_chance_and_is_judged(fitted):
 def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path, capsys):
     source = pq.read_table(fitted / "in.parquet")
     pq.write_table(source.slice(50, 40).drop_columns("label"), tmp_path / "new.parquet")
-    code, said = run(
-        capsys, "score", fitted / "out", tmp_path / "new.parquet", tmp_path / "new", "--no-record"
-    )
+    code, said = run(capsys, "score", fitted / "out", tmp_path / "new.parquet", tmp_path / "new")
     assert code == 0, said
     names = [f"probability_{name}" for name in NAMES]
     old, new = (
@@ -108,8 +106,6 @@ def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path, capsys)
 def test_what_several_classes_cannot_be_is_said(tmp_path, capsys, change, more, expected):
     pq.write_table(pa.table({**table()[0], **change}), tmp_path / "in.parquet")
     told = [part for one in more for part in ("--set", one)]
-    code, said = run(
-        capsys, "experts", tmp_path / "in.parquet", tmp_path / "out", "--no-record", *told
-    )
+    code, said = run(capsys, "experts", tmp_path / "in.parquet", tmp_path / "out", *told)
     assert code == 2
     assert expected in said

@@ -52,7 +52,7 @@ def test_copies_are_judged_or_fitted_together(capsys, copies, tmp_path):
     """The rows not fitted are those of whole groups, whose sizes are known."""
     folder, distinct, counts = copies
     out = run(
-        capsys, "experts", folder, tmp_path / "out", "--json", "--no-record", "--partitions", 3,
+        capsys, "experts", folder, tmp_path / "out", "--json", "--partitions", 3,
         *("--set", "inference=cavi"), *("--set", "n_experts=2"), *("--set", "test_share=0.3"),
     )  # fmt: skip
     held = ~fitted_rows(cell_keys(distinct), np.ones(len(distinct)), 0.3)

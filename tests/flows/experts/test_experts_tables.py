@@ -17,7 +17,7 @@ from flows.cli import main
 from tests.flows.experts.runs import latest, rows_of
 from tests.flows.experts.runs import run_told_in_a_line as run
 
-QUICK = ["--no-record", "--set", "n_experts=1", "--set", "test_share=0.2"]
+QUICK = ["--set", "n_experts=1", "--set", "test_share=0.2"]
 QUICK += ["--set", "baselines=false"]
 EFFECT = {"car": 1.5, "bus": -1.5, "foot": 0.0}
 
@@ -116,7 +116,7 @@ def test_text_and_partitions_change_nothing_of_how_it_is_read(fitted, tmp_path, 
 
 def test_a_table_twice_is_read_and_fitted_as_the_table(tmp_path, capsys):
     """The same table in two files: levels, form, tau, experts and probabilities are the same."""
-    options = ["--no-record", "--set", "n_experts=4", "--set", "baselines=false"]
+    options = ["--set", "n_experts=4", "--set", "baselines=false"]
     found = []
     for name, files in (("once", "a"), ("twice", "ab")):
         for file in files:
@@ -188,7 +188,7 @@ def test_a_mixed_table_goes_on_from_an_earlier_run(tmp_path, capsys):
 def test_workers_give_a_mixed_table_the_bits_of_one_process(tmp_path, capsys):
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table(people(240)), path)
-    options = ["--no-record", "--partitions", 3, "--set", "n_experts=2", "--set", "tau=1"]
+    options = ["--partitions", 3, "--set", "n_experts=2", "--set", "tau=1"]
     found = []
     for place in ([], ["--workers", 2]):
         target = tmp_path / ("two" if place else "one")
@@ -206,7 +206,7 @@ def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     columns["by"] = [*columns["by"][:37], "sled", "sled", None]
     columns["member"] = [None, *columns["member"][1:]]
     as_csv({n: ["" if v is None else v for v in c] for n, c in columns.items()}, tmp_path / "n.csv")
-    code, said = run(capsys, "score", fitted, tmp_path / "n.csv", tmp_path / "out", "--no-record")
+    code, said = run(capsys, "score", fitted, tmp_path / "n.csv", tmp_path / "out")
     assert code == 0, said
     folder, record = latest(tmp_path / "out")
     new = rows_of(folder)["probability"].to_numpy()
@@ -218,13 +218,11 @@ def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     assert "Missing cells of columns that had none in the fit" in told
     assert "by (1), member (1)" in told
     as_csv({**columns, "age": ["old"] * 40}, tmp_path / "odd.csv")
-    code, said = run(capsys, "score", fitted, tmp_path / "odd.csv", tmp_path / "o", "--no-record")
+    code, said = run(capsys, "score", fitted, tmp_path / "odd.csv", tmp_path / "o")
     assert code == 2
     assert "column age: expected cells that are each a number, as in the fit, found 'old'" in said
     as_csv({**columns, "label": ["left"] * 40}, tmp_path / "labels.csv")
-    code, said = run(
-        capsys, "score", fitted, tmp_path / "labels.csv", tmp_path / "o", "--no-record"
-    )
+    code, said = run(capsys, "score", fitted, tmp_path / "labels.csv", tmp_path / "o")
     assert code == 2
     assert "column label: expected labels of the fit: goes, stays, found left" in said
 
@@ -274,7 +272,7 @@ def test_a_posterior_of_numbers_alone_is_read_still(tmp_path, capsys):
     (folder / "posterior" / "columns.json").unlink()
     del record["settings"]["rare_below"], record["sha256"]
     (folder / "run.json").write_text(json.dumps(record))
-    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new", "--no-record")
+    code, said = run(capsys, "score", tmp_path / "out", path, tmp_path / "new")
     assert code == 0, said
     old, new = (rows_of(latest(tmp_path / t)[0])["probability"].to_numpy() for t in ("out", "new"))
     np.testing.assert_allclose(new, old, rtol=1e-9)

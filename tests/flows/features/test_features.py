@@ -19,7 +19,7 @@ from vbmodels.features.batch import split_rows
 from vbmodels.features.forms import make
 from vbmodels.features.simulate import matched_f1
 
-QUICK = ["--no-record", "--set", "n_features=8", "--set", "tol=1e-6"]
+QUICK = ["--set", "n_features=8", "--set", "tol=1e-6"]
 
 
 def run(capsys, *arguments):
@@ -107,7 +107,7 @@ def test_missing_cells_are_filled_better_than_by_frequency(fitted, simulated):
 
 def test_score_gives_training_rows_their_features(fitted, simulated, tmp_path, capsys):
     folder, _ = latest(fitted)
-    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
+    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path)
     assert code == 0, said
     again = pq.read_table(latest(tmp_path)[0] / "rows")
     before = pq.read_table(folder / "rows")
@@ -138,7 +138,7 @@ def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
     strange = pa.array(["perhaps", *table["question_01"].to_pylist()[1:]])
     new = table.set_column(table.column_names.index("question_01"), "question_01", strange)
     pq.write_table(new, tmp_path / "new.parquet")
-    code, said = run(capsys, "score", folder, tmp_path / "new.parquet", tmp_path, "--no-record")
+    code, said = run(capsys, "score", folder, tmp_path / "new.parquet", tmp_path)
     assert code == 0, said
     assert "question_01" in said
     assert "'perhaps' (1)" in said
@@ -146,7 +146,7 @@ def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
     assert any(r["id"] == "row-0000000" and r["column"] == "question_01" for r in imputed)
     absent = new.drop_columns(["question_02"])
     pq.write_table(absent, tmp_path / "absent.parquet")
-    code, said = run(capsys, "score", folder, tmp_path / "absent.parquet", tmp_path, "--no-record")
+    code, said = run(capsys, "score", folder, tmp_path / "absent.parquet", tmp_path)
     assert code == 2
     assert "question_02" in said
 
@@ -182,7 +182,7 @@ def test_gibbs_runs_and_says_how_well_it_mixed(simulated, tmp_path, capsys):
     imputed = pq.read_table(folder / "imputed")
     by_cell = imputed.group_by(["id", "column"]).aggregate([("probability", "sum")])
     assert np.allclose(by_cell["probability_sum"].to_numpy(), 1.0)
-    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
+    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path)
     assert code == 0, said
     again = pq.read_table(latest(tmp_path)[0] / "rows")
     before = pq.read_table(folder / "rows")
@@ -200,7 +200,7 @@ def test_the_texts_bound_runs_and_is_polished(simulated, tmp_path, capsys, gauge
     folder, record = latest(tmp_path)
     # The free gauge is known to be slow and loose: it may find little in its sweeps.
     assert record["results"]["features"] >= (3 if gauge == "pinned" else 1)
-    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path, "--no-record")
+    code, said = run(capsys, "score", folder, simulated / "table.parquet", tmp_path)
     assert code == 0, said
     code, said = run(capsys, "features", simulated, tmp_path, *QUICK, *options, "--max-iter", "20")
     assert code == 1
@@ -228,7 +228,7 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path, capsys
     options = ["--set", "inference=laplace", "--set", "warmup=4", "--set", "draws=4",
                "--set", "n_features=3", "--set", "least_rows=1"]  # fmt: skip
     target = tmp_path / "out"
-    code, said = run(capsys, "features", source, target, "--no-record", *options)
+    code, said = run(capsys, "features", source, target, *options)
     assert code == 0, said
     folder, record = latest(target)
     rows = pq.read_table(folder / "rows")
@@ -236,7 +236,7 @@ def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path, capsys
     assert record["partitions"] == 1
     found = np.stack([rows[c].to_numpy() for c in rows.column_names[1:]], 1) > 0.5
     assert matched_f1(found, z[:, None]) > 0.8
-    code, said = run(capsys, "score", folder, source, target, "--no-record")
+    code, said = run(capsys, "score", folder, source, target)
     assert code == 0, said
 
 
@@ -273,7 +273,7 @@ def test_the_least_max_iter_is_what_a_sampler_needs(inference, more):
 
 def test_the_collapsed_sampler_refuses_many_rows(tmp_path, capsys):
     source = written(tmp_path, many(1001, {}))
-    options = ["--no-record", "--set", "inference=laplace"]
+    options = ["--set", "inference=laplace"]
     code, said = run(capsys, "features", source, tmp_path / "out", *options)
     assert code == 2
     assert "at most 1,000 rows for the collapsed sampler" in " ".join(said.split())
@@ -346,7 +346,7 @@ def many(n, columns):
 def test_bad_tables_exit_2_with_a_sentence(columns, settings, sentence, tmp_path, capsys):
     source = written(tmp_path, many(300, columns))
     options = [x for s in settings for x in ("--set", s)]
-    code, said = run(capsys, "features", source, tmp_path / "out", "--no-record", *options)
+    code, said = run(capsys, "features", source, tmp_path / "out", *options)
     assert code == 2, said
     assert sentence in " ".join(said.split())
 
@@ -354,7 +354,7 @@ def test_bad_tables_exit_2_with_a_sentence(columns, settings, sentence, tmp_path
 @pytest.mark.parametrize("search", ["moves", "starts"])
 def test_more_features_than_rows_are_lowered_with_a_word(search, tmp_path, capsys):
     source = written(tmp_path, many(10, {}))
-    asked = ("--no-record", "--set", f"search={search}", "--set", "tol=1e-3")
+    asked = ("--set", f"search={search}", "--set", "tol=1e-3")
     code, said = run(capsys, "features", source, tmp_path / "out", *asked)
     assert code == 0, said
     assert "n_features was lowered from 12 to 9" in " ".join(said.split())
@@ -423,6 +423,6 @@ def test_columns_must_agree_between_files(tmp_path, capsys):
     other = many(20, {"b": ["x", "y"] * 10})
     other["id"] = [f"s{i}" for i in range(20)]
     written(folder, other, "2.parquet")
-    code, said = run(capsys, "features", folder, tmp_path / "out", "--no-record")
+    code, said = run(capsys, "features", folder, tmp_path / "out")
     assert code == 2
     assert "a difference in b" in " ".join(said.split())

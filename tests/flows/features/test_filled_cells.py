@@ -124,7 +124,7 @@ def fitted(tmp_path, name, *options):
     columns, gone = survey()
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
     with pytest.raises(SystemExit) as stopped:
-        main(["features", str(tmp_path / "in.parquet"), str(tmp_path / name), "--no-record",
+        main(["features", str(tmp_path / "in.parquet"), str(tmp_path / name),
               "--set", "n_features=4", *options])  # fmt: skip
     assert stopped.value.code == 0
     run_id = json.loads((tmp_path / name / "latest.json").read_text())["run_id"]

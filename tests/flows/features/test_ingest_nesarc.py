@@ -83,7 +83,7 @@ def test_absent_variables_are_all_named(raw):
 def test_the_94_real_rows_run_through_the_pipeline(shared_data, tmp_path, capsys):
     source = shared_data / "features" / "nesarc_94rows_criteria52.parquet"
     with pytest.raises(SystemExit) as stopped:
-        main(["features", str(source), str(tmp_path), "--no-record", "--set",
+        main(["features", str(source), str(tmp_path), "--set",
               "form=nesarc_criteria", "--set", "n_features=4", "--set", "tol=1e-5"])  # fmt: skip
     said = "".join(capsys.readouterr())
     assert stopped.value.code == 0, said

@@ -8,9 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+from flows.faults import RunError
 from flows.keywords.settings import KeywordSettings
 from flows.run import tasks
-from flows.run.events import Begun, Events, Line, Listener, PartDone
+from flows.run.events import Begun, Events, Line, Listener, PartDone, Sweep
+from flows.run.launch import launch
 from flows.run.memo import Memo
 from flows.run.prefect import server
 from flows.run.prefect.record import record
@@ -55,11 +57,37 @@ def loses_server(events, source, target, *_):
     return first + second
 
 
+class LeftAlone(Listener):
+    """Ends or stops the server at the first sweep, then waits for a signal."""
+
+    def __init__(self, folder):
+        self._folder = Path(folder)
+
+    def hear(self, event):
+        if isinstance(event, Sweep):
+            os.kill(int(os.environ["SERVER_PID"]), int(os.environ["SERVER_SIGNAL"]))
+            (self._folder / "waiting").touch()
+            time.sleep(60)
+
+
+def left_alone(folder):
+    """Fit, as the command does, and print how it ends."""
+    settings, source, target = KeywordSettings(keyword_rate=0.3), f"{folder}/in", f"{folder}/out"
+    try:
+        launch("keywords", source, target, settings, ComputeSettings(), listener=LeftAlone(folder))
+    except RunError as error:
+        print(error, flush=True)
+        sys.exit(1)
+
+
 def main(what: str, folder: str) -> None:
     if what == "serve":
         with server.running() as url:
             Path(folder, "url").write_text(url)
             time.sleep(60)
+        return
+    if what == "left_alone":
+        left_alone(folder)
         return
     body = {"quick": quick, "waits": waits, "loses_server": loses_server}[what]
     request = ("source", folder, KeywordSettings(), ComputeSettings(), None)

@@ -133,7 +133,7 @@ def test_a_damaged_record_is_wrong_input(fitted, damaged, tmp_path, damage, caps
     for folder, file in ((run, "run.json"), (run.parents[1], "latest.json")):
         path = folder / file
         damaged(path, DAMAGES[damage])
-        for command in (("show", folder), ("score", folder, source, tmp_path, "--no-record")):
+        for command in (("show", folder), ("score", folder, source, tmp_path)):
             with pytest.raises(SystemExit) as ended:
                 main([str(word) for word in command])
             said = capsys.readouterr().err

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 import yaml
+from prefect.settings import PREFECT_API_AUTH_STRING
 
 from tests.deploy.conftest import DEPLOY, ROOT, postgres, postgres_folder, run, tool
 from tests.faults.stores import await_port, free_port
@@ -107,7 +108,12 @@ def environment(env):
 
 def test_every_deployment_is_registered(prefect_server, tmp_path):
     """At the server of these tests, which keeps its records in SQLite."""
-    env = {**os.environ, "PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(tmp_path)}
+    env = {
+        **os.environ,
+        "PREFECT_API_URL": prefect_server,
+        "PREFECT_API_AUTH_STRING": PREFECT_API_AUTH_STRING.value(),
+        "PREFECT_HOME": str(tmp_path),
+    }
     asked(env, "work_pools/", {"name": "vbflows", "type": "process"})
     deploy = here(COMPOSE["services"]["register"]["command"][2].split("&& ")[1]).split()
     done = run(tool("prefect"), *deploy[1:], env=environment(env), cwd="/")

@@ -54,7 +54,7 @@ def test_a_rate_that_nothing_tells_is_said_before_the_fit(corpus, tmp_path, caps
     said = " ".join(checked(capsys, "keywords", corpus, "--set", "keyword_rate=30%")["warnings"])
     assert "read off" not in said
     pooled = checked(capsys, "keywords", corpus, "--set", "model=pooled")
-    assert run(capsys, "keywords", corpus, tmp_path, "--set", "model=pooled", "--no-record")[0] == 0
+    assert run(capsys, "keywords", corpus, tmp_path, "--set", "model=pooled")[0] == 0
     assert set(pooled["warnings"]) <= set(open_run(str(tmp_path))[1].warnings)
     assert pooled["warnings"]
 
@@ -68,7 +68,7 @@ def test_the_run_says_what_the_check_said(tmp_path, capsys):
     assert "Columns with one value tell nothing" in said
     assert "b (as a)" in said
     assert "the fit rests on its prior" in said
-    code, out, err = run(capsys, "experts", path, tmp_path / "t", "--no-record", "--json",
+    code, out, err = run(capsys, "experts", path, tmp_path / "t", "--json",
                        "--set", "n_experts=2", "--set", "restarts=1")  # fmt: skip
     assert code == 0, err
     assert set(told["warnings"]) <= set(json.loads(out)["warnings"])

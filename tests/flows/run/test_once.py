@@ -323,7 +323,7 @@ def test_an_object_is_read_once(small, tmp_path, monkeypatch):
         with pytest.raises(_Enough):
             launch(
                 "bags", source, str(tmp_path / "out"), settings, ComputeSettings(),
-                recorded=False, listener=_UntilRead(),
+                listener=_UntilRead(),
             )  # fmt: skip
         read, times = bytes_asked(proxy, os.path.basename(url), size)
         assert size <= read <= 1.05 * size + 4 * 2**16, times

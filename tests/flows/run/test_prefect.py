@@ -26,8 +26,14 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 from prefect.context import FlowRunContext
-from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_URL,
+    PREFECT_HOME,
+    temporary_settings,
+)
 
+from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.runs import RunRecord
 from flows.engine.checkpoint import Trace
@@ -99,7 +105,9 @@ def task_states(name):
 def environment(home, url=None):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     own = {"PREFECT_HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
-    return {**kept, **own, **({"PREFECT_API_URL": url} if url else {})}
+    auth = PREFECT_API_AUTH_STRING.value() or ""
+    reached = {"PREFECT_API_URL": url, "PREFECT_API_AUTH_STRING": auth} if url else {}
+    return {**kept, **own, **reached}
 
 
 def job(what, folder, home, url=None, **more):
@@ -376,6 +384,25 @@ def test_a_server_that_dies_does_not_end_the_run(tmp_path, started_server):
     out, err = process.communicate(timeout=200)
     assert (out.splitlines()[-1], err, process.returncode) == ("[2, 3, 4, 5]", "", 0)
     assert out.startswith("The end of this run is not recorded: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_stopped_run_whose_server_is_gone_ends_soon(lost, tmp_path, started_server):
+    """Within 35 s, and with how to go on; it was a ConnectError after 57 s."""
+    url, pid = started_server
+    pipeline_named("keywords").simulate(str(tmp_path / "in"), 40, 1)
+    own = {"SERVER_PID": str(pid), "SERVER_SIGNAL": str(int(lost))}
+    process = job("left_alone", tmp_path, tmp_path / "unused", url, **own)
+    wait_for((tmp_path / "waiting").exists, process)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=100)
+    assert time.monotonic() - began < 40.0
+    (run,) = (tmp_path / "out" / "runs").iterdir()
+    assert (err, process.returncode) == ("", 1)
+    assert out.startswith("interrupted; ")
+    assert f"--resume {run.name}" in out
 
 
 def test_the_form_of_a_deployment(prefect_server):

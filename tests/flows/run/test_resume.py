@@ -365,7 +365,6 @@ def test_scores_that_are_stopped_leave_nothing(
     go(source, tmp_path / "fit")
     score = partial(
         launch_score, str(tmp_path / "fit"), str(source), str(tmp_path / "out"), ComputeSettings(),
-        recorded=False,
     )  # fmt: skip
     first = score()
 

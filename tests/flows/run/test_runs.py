@@ -36,7 +36,7 @@ def three(tmp_path_factory):
 
     def go(*words):
         with pytest.raises(SystemExit) as stopped:
-            main([*words, "--no-record"] if words[0] == "keywords" else list(words))
+            main(list(words))
         assert stopped.value.code == 0
 
     go("simulate", "keywords", str(folder / "in"), "--rows", "40")
@@ -160,7 +160,7 @@ def test_pruning_keeps_what_since_needs(target, capsys):
     assert (code, out) == (0, f"removed {ids[0]}\n1 run removed\n")
     assert sorted(os.listdir(place / "runs")) == sorted(ids[1:])
     code, out, _ = run(capsys, "keywords", place.parent / "in", place, "--since", "latest",
-                       "--set", "keyword_rate=0.3", "--no-record", "--json")  # fmt: skip
+                       "--set", "keyword_rate=0.3", "--json")  # fmt: skip
     assert code == 0
     assert not any("again" in warning for warning in json.loads(out)["warnings"])
 

@@ -45,8 +45,8 @@ def tables_of(sources, target, family, names, *options):
     """Fit and score one source; return each table of both, sorted by its rows' names."""
     source = sources / family / SOURCES[family][1]
     settings = [part for option in options for part in ("--set", option)]
-    quietly(family, source, target / "fit", "--no-record", "--partitions", 3, *settings)
-    quietly("score", target / "fit", source, target / "again", "--no-record")
+    quietly(family, source, target / "fit", "--partitions", 3, *settings)
+    quietly("score", target / "fit", source, target / "again")
     roots = [Path(open_run(str(target / name))[0].root) for name in ("fit", "again")]
     return [
         [pq.read_table(root / name).sort_by([(key, "ascending") for key in KEYS[name]])

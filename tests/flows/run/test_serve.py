@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -70,7 +71,8 @@ def test_a_schedule_fires(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT")}
-    env = {**kept, "PREFECT_HOME": str(tmp_path / "home"), "PYTHONPATH": os.getcwd()}
+    own = {"PREFECT_HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    env = {**kept, **own, "PYTHONPATH": os.getcwd()}
     command = "import sys; from flows.cli import main; main(sys.argv[1:])"
     log = tmp_path / "log"
     with log.open("wb") as out:
@@ -86,7 +88,12 @@ def test_a_schedule_fires(tmp_path):
             time.sleep(0.5)
         assert latest.exists(), log.read_text()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/ui-settings") as answer:
-            assert json.loads(answer.read())["api_url"] == "/api"  # not at the usual port
+            shown = json.loads(answer.read())
+        assert (shown["api_url"], shown["auth"]) == ("/api", "BASIC")  # not at the usual port
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/api/admin/settings")
+        line = (tmp_path / "config" / "vbflows" / "prefect-password").read_text().strip()
+        assert line not in log.read_text()
     finally:
         process.send_signal(signal.SIGINT)
         try:

@@ -65,7 +65,7 @@ def counted(monkeypatch):
             patch.setattr(model, method, one)
             outcome = launch(
                 family, str(source), str(target), settings, ComputeSettings(),
-                recorded=False, since=since, listener=told,
+                since=since, listener=told,
             )  # fmt: skip
         return outcome, told
 
@@ -193,7 +193,7 @@ def test_a_run_of_another_kind_is_refused(documents, tmp_path, counted):
     with pytest.raises(InputError) as caught:
         launch(
             "features", str(documents), str(tmp_path / "out"), settings, ComputeSettings(),
-            recorded=False, since="latest",
+            since="latest",
         )  # fmt: skip
     assert caught.value.faults
     for name, said in (

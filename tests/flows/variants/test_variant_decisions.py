@@ -20,7 +20,7 @@ from tests.flows.variants.variant_files import run
 from vbmodels.core.state import State, from_bytes, to_bytes
 from vbmodels.variants.calls import local_fdr, q_values
 
-FAST = ("--no-record", "--set", "tol=1e-4")
+FAST = ("--set", "tol=1e-4")
 
 
 def loci(target):
@@ -136,7 +136,7 @@ def test_a_scored_run_takes_the_share_of_variants_of_all_units(capsys, tmp_path)
     source = tmp_path / "counts.parquet"
     code, *_ = run(capsys, "variants", source, tmp_path / "fit", *FAST, "--set", "fit_units=300")
     assert code == 0
-    assert run(capsys, "score", tmp_path / "fit", source, tmp_path / "new", "--no-record")[0] == 0
+    assert run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")[0] == 0
     one, other = loci(tmp_path / "fit"), loci(tmp_path / "new")
     assert_allclose(one["prob"].to_numpy(), other["prob"].to_numpy(), rtol=1e-9, atol=1e-300)
     place = open_run(str(tmp_path / "fit"))[0]

@@ -30,7 +30,7 @@ from flows.variants.settings import VariantSettings
 from flows.variants.vcf import genotype
 from vbmodels.variants.batch import Counts, units
 
-FAST = ("--no-record", "--set", "tol=1e-4")
+FAST = ("--set", "tol=1e-4")
 
 
 def run(capsys, *arguments):
@@ -63,7 +63,7 @@ def published(simbam, tmp_path_factory):
     folder = tmp_path_factory.mktemp("variants")
     source = sheet(folder, lines_of(simbam))
     with pytest.raises(SystemExit) as stopped:
-        main(["variants", str(source), str(folder / "out"), "--partitions", "2", "--no-record",
+        main(["variants", str(source), str(folder / "out"), "--partitions", "2",
               "--set", f"fasta={simbam / 'ref400.fa'}"])  # fmt: skip
     assert stopped.value.code == 0
     return open_run(str(folder / "out"))
@@ -364,7 +364,7 @@ def test_partitions_do_not_matter_to_a_sample_either(capsys, counts, tmp_path):
     found = []
     for partitions in (1, 7):
         out = tmp_path / str(partitions)
-        code, *_ = run(capsys, "variants", counts, out, "--no-record", "--set", "fit_units=300",
+        code, *_ = run(capsys, "variants", counts, out, "--set", "fit_units=300",
                        "--partitions", partitions)  # fmt: skip
         assert code == 0
         found.append(answers(out)["prob"].to_numpy())
@@ -702,6 +702,6 @@ def test_tp53_reads_end_to_end(capsys, shared_data, tmp_path):
     rows = [(("case", "control")[i % 2], i, folder / f"{n}.bam") for i, n in enumerate(names)]
     options = ("--set", f"fasta={fasta}", "--set", "region=17:7572000-7590999", "--json")
     source = sheet(tmp_path, rows)
-    code, out, err = run(capsys, "variants", source, tmp_path / "out", "--no-record", *options)
+    code, out, err = run(capsys, "variants", source, tmp_path / "out", *options)
     assert code == 0, err
     assert json.loads(out)["results"]["locations"] > 5000

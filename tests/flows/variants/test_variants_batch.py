@@ -9,7 +9,7 @@ import pytest
 from flows.cli import main
 from vbmodels.variants.scenarios import NULLS
 
-FAST = ("--no-record", "--set", "tol=1e-4")
+FAST = ("--set", "tol=1e-4")
 
 
 def run(capsys, *arguments):
@@ -63,7 +63,7 @@ def test_the_exchangeable_null_is_there_by_name(capsys, oxidised, tmp_path):
 
 def test_scores_and_later_runs_take_up_the_fit(capsys, oxidised, tmp_path):
     _, place = answer(capsys, oxidised, tmp_path)
-    code, out, err = run(capsys, "score", place, oxidised, tmp_path / "scored", "--no-record",
+    code, out, err = run(capsys, "score", place, oxidised, tmp_path / "scored",
                          "--json")  # fmt: skip
     assert code == 0, err
     assert json.loads(out)["results"]["calls"] == 0

@@ -24,7 +24,7 @@ from tests.flows.variants.variant_files import check, options, run, run_stopped_
 from vbmodels.core.state import State, same_bits
 
 CASES = ("ann", "bob", "cid")
-QUICK = ("--no-record", "--set", "max_iter=5", "--set", "fit_units=300")
+QUICK = ("--set", "max_iter=5", "--set", "fit_units=300")
 NAMED = options(cases=",".join(CASES), control="normal")
 
 
@@ -204,8 +204,7 @@ def test_a_later_run_counts_new_cases_alone(capsys, monkeypatch, reads, tmp_path
 def test_a_finished_run_scores_new_counts_of_its_cases(capsys, counts, tmp_path):
     code, _, err = run(capsys, "variants", counts, tmp_path / "out", *QUICK, *NAMED)
     assert code == 0, err
-    code, _, err = run(capsys, "score", place(tmp_path / "out"), counts, tmp_path / "scored",
-                       "--no-record")  # fmt: skip
+    code, _, err = run(capsys, "score", place(tmp_path / "out"), counts, tmp_path / "scored")
     assert code == 0, err
     columns = ["pos", "case_reads", "control_reads"]
     for case in CASES:

@@ -18,7 +18,7 @@ from vbmodels.variants.batch import Counts
 from vbmodels.variants.contexts import UNKNOWN, along
 
 NO_COUNTS = Counts(np.zeros((0, 2, 4), np.int32), np.zeros(0, np.int8), np.array([True, False]))
-FAST = ("--no-record", "--set", "tol=1e-4")
+FAST = ("--set", "tol=1e-4")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_a_fit_and_its_score_have_the_same_evidence_however_it_is_cut(capsys, de
 
 def test_without_a_fasta_it_is_refused(capsys, deaminated, tmp_path):
     code, _, err = run(
-        capsys, "variants", deaminated / "counts.parquet", tmp_path / "out", "--no-record",
+        capsys, "variants", deaminated / "counts.parquet", tmp_path / "out",
         "--set", "types=trinucleotide",
     )  # fmt: skip
     assert code == 2

@@ -138,7 +138,7 @@ def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, tmp_path):
         assert {"id", "title", "ylab"} <= set(content["pconfig"])
     with open(place.file("report.html")) as file:
         assert "Limit of detection" in file.read()
-    run(capsys, "variants", source, tmp_path / "papers", "--no-record",
+    run(capsys, "variants", source, tmp_path / "papers",
         *options(test="posterior_difference"))  # fmt: skip
     papers = open_run(str(tmp_path / "papers"))[0]
     assert not (tmp_path / "papers" / "runs" / papers.run_id / "callable.bed").exists()

@@ -46,7 +46,7 @@ def _called(folder, name, *more, sheet="samples.csv"):
     target = folder / name
     how = options(fasta=folder / "reference.fa", tol=1e-4)
     with pytest.raises(SystemExit) as stopped:
-        main(["variants", str(folder / sheet), str(target), "--no-record", *how, *more])
+        main(["variants", str(folder / sheet), str(target), *how, *more])
     assert stopped.value.code == 0
     return open_run(str(target))[0]
 
@@ -231,7 +231,7 @@ def test_without_indels_in_the_counts_one_sentence_says_so(capsys, simulated, tm
     counts = tmp_path / "counts"
     code, _, err = run(capsys, "simulate", "variants", tmp_path, "--rows", "60")
     assert code == 0
-    code, out, err = run(capsys, "variants", tmp_path / "counts.parquet", counts, "--no-record")
+    code, out, err = run(capsys, "variants", tmp_path / "counts.parquet", counts)
     assert code == 0
     told = "Indels were not called: these counts do not hold them or come without a reference"
     assert told in " ".join((out + err).split())
@@ -262,7 +262,7 @@ def test_a_cluster_of_uncalled_alleles_is_told_with_its_reads():
 def test_a_run_that_was_stopped_over_its_indels_has_the_same_bits(
     capsys, monkeypatch, simulated, called
 ):
-    how = (*options(fasta=simulated / "reference.fa", tol=1e-4), "--no-record")
+    how = options(fasta=simulated / "reference.fa", tol=1e-4)
     target = simulated / "stopped"
 
     def stopped(*_):
@@ -279,8 +279,7 @@ def test_a_run_that_was_stopped_over_its_indels_has_the_same_bits(
 
 def test_a_finished_run_scores_new_reads_by_its_own_indels_fit(capsys, simulated, called):
     target = simulated / "scored"
-    code, _, err = run(capsys, "score", called.root, simulated / "samples.csv", target,
-                       "--no-record")  # fmt: skip
+    code, _, err = run(capsys, "score", called.root, simulated / "samples.csv", target)  # fmt: skip
     assert code == 0, err
     scored = {record[:3] for record in _records(open_run(str(target))[0])}
     assert scored == {record[:3] for record in _records(called)}

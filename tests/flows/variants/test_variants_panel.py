@@ -31,7 +31,7 @@ from tests.flows.variants.variant_files import (
 from vbmodels.variants.batch import Counts
 
 NORMALS = "normal1,normal2,normal3"
-QUICK = ("--no-record", "--set", "max_iter=3", "--set", "control=", "--set", f"panel={NORMALS}")
+QUICK = ("--set", "max_iter=3", "--set", "control=", "--set", f"panel={NORMALS}")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_a_later_run_and_a_score_take_up_the_fit(capsys, simulated, tmp_path):
     code, _, err = run(capsys, "variants", simulated, tmp_path / "out", *QUICK, "--since", "latest")
     assert code == 0, err
     first = place(tmp_path / "out")
-    code, out, err = run(capsys, "score", first, simulated, tmp_path / "scored", "--no-record",
+    code, out, err = run(capsys, "score", first, simulated, tmp_path / "scored",
                          "--json")  # fmt: skip
     assert code == 0, err
     assert json.loads(out)["results"]["locations"] == 24
@@ -131,7 +131,7 @@ def test_a_sheet_says_who_is_who(capsys, tmp_path, matched):
     sheet = sheet_of_reads(
         tmp_path, [("tumour", "case"), *blood, ("anna", "panel"), ("bela", "panel")]
     )
-    asked = ("--no-record", "--set", "max_iter=3", *options(fasta=tmp_path / "ref.fa"))
+    asked = ("--set", "max_iter=3", *options(fasta=tmp_path / "ref.fa"))
     code, _, err = run(capsys, "variants", sheet, tmp_path / "out", *asked)
     assert code == 0, err
     about = json.loads((place(tmp_path / "out") / "run.json").read_text())["settings"]

@@ -11,7 +11,7 @@ import pytest
 from flows.cli import main
 from tests.flows.variants.variant_files import run
 
-FAST = ("--no-record", "--set", "tol=1e-4", "--set", "types=strand")
+FAST = ("--set", "tol=1e-4", "--set", "types=strand")
 
 
 @pytest.fixture(scope="module")

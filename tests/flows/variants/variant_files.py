@@ -17,7 +17,7 @@ from flows.data import storage
 from flows.data.runs import open_run
 from flows.variants.counts import to_table
 
-QUICK = ("--no-record", "--set", "max_iter=4")
+QUICK = ("--set", "max_iter=4")
 CONTIGS = ("chr1", "chr2", "chr10")  # in no alphabetical order
 BASES = np.array(list("ACGT"))
 LENGTH = 120

@@ -42,7 +42,6 @@ process VBFLOWS_VARIANTS {
     END_SHEET
 
     vbflows variants samples.csv results/ \\
-        --no-record \\
         --set fasta=${fasta} \\
         ${intervals} \\
         ${alone} \\
