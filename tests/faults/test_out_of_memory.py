@@ -38,7 +38,7 @@ def source(tmp_path_factory):
 
 
 def run(source, target, extra, least):
-    words = ["features", source, str(target), "--no-record", "--workers=0"]
+    words = ["features", source, str(target), "--workers=0"]
     begun = time.monotonic()
     ended = subprocess.run(
         [sys.executable, "-c", COMMAND, str(extra), str(least), *words],

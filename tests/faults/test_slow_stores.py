@@ -162,7 +162,7 @@ main()
 def test_a_command_ends_too(slow, tmp_path, trickles):
     """Arrow's client waits at the exit of Python for a request that is under way."""
     server = slow(trickles)
-    words = ["features", "s3://in/x.parquet", str(tmp_path / "out"), "--no-record", "--workers=0"]
+    words = ["features", "s3://in/x.parquet", str(tmp_path / "out"), "--workers=0"]
     ended = subprocess.run(
         [sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, timeout=120
     )

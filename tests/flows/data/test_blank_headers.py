@@ -90,10 +90,9 @@ def test_every_table_with_blank_headers_is_read_and_scored(pipeline, tmp_path, c
     for name in ("fit.csv", "new.csv"):
         lines = [["", *header, ""], *([i, *row(i), ""] for i in range(60))]
         (tmp_path / name).write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
-    options = ("--no-record", *options)
     said = "fit.csv: 1 column has no name and is called column 1 here"
     gone = "fit.csv: 1 column without a name has no values and is not read."
-    code, out, err = run(capsys, "check", pipeline, tmp_path / "fit.csv", *options[1:])
+    code, out, err = run(capsys, "check", pipeline, tmp_path / "fit.csv", *options)
     assert code == 0, err
     assert said in out
     assert gone in out
@@ -104,7 +103,7 @@ def test_every_table_with_blank_headers_is_read_and_scored(pipeline, tmp_path, c
     record = json.loads(next((tmp_path / "out" / "runs").glob("*/run.json")).read_text())
     assert any(gone in warning for warning in record["warnings"])
     code, out, err = run(
-        capsys, "score", tmp_path / "out", tmp_path / "new.csv", tmp_path / "scores", "--no-record"
+        capsys, "score", tmp_path / "out", tmp_path / "new.csv", tmp_path / "scores"
     )
     assert code == 0, err
     assert "new.csv: 1 column has no name" in out

@@ -123,7 +123,7 @@ def test_the_command_ends_with_2(tmp_path, capsys):
     path = tmp_path / "rows.csv.gz"
     packed_csv(path)
     with pytest.raises(SystemExit) as ended:
-        main(["experts", str(path), str(tmp_path / "out"), "--no-record", "--workers=0"])
+        main(["experts", str(path), str(tmp_path / "out"), "--workers=0"])
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert "rows.csv.gz" in said

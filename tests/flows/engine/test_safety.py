@@ -328,7 +328,8 @@ def test_dependencies_without_known_faults(tmp_path):
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pip_audit", "--vulnerability-service", "osv"),
-            *("--disable-pip", "--require-hashes", "-r", str(ROOT / "deploy" / "requirements.lock")),
+            *("--disable-pip", "--require-hashes"),
+            *("-r", str(ROOT / "deploy" / "requirements.lock")),
         ],
         capture_output=True,
         text=True,
