@@ -64,6 +64,10 @@ class Interrupted(KeyboardInterrupt):
     """A run was stopped by hand; its message says how to go on."""
 
 
+class DamagedWork(RunError):
+    """A file that a run made for itself is damaged; another attempt makes it again."""
+
+
 @dataclass(frozen=True)
 class Nothing(State):
     """The global parameters of what has none."""
@@ -109,7 +113,7 @@ def run_pipeline(
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
         with outward(run):
             try:
-                return _carry_out(run, compute, since)
+                return _mended(run, compute, since)
             except stream.NothingNew as nothing:
                 run.events.tell(Needless(str(nothing)))
                 before = nothing.record.model_copy(update={"warnings": []})  # told in its night
@@ -128,6 +132,16 @@ def score_pipeline(
         run = Run(family, source, paths, settings, events, fitted=fitted)
         with outward(run):
             return _carry_out(run, compute)
+
+
+def _mended(run: Run, compute: ComputeSettings, since: str | None) -> dict[str, Any]:
+    """Carry out a run; where a file that it made for itself is damaged, once more."""
+    try:
+        return _carry_out(run, compute, since)
+    except DamagedWork as damaged:
+        run.events.tell(Line(f"{damaged.__cause__}; it is made again"))
+        run.resumes = True
+        return _carry_out(run, compute, since)
 
 
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
@@ -269,6 +283,7 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
             raise InputError([fault]) from error
         if damaged.startswith(run.paths.work):
             forget_kept(run.paths, run.events)
+            raise DamagedWork(f"{error}; {_as_it_was(run)}") from error
         raise RunError(f"{error}; {_as_it_was(run)}") from error
 
 

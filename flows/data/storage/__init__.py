@@ -30,6 +30,7 @@ from flows.data.storage.objects import (
 )
 from flows.data.storage.retry import impatient
 from flows.data.storage.row_groups import decoded, sharing
+from flows.data.storage.seal import seal, unsealed
 from flows.data.storage.staging import as_local, linked
 from flows.data.storage.tables import (
     parquet_file,
@@ -81,10 +82,12 @@ __all__ = [
     "remove_debris",
     "remove_empty",
     "row_count",
+    "seal",
     "sharing",
     "shown",
     "size_of",
     "table_bytes",
+    "unsealed",
     "using",
     "write_bytes",
     "write_table",

@@ -20,6 +20,7 @@ from flows.data.storage.errors import (
 )
 from flows.data.storage.listing import GLOB
 from flows.data.storage.retry import persistent
+from flows.data.storage.seal import is_working, seal, unsealed
 from flows.data.storage.urls import absolute, is_local, join, shown
 from flows.faults import Fault, InputError
 
@@ -28,7 +29,7 @@ _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
 
 def read_bytes(url: str, most: int | None = None) -> bytes:
-    """Read one object, if it has no more than ``most`` bytes."""
+    """Read one object, if it has no more than ``most`` bytes; what is sealed is checked."""
 
     def read() -> bytes:
         with storage_errors("read", url):
@@ -40,13 +41,15 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
                     url,
                 )
             data: bytes = fs.cat_file(path)
-            return data
+            return unsealed(data, url) if is_working(url) else data
 
     return persistent(is_local(url), read)
 
 
 def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None = None) -> None:
     """Write one object so that a reader sees the old or the new bytes, never a part.
+
+    What a run makes for itself is sealed: see `flows.data.storage.seal`.
 
     Parameters
     ----------
@@ -56,11 +59,13 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
         A folder on the same disk in which a local file is written before it takes its place;
         by default that of the file.
     """
+    end = seal(data) if is_working(url) else b""
     if not is_local(url):
-        persistent(False, lambda: _put(url, data))
+        persistent(False, lambda: _put(url, data + end if end else data))
         return
     with storage_errors("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
+        file.write(end)
         if durable:
             file.flush()
             os.fsync(file.fileno())
@@ -74,7 +79,8 @@ def _put(url: str, data: bytes) -> None:
 
 def copy(source: str, target: str) -> None:
     """Copy one object, within its store where both are in the same."""
-    if is_local(source) or is_local(target) or source.split("://")[0] != target.split("://")[0]:
+    elsewhere = is_local(source) or source.split("://")[0] != target.split("://")[0]
+    if elsewhere or is_working(source) or is_working(target):
         write_bytes(target, read_bytes(source), durable=False)
         return
 
