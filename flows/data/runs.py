@@ -27,6 +27,9 @@ from vbmodels.core.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
 
+RUN = "run"
+"""What the mark of a run's folder says."""
+
 _LATEST = "latest.json"
 _OWN = ("work", "kept")  # folders of a run that are no results
 _MOST_LATEST = 2**16  # bytes

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.lock import claim
-from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
+from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.states import read_state
 from flows.data.storage import StorageError
 from flows.engine.block import Job, one_thread
@@ -160,6 +160,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         if run.delta is not None:
             refuse_delta(run.delta, family.name, paths.target)
         storage.check_writable(paths.target, *paths.below, "work")
+        storage.own(paths.root, RUN)
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))
         with every_fault_told(run):

@@ -1,4 +1,4 @@
-"""A bit flipped between a stop and its resume: the same bits, or a sentence that names the file."""
+"""A bit flipped in a file of a stopped run: its resume makes that again and has the same bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.faults import RunError
 from tests.faults import journeys, pipelines
 from tests.faults.seam import Seam
 
@@ -52,22 +51,14 @@ def damage(made, number, seed, cut):
     made.begin()
     path = working_files(made)[number]
     path.write_bytes(flipped(path.read_bytes(), random.Random(f"{seed} {number}"), cut))
-    try:
-        made.check(made.go())
-    except RunError as error:
-        assert path.name in str(error)
-        assert not cut
-        assert "--resume" in str(error)
-        return f"{path.parent.name}/{path.name}: {error}"
-    return ""
+    made.check(made.go())
 
 
 def damage_each(made, numbers, seed, cut):
     failed = {}
     for number in numbers:
         try:
-            refused = damage(made, number, seed, cut)
-            assert not refused  # all of them can be made again
+            damage(made, number, seed, cut)
         except Exception as error:
             failed[str(working_files(made)[number])] = f"{type(error).__name__}: {error}"[:300]
     assert not failed

@@ -28,6 +28,7 @@ from flows.data.storage.objects import (
     remove_empty,
     write_bytes,
 )
+from flows.data.storage.owned import MARK, is_link, is_own, own, remove_own
 from flows.data.storage.retry import impatient
 from flows.data.storage.row_groups import decoded, sharing
 from flows.data.storage.seal import seal, unsealed
@@ -48,6 +49,7 @@ __all__ = [
     "ARRAYS",
     "CELLS",
     "DOCUMENTS",
+    "MARK",
     "SUFFIXES",
     "DamagedError",
     "InputFile",
@@ -66,11 +68,14 @@ __all__ = [
     "expand",
     "fingerprint_of",
     "impatient",
+    "is_link",
     "is_local",
+    "is_own",
     "join",
     "linked",
     "names",
     "open_input",
+    "own",
     "parquet_file",
     "read_batches",
     "read_bytes",
@@ -81,6 +86,7 @@ __all__ = [
     "refuse_secrets",
     "remove_debris",
     "remove_empty",
+    "remove_own",
     "row_count",
     "seal",
     "sharing",

@@ -161,7 +161,10 @@ def names(url: str) -> list[str]:
 
 
 def delete(url: str) -> None:
-    """Remove an object or a folder with all that is below it; nothing if it is not there."""
+    """Remove an object or a folder with all that is below it; nothing if it is not there.
+
+    Of a link on a local disk the link itself goes, not what it leads to.
+    """
 
     if not is_local(url) and GLOB.search(url):
         raise StorageError(f"cannot remove {url}: a store's client would take it for a glob")
@@ -171,7 +174,10 @@ def delete(url: str) -> None:
             fs, path = filesystem(url)
             fs.invalidate_cache()
             try:
-                fs.rm(path, recursive=True)
+                if is_local(url) and os.path.islink(path):
+                    os.unlink(path)
+                else:
+                    fs.rm(path, recursive=True)
             except FileNotFoundError:
                 return
 
