@@ -219,7 +219,7 @@ def name_latest(paths: RunPaths, record: RunRecord) -> None:
     here can be told from one that is published.
     """
     for name in storage.names(paths.work):
-        if name != lock.LOCK:
+        if not lock.is_part_of(name):
             storage.delete(storage.join(paths.work, name))
     latest = json_files.dumped(Latest(run_id=paths.run_id, pipeline=record.pipeline))
     # By way of the run's own folder: what a kill leaves of it then goes with that.

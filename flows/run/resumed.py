@@ -168,8 +168,8 @@ def publish_again(family: Family, paths: RunPaths, delta: str | None) -> dict[st
                 )
             ]
         )
-    storage.remove_debris(paths.root)
     with claim(paths.work, paths.run_id):
+        storage.remove_debris(paths.root, "work")  # where the heartbeat is written
         later = later_than(paths)
         lines = []
         if later is None:
@@ -282,7 +282,7 @@ def since_whom(earlier: incremental.Since | stream.Stream | None) -> str | None:
 
 def remove_results(paths: RunPaths) -> None:
     """Remove what an earlier attempt published in part: this one may write fewer files."""
-    storage.remove_debris(paths.root)
+    storage.remove_debris(paths.root, "work")
     for name in storage.names(paths.root):
         if name not in ("work", "kept", storage.MARK):
             storage.delete(storage.join(paths.root, name))

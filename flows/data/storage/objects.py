@@ -241,15 +241,17 @@ def open_input(url: str) -> Any:
         return fs.open(path, "rb")
 
 
-def remove_debris(folder: str) -> None:
+def remove_debris(folder: str, *but: str) -> None:
     """Remove what a process that was killed left half written below a local folder.
 
-    What another process still writes there is lost to it.
+    What is still being written there is lost: folders in it that are named are left out.
     """
     if not is_local(folder):
         return  # an object store shows whole objects only
     with storage_errors("remove", folder):
-        for place, _, files in os.walk(absolute(folder)):
+        root = absolute(folder)
+        for place, folders, files in os.walk(root):
+            folders[:] = [name for name in folders if place != root or name not in but]
             for name in files:
                 if _PARTIAL.fullmatch(name):
                     with suppress(FileNotFoundError):  # it was whole a moment later
