@@ -92,9 +92,7 @@ class Proxy:
                 up.start()
                 try:
                     if fault == "lose":
-                        while server.recv(65536):
-                            continue
-                        _reset(client)
+                        _lose(server, client)
                     else:
                         _answer(server, client, cut=fault == "drop")
                 finally:
@@ -137,6 +135,13 @@ def _answer(server: socket.socket, client: socket.socket, cut: bool) -> None:
         return
     while data := server.recv(65536):
         client.sendall(data)
+
+
+def _lose(server: socket.socket, client: socket.socket) -> None:
+    """Wait for the answer and keep it back; a client sends its body after a first word."""
+    while (data := server.recv(65536)).startswith(b"HTTP/1.1 100"):
+        client.sendall(data)
+    _reset(client)
 
 
 def _reset(client: socket.socket) -> None:
