@@ -25,6 +25,7 @@ from flows.cli.options import (
     Source,
     Target,
     Workers,
+    as_given,
 )
 from flows.cli.pipeline_help import PipelineCommand
 from flows.cli.printing import line, listening, out, print_json, print_outcome
@@ -80,7 +81,9 @@ def _add_pipeline(name: str) -> None:
         from flows.run.launch import launch
 
         with listening(json_output) as shown:
-            outcome = launch(name, source, target, chosen, compute, resume, recorded, since, shown)
+            outcome = launch(
+                name, as_given(source), target, chosen, compute, resume, recorded, since, shown
+            )
         print_outcome(outcome, json_output)
 
 
@@ -102,7 +105,7 @@ def score(
 
     compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports, delta)
     with listening(json_output) as shown:
-        outcome = launch_score(run, source, target, compute, recorded, shown)
+        outcome = launch_score(run, as_given(source), target, compute, recorded, shown)
     print_outcome(outcome, json_output)
 
 
@@ -124,7 +127,7 @@ def check(
     from flows.run.foresight import look_ahead, told
 
     with listening(json_output) as shown:
-        foreseen = look_ahead(pipeline_named(pipeline), source, chosen, shown, not quick)
+        foreseen = look_ahead(pipeline_named(pipeline), as_given(source), chosen, shown, not quick)
     if json_output:
         print_json(foreseen.as_json())
     else:

@@ -113,7 +113,7 @@ class RunRecord(json_files.Form):
 
     run_id: str
     pipeline: str
-    source: str
+    source: storage.Sources
     settings: dict[str, Any]
     versions: dict[str, str]
     started: datetime

@@ -18,7 +18,7 @@ from flows.settings import ComputeSettings, RunSettings
 
 def launch(
     name: str,
-    source: str,
+    source: storage.Sources,
     target: str,
     settings: RunSettings,
     compute: ComputeSettings,
@@ -28,7 +28,7 @@ def launch(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
-    _refuse_secrets(source, target, compute.delta or "")
+    _refuse_secrets(*storage.given(source), target, compute.delta or "")
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume, since)
     with _begun(listener, recorded) as events:
@@ -37,14 +37,14 @@ def launch(
 
 def launch_score(
     run: str,
-    source: str,
+    source: storage.Sources,
     target: str,
     compute: ComputeSettings,
     recorded: bool = True,
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
-    _refuse_secrets(run, source, target, compute.delta or "")
+    _refuse_secrets(run, *storage.given(source), target, compute.delta or "")
 
     def body(events: Events, *_: Any) -> dict[str, Any]:
         return score_pipeline(run, events, source, target, compute)

@@ -76,7 +76,7 @@ class Nothing(State):
 def run_pipeline(
     family: Family,
     events: Events,
-    source: str,
+    source: storage.Sources,
     target: str,
     settings: RunSettings,
     compute: ComputeSettings,
@@ -121,7 +121,7 @@ def run_pipeline(
 
 
 def score_pipeline(
-    fitted_run: str, events: Events, source: str, target: str, compute: ComputeSettings
+    fitted_run: str, events: Events, source: storage.Sources, target: str, compute: ComputeSettings
 ) -> dict[str, Any]:
     """Apply the posterior of a finished run to new data and publish the result."""
     with reached(compute.s3):
@@ -325,7 +325,7 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
         ) from error
 
 
-def settled_by_input(family: Family, source: str, settings: RunSettings) -> RunSettings:
+def settled_by_input(family: Family, source: storage.Sources, settings: RunSettings) -> RunSettings:
     """Return the settings with what the input itself says of them."""
     if not isinstance(family, ReadsSettings):
         return settings

@@ -13,7 +13,16 @@ from flows.data.storage.errors import (
     TransientStorageError,
 )
 from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES
-from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed, size_of
+from flows.data.storage.inputs import (
+    InputFile,
+    Sources,
+    expand,
+    fingerprint_of,
+    given,
+    refuse_changed,
+    size_of,
+    source_in_words,
+)
 from flows.data.storage.objects import (
     absent,
     check_writable,
@@ -54,6 +63,7 @@ __all__ = [
     "DamagedError",
     "InputFile",
     "MissingError",
+    "Sources",
     "StorageError",
     "TransientStorageError",
     "absent",
@@ -67,6 +77,7 @@ __all__ = [
     "exists",
     "expand",
     "fingerprint_of",
+    "given",
     "impatient",
     "is_link",
     "is_local",
@@ -92,6 +103,7 @@ __all__ = [
     "sharing",
     "shown",
     "size_of",
+    "source_in_words",
     "table_bytes",
     "unsealed",
     "using",

@@ -13,6 +13,7 @@ from prefect.states import Cancelled
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
+from flows.data.storage import Sources
 from flows.run.events import Events
 from flows.run.prefect.recorder import Recorder
 from flows.settings import ComputeSettings, RunSettings, in_order
@@ -34,7 +35,7 @@ def pipeline_flow(
     """
 
     def pipeline(
-        source: str,
+        source: Sources,
         target: str,
         settings: Any,
         compute: ComputeSettings,
@@ -91,7 +92,9 @@ def _signature(kind: type[RunSettings]) -> inspect.Signature:
     compute = ComputeSettings
     return inspect.Signature(
         [
-            _parameter("source", str, ..., "Source", "Path, glob or URL (s3://...) of the input."),
+            _parameter(
+                "source", Sources, ..., "Source", "Paths, globs or URLs (s3://...) of the input."
+            ),
             _parameter("target", str, ..., "Target", "Folder or URL that gets the run."),
             _parameter(
                 "settings", kind, kind.model_validate({}), "Settings", "What is fitted, how long."

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from flows.data.storage import Sources
 from flows.run.events import Events, Line
 from flows.settings import ComputeSettings, RunSettings
 
@@ -24,7 +25,7 @@ _RETRIES = 3  # requests to a server that stopped answering: 14 s in all, not Pr
 def record(
     family: str,
     body: Body[R],
-    source: str,
+    source: Sources,
     target: str,
     settings: RunSettings,
     compute: ComputeSettings,
