@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
@@ -38,6 +39,16 @@ def tables(tmp_path):
     return files
 
 
+def halves(name, folder, rows):
+    """Draw data of a pipeline into two files."""
+    table = pq.read_table(pipelines.simulate(name, str(folder.parent / "drawn"), rows))
+    files = [folder / "a.parquet", folder / "b.parquet"]
+    folder.mkdir()
+    for file, part in zip(files, (table[: rows // 2], table[rows // 2 :]), strict=True):
+        pq.write_table(part, file)
+    return files
+
+
 @pytest.mark.parametrize("pipeline", ["experts", "features"])
 def test_several_files_are_checked_together(tables, capsys, pipeline):
     code, out, _ = run(capsys, "check", pipeline, tables[0], tables[1], "--quick")
@@ -63,12 +74,8 @@ def test_what_is_missing_is_named(tables, capsys, tmp_path):
 
 
 def test_files_and_a_glob_of_them_have_the_same_bits(tmp_path, capsys):
-    source = Path(pipelines.simulate("features", str(tmp_path / "in"), 40))
-    other = source.with_name("zz.parquet")
-    other.write_bytes(source.read_bytes())
-    files = sorted([source, other])
-    # Shells expand a glob; what they leave is one.
-    pattern = str(source.with_name("*.parquet"))
+    files = halves("features", tmp_path / "in", 40)
+    pattern = str(tmp_path / "in" / "*.parquet")
     sources = {"glob": [pattern], "files": files[::-1]}
     found = {}
     for name, given in sources.items():
@@ -90,10 +97,7 @@ def test_files_and_a_glob_of_them_have_the_same_bits(tmp_path, capsys):
 
 def test_the_glob_of_the_readme_reaches_the_command(tmp_path):
     (line,) = re.findall(r"vbflows (keywords documents/\*.*)", (ROOT / "README.md").read_text())
-    (tmp_path / "documents").mkdir()
-    for name in "ab":
-        drawn = pipelines.simulate("keywords", str(tmp_path / name), 20)
-        Path(drawn).rename(tmp_path / "documents" / f"{name}.parquet")
+    halves("keywords", tmp_path / "documents", 40)
     command = f"{sys.executable} -m flows.entry {line} --no-record --set max_iter=3"
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=300
