@@ -98,7 +98,7 @@ def test_files_and_a_glob_of_them_have_the_same_bits(tmp_path, capsys):
 def test_the_glob_of_the_readme_reaches_the_command(tmp_path):
     (line,) = re.findall(r"vbflows (keywords documents/\*.*)", (ROOT / "README.md").read_text())
     halves("keywords", tmp_path / "documents", 40)
-    command = f"{sys.executable} -m flows.entry {line} --no-record --set max_iter=3"
+    command = f"{sys.executable} -m flows.entry {line} --no-record"
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
