@@ -11,7 +11,7 @@ from tests.faults import journeys, pipelines
 from tests.faults.seam import Seam
 
 STOPS = ("fit", "publish")
-EACH = 4
+EACH = 2
 ALL = [(name, stop) for name in sorted(pipelines.SETTINGS) for stop in STOPS]
 
 
@@ -64,12 +64,12 @@ def damage_each(made, numbers, seed, cut):
     assert not failed
 
 
-@pytest.mark.parametrize(("name", "stop"), ALL)
-def test_a_flipped_bit_of_a_few_working_files(name, stop, tmp_path):
-    made = stopped(name, stop, tmp_path)
+@pytest.mark.parametrize("name", sorted(pipelines.SETTINGS))
+def test_a_flipped_bit_of_a_few_working_files(name, tmp_path):
+    made = stopped(name, "publish", tmp_path)
     made.begin()
     count = len(working_files(made))
-    chosen = random.Random(f"{name} {stop}").sample(range(count), min(EACH, count))
+    chosen = random.Random(name).sample(range(count), min(EACH, count))
     damage_each(made, chosen, "few", False)
 
 
