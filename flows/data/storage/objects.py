@@ -212,8 +212,8 @@ def check_writable(target: str, *below: str) -> None:
     except StorageError as error:
         expected = "a place that can be written to"
         a_file = is_local(target) and os.path.isfile(absolute(target))
-        remedy = "TARGET, the last argument, is a folder" if a_file else None
-        raise InputError([Fault(shown(target), expected, str(error), remedy=remedy)]) from error
+        advice = "TARGET, the last argument, is a folder" if a_file else None
+        raise InputError([Fault(shown(target), expected, str(error), remedy=advice)]) from error
 
 
 def _probe(target: str, probe: str) -> None:

@@ -62,10 +62,10 @@ def test_a_table_of_a_run_is_read_whole_and_in_part_or_not_at_all(store):
     assert storage.read_overlapping(url, "n", 399_990, 400_100)["n"][-1].as_py() == 399_999
     for mutant in mutants(content, 1):
         put(url, mutant)
-        with pytest.raises(DamagedError, match="part-00000.parquet is damaged") as raised:
+        with pytest.raises(DamagedError, match=r"part-00000\.parquet is damaged") as raised:
             storage.read_table(url)
         assert raised.value.url == url
-        with pytest.raises(DamagedError, match="part-00000.parquet is damaged"):
+        with pytest.raises(DamagedError, match=r"part-00000\.parquet is damaged"):
             storage.read_overlapping(url, "n", 0, 400_000)
 
 

@@ -12,6 +12,7 @@ from flows.cli import main
 from flows.data import json_files, storage
 from flows.data.runs import RUN, RunPaths, open_run
 from flows.faults import InputError
+from flows.run.resumed import Asked
 from flows.run.tables import rows_of
 
 
@@ -172,8 +173,8 @@ def test_pruning_keeps_the_latest_and_what_is_not_finished(target, capsys):
     )  # as after a run was published again
     unfinished = place / "runs" / "20200101T000000-aaaaaa" / "work"
     unfinished.mkdir(parents=True)
-    asked = {"pipeline": "keywords", "settings": {}, "since": ids[1], "inputs": {}}
-    (unfinished / "asked.json").write_text(json.dumps(asked))
+    asked = Asked(pipeline="keywords", settings={}, since=ids[1], inputs={})
+    json_files.write(str(unfinished / "asked.json"), asked)
     storage.own(str(unfinished.parent), RUN)
     storage.own(str(place / "runs" / "20200101T000000-bbbbbb"), RUN)  # a removal that was stopped
     (place / "runs" / "not a run").mkdir()
