@@ -16,7 +16,7 @@ from flows.run.events import Events, Line
 from flows.settings import ComputeSettings, RunSettings
 
 R = TypeVar("R")
-Body = Callable[[Events, str, str, Any, ComputeSettings, str | None, str | None], R]
+Body = Callable[[Events, Sources, str, Any, ComputeSettings, str | None, str | None], R]
 """What a flow runs: events, source, target, settings, compute, the run to resume, since which."""
 
 _RETRIES = 3  # requests to a server that stopped answering: 14 s in all, not Prefect's 62
