@@ -12,7 +12,7 @@ from flows.data.names import from_text
 from flows.data.partition import Part
 from flows.data.run_tables import Parameter
 from flows.data.runs import Dropped, RunPaths
-from flows.data.storage import InputFile
+from flows.data.storage import InputFile, Sources
 from flows.faults import Fault
 from flows.report.page import Findings as Findings
 from flows.settings import RunSettings
@@ -214,7 +214,7 @@ class ChecksToFit(Protocol):
 class ReadsSettings(Protocol):
     """A family whose input may say what settings else would."""
 
-    def settled(self, source: str, settings: Any) -> Any:
+    def settled(self, source: Sources, settings: Any) -> Any:
         """Return the settings with what the input says, before it is checked.
 
         What is wrong with the input, beyond what it says of settings, is left to the check.

@@ -24,6 +24,7 @@ from flows.cli.options import (
     Source,
     Target,
     Workers,
+    as_given,
 )
 from flows.cli.pipeline_help import PipelineCommand
 from flows.cli.printing import line, listening, print_json, print_outcome
@@ -79,7 +80,9 @@ def _add_pipeline(name: str) -> None:
         from flows.run.launch import launch
 
         with listening(json_output) as shown:
-            outcome = launch(name, source, target, chosen, compute, resume, record, since, shown)
+            outcome = launch(
+                name, as_given(source), target, chosen, compute, resume, record, since, shown
+            )
         print_outcome(outcome, json_output)
 
 
@@ -101,7 +104,7 @@ def score(
 
     compute = settings_of.compute_settings(workers, scheduler, memory_limit, reports, delta)
     with listening(json_output) as shown:
-        outcome = launch_score(run, source, target, compute, record, shown)
+        outcome = launch_score(run, as_given(source), target, compute, record, shown)
     print_outcome(outcome, json_output)
 
 
@@ -123,7 +126,7 @@ def check(
     from flows.run.foresight import look_ahead, told
 
     with listening(json_output) as shown:
-        foreseen = look_ahead(pipeline_named(pipeline), source, chosen, shown, not quick)
+        foreseen = look_ahead(pipeline_named(pipeline), as_given(source), chosen, shown, not quick)
     if json_output:
         print_json(foreseen.as_json())
     else:

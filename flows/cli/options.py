@@ -31,7 +31,8 @@ Pipeline = Annotated[
     ),
 ]
 Source = Annotated[
-    str, typer.Argument(help="Path, folder, glob or URL of the input.", metavar="SOURCE")
+    list[str],
+    typer.Argument(help="Paths, folders, globs or URLs of the input.", metavar="SOURCE"),
 ]
 Target = Annotated[
     str, typer.Argument(help="Folder or URL that the run is published to.", metavar="TARGET")
@@ -115,3 +116,8 @@ S3 = Annotated[
         metavar="NAME=VALUE",
     ),
 ]
+
+
+def as_given(source: list[str]) -> str | list[str]:
+    """Return one source as the text that it is, several as a list."""
+    return source[0] if len(source) == 1 else source

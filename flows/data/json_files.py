@@ -1,14 +1,15 @@
 """JSON that vbflows writes and reads again: bounded, of a stated form, with a checksum.
 
 A file is one JSON object. Beside its own fields it has ``sha256``, the digest of the others,
-so that a changed byte is told and not computed with. Files of versions before this one have no
-checksum: their form alone is looked at.
+so that a changed byte is told and not computed with. Of a published file a person may remove it:
+its form alone is looked at then. What a run keeps for its resume must have it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,6 +19,8 @@ from flows.data.storage import DamagedError, read_bytes, write_bytes
 
 MOST = 512 * 2**20  # bytes of a file that is read; the largest name every input file of a run
 CHECKSUM = "sha256"
+
+_WORKING = re.compile(r"/runs/\d{8}T\d{6}-[0-9a-f]{6}/work/(?!lock\.json$)")
 
 F = TypeVar("F", bound="Form")
 
@@ -54,8 +57,8 @@ def parsed(data: bytes, form: type[F], source: str) -> F:
     """Return what the bytes of a file hold; see `read`."""
     try:
         content = from_json(data)
-        if isinstance(content, dict) and CHECKSUM in content:
-            told = content.pop(CHECKSUM)
+        if isinstance(content, dict) and (CHECKSUM in content or _WORKING.search(source)):
+            told = content.pop(CHECKSUM, None)
             if told != _digest(content):
                 raise ValueError("its checksum does not match its contents")
         return form.model_validate_json(json.dumps(content))

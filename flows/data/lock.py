@@ -102,11 +102,11 @@ class Claim:
         """Take the lock, or raise `RunBusy`."""
         _live.add(self.token)  # before another thread can read it
         try:
-            if not create_bytes(self.url, self._content()):
+            created = create_bytes(self.url, self._content()) or self._is_ours()
+            if not created:
                 self._await_end_of_holder(patience)
                 write_bytes(self.url, self._content())
-                self._settle()
-            elif not is_local(self.url):
+            if not created or not is_local(self.url):
                 self._settle()
         except BaseException:
             _live.discard(self.token)
@@ -114,9 +114,13 @@ class Claim:
         self._thread.start()
 
     def rest(self) -> None:
-        """End the heartbeat and keep the lock, for the moments until the folder is removed."""
+        """End the heartbeat and keep the lock, for the moments until the folder is removed.
+
+        A beat that is being written is waited for: it would make the folder again. It is written
+        once, so it lasts no longer than one call of the store.
+        """
         self._stop.set()
-        self._thread.join(BEAT)  # it may be waiting for storage that does not answer
+        self._thread.join()
 
     def release(self) -> None:
         """Give the lock back."""
@@ -139,6 +143,11 @@ class Claim:
                 beats=self._beats,
             )
         )
+
+    def _is_ours(self) -> bool:
+        """Whether the lock that is there is this one: the answer to its writing was lost."""
+        holder = _read(self.url)
+        return holder is not None and holder.token == self.token
 
     def _settle(self) -> None:
         time.sleep(SETTLE)
@@ -216,6 +225,11 @@ def claim(store: str, run_id: str, patience: float = PATIENCE) -> Iterator[Claim
     finally:
         del _held[store]
         held.release()
+
+
+def is_part_of(name: str) -> bool:
+    """Whether a file of a run's working folder is the lock, or a heartbeat being written."""
+    return name == LOCK or name.startswith(f".{LOCK}.")
 
 
 def rest(store: str) -> None:

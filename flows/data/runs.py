@@ -27,6 +27,9 @@ from vbmodels.core.state import State, to_bytes
 
 log = logging.getLogger("vbflows.pipeline")
 
+RUN = "run"
+"""What the mark of a run's folder says."""
+
 _LATEST = "latest.json"
 _OWN = ("work", "kept")  # folders of a run that are no results
 _MOST_LATEST = 2**16  # bytes
@@ -110,7 +113,7 @@ class RunRecord(json_files.Form):
 
     run_id: str
     pipeline: str
-    source: str
+    source: storage.Sources
     settings: dict[str, Any]
     versions: dict[str, str]
     started: datetime
@@ -216,7 +219,7 @@ def name_latest(paths: RunPaths, record: RunRecord) -> None:
     here can be told from one that is published.
     """
     for name in storage.names(paths.work):
-        if name != lock.LOCK:
+        if not lock.is_part_of(name):
             storage.delete(storage.join(paths.work, name))
     latest = json_files.dumped(Latest(run_id=paths.run_id, pipeline=record.pipeline))
     # By way of the run's own folder: what a kill leaves of it then goes with that.

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from flows.data.storage import seal, unsealed
 from vbmodels.core.state import State, aligned, from_bytes, nbytes, to_bytes
 
 Key = tuple[str, int]  # attempt, partition
@@ -152,7 +153,8 @@ class Cache:
             value = states[number][0]
             if isinstance(value, _Spilled):
                 with open(value.path, "rb") as file:
-                    return True, aligned(from_bytes(file.read(), State, value.path))
+                    data = unsealed(file.read(), value.path)
+                return True, aligned(from_bytes(data, State, value.path))
             return True, value
 
     def put_local(
@@ -217,7 +219,8 @@ class Cache:
         self.counts.spilled += 1
         path = os.path.join(self._spill, f"{self._serial}.npz")
         with open(path, "wb") as file:
-            file.write(to_bytes(local))
+            data = to_bytes(local)
+            file.write(data + seal(data))
         return _Spilled(path)
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flows.data import storage
+from flows.data.runs import new_run_id
 from flows.engine.block import Job
 from flows.engine.dask import Cluster, connect, over
 from flows.engine.on_cluster import OnCluster
@@ -52,13 +53,14 @@ class DaskExecutor:
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
+        below = ("runs", new_run_id(), "work")  # where what is stored is sealed
         if self.store is None:
             with tempfile.TemporaryDirectory(prefix="vbflows-") as folder:
-                yield folder
+                yield storage.join(folder, *below)
             return
         folder = storage.join(self.store, f"fit-{uuid.uuid4().hex[:12]}")
         try:
-            yield folder
+            yield storage.join(folder, *below)
         finally:
             storage.delete(folder)
 

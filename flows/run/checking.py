@@ -15,7 +15,7 @@ from functools import partial
 
 from flows.data import storage
 from flows.data.partition import unreadable
-from flows.data.storage import InputFile, StorageError
+from flows.data.storage import InputFile, Sources, StorageError
 from flows.engine.loops import why_not
 from flows.family import Checked, CheckedPiece, ChecksAsItReads, ChecksToFit, Family, Ingested
 from flows.faults import Fault, InputError
@@ -31,7 +31,7 @@ Choose = Callable[[list[InputFile]], list[InputFile]]
 
 
 def check_files(
-    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True,
+    family: Family, events: Events, source: Sources, settings: RunSettings, to_fit: bool = True,
     choose: Choose = list,
 ) -> tuple[list[InputFile], list[Checked]]:  # fmt: skip
     """Read every input file that is chosen whole, and raise all faults at once."""
@@ -40,7 +40,7 @@ def check_files(
 
 
 def look_at_files(
-    family: Family, events: Events, source: str, settings: RunSettings, to_fit: bool = True,
+    family: Family, events: Events, source: Sources, settings: RunSettings, to_fit: bool = True,
     choose: Choose = list,
 ) -> tuple[list[InputFile], list[Checked]]:  # fmt: skip
     """Read of every input file what says how to cut it, or all of it where it is checked first.
@@ -158,7 +158,7 @@ def _raise(faults: Sequence[Fault]) -> None:
         raise InputError(faults)
 
 
-def _chosen(family: Family, source: str, choose: Choose) -> list[InputFile]:
+def _chosen(family: Family, source: Sources, choose: Choose) -> list[InputFile]:
     try:
         return choose(storage.expand(source, family.suffixes))
     except storage.TransientStorageError:
@@ -169,7 +169,7 @@ def _chosen(family: Family, source: str, choose: Choose) -> list[InputFile]:
         raise InputError(
             [
                 Fault(
-                    file=storage.shown(source),
+                    file=storage.source_in_words(source),
                     expected="input that can be read",
                     found=str(error),
                 )
@@ -177,9 +177,10 @@ def _chosen(family: Family, source: str, choose: Choose) -> list[InputFile]:
         ) from error
 
 
-def _is_folder(source: str) -> bool:
-    """Whether a source is a local folder; an object store has none that are empty."""
-    return storage.is_local(source) and os.path.isdir(storage.absolute(source))
+def _is_folder(source: Sources) -> bool:
+    """Whether a source is local folders; an object store has none that are empty."""
+    urls = storage.given(source)
+    return all(storage.is_local(url) and os.path.isdir(storage.absolute(url)) for url in urls)
 
 
 def _each(

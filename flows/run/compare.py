@@ -113,7 +113,7 @@ def _data(one: RunRecord, other: RunRecord) -> dict[str, Any]:
     shared = sum((file.url, file.fingerprint) in theirs for file in one.inputs)
     return {
         "pipeline": one.pipeline,
-        "source": one.source,
+        "source": storage.source_in_words(one.source),
         "files": len(one.inputs),
         "files that both read, unchanged": shared,
         "rows read": one.rows_read,

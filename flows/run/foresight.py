@@ -122,8 +122,9 @@ def _size(count: int) -> str:
 
 
 def look_ahead(
-    family: Family, source: str, settings: RunSettings, listener: Listener, prepare: bool = True
-) -> Foreseen:
+    family: Family, source: storage.Sources, settings: RunSettings, listener: Listener,
+    prepare: bool = True,
+) -> Foreseen:  # fmt: skip
     """Check a source and prepare it as a run would, in a folder that is then removed.
 
     Parameters

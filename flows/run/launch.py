@@ -22,7 +22,7 @@ from flows.settings import ComputeSettings, RunSettings
 
 def launch(
     name: str,
-    source: str,
+    source: storage.Sources,
     target: str,
     settings: RunSettings,
     compute: ComputeSettings,
@@ -33,7 +33,7 @@ def launch(
 ) -> dict[str, Any]:
     """Run a pipeline by name; Prefect records it where a server is configured, or on request."""
     require_memory()
-    _refuse_secrets(source, target, settings, compute)
+    _refuse_secrets(*storage.given(source), target, settings, compute)
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume, since)
     recorded = record or names_server()
@@ -45,7 +45,7 @@ def launch(
 
 def launch_score(
     run: str,
-    source: str,
+    source: storage.Sources,
     target: str,
     compute: ComputeSettings,
     record: bool = False,
@@ -53,7 +53,7 @@ def launch_score(
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
     require_memory()
-    _refuse_secrets(run, source, target, compute)
+    _refuse_secrets(run, *storage.given(source), target, compute)
 
     def body(events: Events, *_: Any) -> dict[str, Any]:
         return score_pipeline(run, events, source, target, compute)

@@ -18,6 +18,7 @@ from functools import partial
 from importlib import import_module
 from typing import Protocol
 
+from flows.data import storage
 from flows.run.events import Asked, Event, Events, Failed, Line, Listener, PartDone
 from flows.run.lineage import switch as lineage
 from flows.run.running import Run
@@ -190,7 +191,7 @@ def outward(run: Run) -> Iterator[None]:
         Asked(
             run.paths.run_id,
             run.family.name,
-            run.source,
+            storage.source_in_words(run.source),
             run.paths.target,
             run.settings.model_dump(mode="json"),
             fitted,

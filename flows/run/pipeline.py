@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from flows.catalogue import pipeline_named
 from flows.data import storage
 from flows.data.lock import claim
-from flows.data.runs import PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
+from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, is_latest, new_run_id, open_run
 from flows.data.states import read_state
 from flows.data.storage import StorageError
 from flows.engine.block import Job, one_thread
@@ -65,6 +65,10 @@ class Interrupted(KeyboardInterrupt):
     """A run was stopped by hand; its message says how to go on."""
 
 
+class DamagedWork(RunError):
+    """A file that a run made for itself is damaged; another attempt makes it again."""
+
+
 @dataclass(frozen=True)
 class Nothing(State):
     """The global parameters of what has none."""
@@ -73,7 +77,7 @@ class Nothing(State):
 def run_pipeline(
     family: Family,
     events: Events,
-    source: str,
+    source: storage.Sources,
     target: str,
     settings: RunSettings,
     compute: ComputeSettings,
@@ -110,7 +114,7 @@ def run_pipeline(
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
         with memory_errors(run), outward(run):
             try:
-                return _carry_out(run, compute, since)
+                return _mended(run, compute, since)
             except stream.NothingNew as nothing:
                 run.events.tell(Needless(str(nothing)))
                 before = nothing.record.model_copy(update={"warnings": []})  # told in its night
@@ -118,7 +122,7 @@ def run_pipeline(
 
 
 def score_pipeline(
-    fitted_run: str, events: Events, source: str, target: str, compute: ComputeSettings
+    fitted_run: str, events: Events, source: storage.Sources, target: str, compute: ComputeSettings
 ) -> dict[str, Any]:
     """Apply the posterior of a finished run to new data and publish the result."""
     with reached(compute.s3):
@@ -129,6 +133,16 @@ def score_pipeline(
         run = Run(family, source, paths, settings, events, fitted=fitted)
         with memory_errors(run), outward(run):
             return _carry_out(run, compute)
+
+
+def _mended(run: Run, compute: ComputeSettings, since: str | None) -> dict[str, Any]:
+    """Carry out a run; where a file that it made for itself is damaged, once more."""
+    try:
+        return _carry_out(run, compute, since)
+    except DamagedWork as damaged:
+        run.events.tell(Line(f"{damaged.__cause__}; it is made again"))
+        run.resumes = True
+        return _carry_out(run, compute, since)
 
 
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
@@ -147,6 +161,7 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         if run.delta is not None:
             refuse_delta(run.delta, family.name, paths.target)
         storage.check_writable(paths.target, *paths.below, "work")
+        storage.own(paths.root, RUN)
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))
         with every_fault_told(run):
@@ -271,6 +286,7 @@ def _stopped_with_a_word(run: Run) -> Iterator[None]:
             raise InputError([fault]) from error
         if damaged.startswith(run.paths.work):
             forget_kept(run.paths, run.events)
+            raise DamagedWork(f"{error}; {_as_it_was(run)}") from error
         raise RunError(f"{error}; {_as_it_was(run)}") from error
 
 
@@ -311,7 +327,7 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
         ) from error
 
 
-def settled_by_input(family: Family, source: str, settings: RunSettings) -> RunSettings:
+def settled_by_input(family: Family, source: storage.Sources, settings: RunSettings) -> RunSettings:
     """Return the settings with what the input itself says of them."""
     if not isinstance(family, ReadsSettings):
         return settings

@@ -11,6 +11,7 @@ from typing import Any
 from flows.data import json_files, storage
 from flows.data.lock import claim
 from flows.data.runs import (
+    RUN,
     PublishError,
     RunPaths,
     later_than,
@@ -139,7 +140,7 @@ def _url(paths: RunPaths) -> str:
 
 def is_complete(paths: RunPaths) -> bool:
     """Whether a run has all it leaves and was stopped before it became the latest."""
-    if not storage.exists(paths.file("run.json")):
+    if not storage.is_own(paths.root, RUN) or not storage.exists(paths.file("run.json")):
         return False
     return storage.exists(paths.work) or not storage.exists(
         storage.join(paths.target, "latest.json")
@@ -167,8 +168,8 @@ def publish_again(family: Family, paths: RunPaths, delta: str | None) -> dict[st
                 )
             ]
         )
-    storage.remove_debris(paths.root)
     with claim(paths.work, paths.run_id):
+        storage.remove_debris(paths.root, "work")  # where the heartbeat is written
         later = later_than(paths)
         lines = []
         if later is None:
@@ -197,9 +198,14 @@ def _copies(family: Family, paths: RunPaths, delta: str | None) -> Copies | None
 
 def refuse_nothing(paths: RunPaths) -> None:
     """Raise `PublishError` where there is no unfinished run of that name."""
-    if storage.exists(paths.work):
-        return
     where = f"resume {paths.run_id}"
+    if storage.exists(paths.work):
+        if storage.is_own(paths.root, RUN) and not storage.is_link(paths.work):
+            return
+        raise PublishError(
+            where, "a run that was stopped", f"{paths.root}, which no run made, or a link",
+            "name a run that vbflows began; links are not followed",
+        )  # fmt: skip
     if storage.exists(paths.file("run.json")):
         raise PublishError(
             where, "a run that was stopped", f"{paths.root}, which is published: there is nothing "
@@ -215,7 +221,10 @@ def forget(paths: RunPaths, events: Events, made: Sequence[str] = ()) -> None:
     """Remove a run that cannot be gone on with, and those folders that it made for its target."""
     try:
         with storage.impatient():
-            storage.delete(paths.root)
+            if storage.is_own(paths.root, RUN):
+                storage.remove_own(paths.root, RUN)
+            storage.remove_empty(paths.work)
+            storage.remove_empty(paths.root)
             storage.remove_empty(storage.join(paths.target, "runs"))
             for folder in made:
                 storage.remove_empty(folder)
@@ -273,7 +282,7 @@ def since_whom(earlier: incremental.Since | stream.Stream | None) -> str | None:
 
 def remove_results(paths: RunPaths) -> None:
     """Remove what an earlier attempt published in part: this one may write fewer files."""
-    storage.remove_debris(paths.root)
+    storage.remove_debris(paths.root, "work")
     for name in storage.names(paths.root):
-        if name not in ("work", "kept"):
+        if name not in ("work", "kept", storage.MARK):
             storage.delete(storage.join(paths.root, name))

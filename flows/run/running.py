@@ -33,7 +33,7 @@ class Run:
     """A run as it goes: what it is, and what has been found out so far."""
 
     family: Family
-    source: str
+    source: storage.Sources
     paths: RunPaths
     settings: RunSettings
     events: Events

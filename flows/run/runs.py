@@ -8,7 +8,7 @@ from typing import Any
 
 from flows.catalogue import PIPELINES
 from flows.data import storage
-from flows.data.runs import PublishError, RunPaths, RunRecord, latest_of, read_record
+from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, latest_of, read_record
 from flows.data.storage import StorageError
 from flows.faults import Fault, InputError, did_you_mean
 from flows.run.resumed import read_asked
@@ -124,8 +124,8 @@ def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
 def prune(target: str, keep: int) -> list[str]:
     """Remove all but the newest finished runs; return the names of those that went.
 
-    What stays, beside the ``keep`` newest: the latest, every run that is not finished, and what
-    one of these takes from an earlier run by since.
+    What stays, beside the ``keep`` newest: the latest, every run that is not finished, what
+    one of these takes from an earlier run by since, and whatever has not the mark of a run.
 
     Raises
     ------
@@ -163,18 +163,21 @@ def _needed(paths: RunPaths) -> set[str]:
 
 def _remove(paths: RunPaths) -> None:
     """Remove a run: first its record, so that nobody opens what is half gone."""
-    storage.delete(paths.file("run.json"))
-    storage.delete(paths.root)
+    if storage.is_own(paths.root, RUN):
+        storage.delete(paths.file("run.json"))
+        storage.remove_own(paths.root, RUN)
 
 
 def _names(url: str) -> list[str]:
+    """Return the runs below a target; files, links and folders that no run made are left out."""
     names = []
     for name in storage.names(storage.join(url, "runs")):
         try:
-            RunPaths(url, name)
+            root = RunPaths(url, name).root
         except PublishError:
-            continue  # a file of somebody else's
-        names.append(name)
+            continue
+        if storage.is_own(root, RUN):
+            names.append(name)
     return names
 
 

@@ -27,7 +27,7 @@ def show_run(console: Console, paths: RunPaths, record: RunRecord) -> None:
     for name, value in (
         ("run", record.run_id),
         ("pipeline", record.pipeline),
-        ("source", record.source),
+        ("source", storage.source_in_words(record.source)),
         ("rows", f"{record.rows_kept:,} of {record.rows_read:,} used"),
         ("fit", fit_in_words(record)),
         ("time", f"{record.seconds:.1f} s, {record.peak_memory_bytes / 2**20:,.0f} MiB at most"),

@@ -94,7 +94,7 @@ class Variants:
         """Return what a row costs with default settings (benchmarks/scale.md)."""
         return Cost(2e-4, 1.5e-4, locked=0.0 if settings.test == "two_groups" else 1.0)
 
-    def settled(self, source: str, settings: VariantSettings) -> VariantSettings:
+    def settled(self, source: storage.Sources, settings: VariantSettings) -> VariantSettings:
         """Return the settings with the case, the control and the panel that a sheet's roles say."""
         try:
             urls = [file.url for file in storage.expand(source, self.suffixes)]

@@ -119,7 +119,7 @@ class Journey:
         assert storage.names(self.target) == ["latest.json", "runs"]
         root = RunPaths(self.target, outcome["run_id"]).root
         assert "work" not in storage.names(root)
-        assert [n for n in _files(root) if n.rpartition("/")[2].startswith(".")] == []
+        assert [n for n in _files(root) if n.rpartition("/")[2].startswith(".")] == [storage.MARK]
 
     def contents(self) -> dict[str, bytes]:
         """Return all files below the target."""

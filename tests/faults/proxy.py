@@ -30,7 +30,8 @@ class Proxy:
     plan
         Called with the number of a request (from 1) and its first line; returns ``slow down``
         (503), ``deny`` (403), ``drop`` (the connection ends in mid-body), ``reset`` (it ends
-        before anything was asked of the server), or None.
+        before anything was asked of the server), ``lose`` (the server does it, and its answer is
+        lost), or None.
     latency
         Seconds that every answer is late.
     seen, heads
@@ -90,7 +91,10 @@ class Proxy:
                 up = threading.Thread(target=_pump, args=(client, server), daemon=True)
                 up.start()
                 try:
-                    _answer(server, client, cut=fault == "drop")
+                    if fault == "lose":
+                        _lose(server, client)
+                    else:
+                        _answer(server, client, cut=fault == "drop")
                 finally:
                     # A thread that still reads would keep the connection open.
                     with suppress(OSError):
@@ -131,6 +135,13 @@ def _answer(server: socket.socket, client: socket.socket, cut: bool) -> None:
         return
     while data := server.recv(65536):
         client.sendall(data)
+
+
+def _lose(server: socket.socket, client: socket.socket) -> None:
+    """Wait for the answer and keep it back; a client sends its body after a first word."""
+    while (data := server.recv(65536)).startswith(b"HTTP/1.1 100"):
+        client.sendall(data)
+    _reset(client)
 
 
 def _reset(client: socket.socket) -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from tests.faults import pipelines
 from tests.faults.forked import Forked, prepare
 from tests.faults.processes import Deployment, Process
-from tests.faults.soak_faults import FAULTS, STAGES, Scene, possible, repair
+from tests.faults.soak_faults import FAULTS, FLIP, STAGES, Scene, flip, possible, repair
 
 LIMIT = 400.0  # seconds until a command that does not end counts as hanging
 ATTEMPTS = 4  # of one run that are hit
@@ -117,6 +117,8 @@ class Soak:
                 repair(disk)
             if met is not None and met[0] == "scheduler SIGKILL":
                 self.close()
+            if met is not None and met[0] == FLIP and code == -9:
+                flip(draw, target)
             outcome = self._judged(name, target, code, driver, met)
             if met is not None:
                 self.record.rows[*met, outcome] += 1
@@ -197,7 +199,7 @@ class Soak:
         if code == 0:
             self._compare(name, target, json.loads((target / "latest.json").read_text())["run_id"])
             return "the same bits"
-        if code == -9 and met is not None and met[0] == "driver SIGKILL":
+        if code == -9 and met is not None and met[0].startswith("driver SIGKILL"):
             return "killed; a resume"
         said = [line for line in driver.lines if line.startswith("vbflows: ")]
         # A target that cannot be written is told before anything is computed.

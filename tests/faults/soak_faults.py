@@ -16,6 +16,7 @@ import psutil
 
 from tests.faults.processes import Deployment, Process
 
+FLIP = "driver SIGKILL, a bit flipped"
 STAGES = ("check", "ingest", "partition", "fit", "score", "publish")
 
 
@@ -90,9 +91,21 @@ def repair(disk: Path) -> None:
     (disk / "filler").unlink(missing_ok=True)
 
 
+def flip(draw: random.Random, target: Path) -> None:
+    """Flip a bit of a file that a stopped run has made for itself."""
+    files = sorted(path for path in target.glob("runs/*/work/**/*") if path.is_file())
+    files = [path for path in files if path.name != "lock.json" and path.stat().st_size]
+    if files:
+        path = draw.choice(files)
+        content = bytearray(path.read_bytes())
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content)
+
+
 # Each returns whether it met somebody.
 FAULTS: dict[str, Callable[[Scene], bool]] = {
     "driver SIGKILL": lambda s: _send(signal.SIGKILL, [s.driver.pid]),
+    FLIP: lambda s: _send(signal.SIGKILL, [s.driver.pid]),
     "driver SIGTERM": lambda s: _send(signal.SIGTERM, [s.driver.pid]),
     "driver SIGINT": lambda s: _send(signal.SIGINT, [s.driver.pid]),
     "driver stopped": lambda s: _stop(s, [s.driver.pid]),

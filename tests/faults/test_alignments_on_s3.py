@@ -75,7 +75,11 @@ def local_sheet(simbam, folder):
 
 
 def copies(tmp_path):
-    return {p.name for p in (tmp_path / "copies").rglob("*") if p.is_file() and p.suffix != ".lock"}
+    return {
+        p.name
+        for p in (tmp_path / "copies").rglob("*")
+        if p.is_file() and p.suffix != ".lock" and p.name != storage.MARK
+    }
 
 
 SETTINGS = {"max_iter": 4, "partitions": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import threading
@@ -27,6 +28,7 @@ from flows.engine.dask import ClusterError, connect
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
 from tests.faults.processes import Deployment, Process
+from tests.faults.proxy import Proxy
 from tests.flows.engine.jobs import Killed, kill_at, toy_job
 from vbmodels.core.state import same_bits
 
@@ -86,6 +88,30 @@ def test_the_lock_on_an_object_store(bucket, monkeypatch):
     first.release()
     with claim(f"{bucket}/locked", "run") as held:
         held.check()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_a_lock_whose_answer_is_lost_is_held(bucket, monkeypatch):
+    upstream = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    lost = []
+
+    def lose_first(number, line):
+        if line.startswith("PUT") and "lock.json" in line and not lost:
+            lost.append(line)
+            return "lose"
+        return None
+
+    proxy = Proxy(upstream, lose_first)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+    try:
+        with claim(f"{bucket}/lost", "run") as held:
+            held.confirm()
+            assert lost
+            with pytest.raises(RunBusy):
+                lock.Claim(f"{bucket}/lost", "run").acquire(1.0)
+        assert storage.names(f"{bucket}/lost") == []
+    finally:
+        proxy.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,16 @@ from flows.data.storage.errors import (
     TransientStorageError,
 )
 from flows.data.storage.formats import ARRAYS, CELLS, DOCUMENTS, SUFFIXES, Unnamed, unnamed_columns
-from flows.data.storage.inputs import InputFile, expand, fingerprint_of, refuse_changed, size_of
+from flows.data.storage.inputs import (
+    InputFile,
+    Sources,
+    expand,
+    fingerprint_of,
+    given,
+    refuse_changed,
+    size_of,
+    source_in_words,
+)
 from flows.data.storage.objects import (
     absent,
     check_writable,
@@ -28,8 +37,10 @@ from flows.data.storage.objects import (
     remove_empty,
     write_bytes,
 )
+from flows.data.storage.owned import MARK, is_link, is_own, own, remove_own
 from flows.data.storage.retry import impatient
 from flows.data.storage.row_groups import decoded, sharing
+from flows.data.storage.seal import seal, unsealed
 from flows.data.storage.staging import as_local, linked
 from flows.data.storage.tables import (
     parquet_file,
@@ -47,10 +58,12 @@ __all__ = [
     "ARRAYS",
     "CELLS",
     "DOCUMENTS",
+    "MARK",
     "SUFFIXES",
     "DamagedError",
     "InputFile",
     "MissingError",
+    "Sources",
     "StorageError",
     "TransientStorageError",
     "Unnamed",
@@ -65,12 +78,16 @@ __all__ = [
     "exists",
     "expand",
     "fingerprint_of",
+    "given",
     "impatient",
+    "is_link",
     "is_local",
+    "is_own",
     "join",
     "linked",
     "names",
     "open_input",
+    "own",
     "parquet_file",
     "read_batches",
     "read_bytes",
@@ -81,12 +98,16 @@ __all__ = [
     "refuse_secrets",
     "remove_debris",
     "remove_empty",
+    "remove_own",
     "row_count",
+    "seal",
     "sharing",
     "shown",
     "size_of",
+    "source_in_words",
     "table_bytes",
     "unnamed_columns",
+    "unsealed",
     "using",
     "write_bytes",
     "write_table",

@@ -69,7 +69,7 @@ class MissingError(StorageError):
         The file.
     """
 
-    def __init__(self, sentence: str, url: str) -> None:
+    def __init__(self, sentence: str, url: str = "") -> None:
         super().__init__(sentence)
         self.url = url
 

@@ -25,6 +25,10 @@ _RUN = r"\d{8}T\d{6}-[0-9a-f]{6}"
 _OF_A_RUN = re.compile(rf"(^|/)runs/{_RUN}/|(^|/)[^/]+/{_RUN}-[^/]+\.parquet$")
 
 
+Sources = str | list[str]
+"""A path, folder, glob or URL of input, or several of them."""
+
+
 @dataclass(frozen=True)
 class InputFile:
     """One input object and what tells whether it has changed."""
@@ -34,15 +38,25 @@ class InputFile:
     fingerprint: str  # of the ETag or of the modification time, with the size
 
 
-def expand(source: str, suffixes: Sequence[str]) -> list[InputFile]:
-    """Resolve a path, folder, glob or URL to its files, in order of their names.
+def given(source: Sources) -> list[str]:
+    """Return the paths, folders, globs and URLs of a source."""
+    return [source] if isinstance(source, str) else list(source)
+
+
+def source_in_words(source: Sources) -> str:
+    """Return a source as it may be shown."""
+    return ", ".join(shown(one) for one in given(source))
+
+
+def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
+    """Resolve paths, folders, globs or URLs to their files, in order of their names.
 
     Parameters
     ----------
     source
-        One file, a folder (searched to any depth), or a glob; what is there under that very name
+        Files, folders (searched to any depth), or globs; what is there under that very name
         comes before what it matches. Folders that it matches are searched too. What earlier runs
-        have published below a folder is left out.
+        have published below a folder is left out. A file that is given twice is read once.
     suffixes
         Endings of the files to take from a folder, such as ``.parquet``.
 
@@ -51,13 +65,25 @@ def expand(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     StorageError
         If nothing matches, or something that does cannot be read.
     """
+    files: dict[str, InputFile] = {}
+    twice: dict[str, InputFile] = {}
+    for one in given(source):
+        for file in _expanded(one, suffixes):
+            (twice if file.url in files else files)[file.url] = file
+    if twice:
+        more = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
+        log.warning("%s%s is given more than once and read once", next(iter(twice)), more)
+    return [files[url] for url in sorted(files)]
+
+
+def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     url = absolute(source)
     found = persistent("read", url, lambda: _found(url, suffixes))
     for name in found:
         refuse_bytes(name)
     files = [
         InputFile(_url_of(url, name), int(info["size"] or 0), _fingerprint(info))
-        for name, info in sorted(found.items())
+        for name, info in found.items()
     ]
     if not files:
         raise MissingError(

@@ -20,6 +20,7 @@ from flows.data.storage.errors import (
 )
 from flows.data.storage.listing import GLOB
 from flows.data.storage.retry import expect, persistent
+from flows.data.storage.seal import is_working, seal, unsealed
 from flows.data.storage.urls import absolute, is_local, join, shown
 from flows.faults import Fault, InputError
 
@@ -30,7 +31,7 @@ _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 
 
 def read_bytes(url: str, most: int | None = None) -> bytes:
-    """Read one object, if it has no more than ``most`` bytes."""
+    """Read one object, if it has no more than ``most`` bytes; what is sealed is checked."""
 
     def read() -> bytes:
         with storage_errors("read", url):
@@ -41,7 +42,8 @@ def read_bytes(url: str, most: int | None = None) -> bytes:
                     "the right file?",
                     url,
                 )
-            return _fetch(fs, path)
+            data = _fetch(fs, path)
+            return unsealed(data, url) if is_working(url) else data
 
     return persistent("read", url, read)
 
@@ -68,6 +70,8 @@ def _fetch(fs: Any, path: str) -> bytes:
 def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None = None) -> None:
     """Write one object so that a reader sees the old or the new bytes, never a part.
 
+    What a run makes for itself is sealed: see `flows.data.storage.seal`.
+
     Parameters
     ----------
     durable
@@ -76,11 +80,13 @@ def write_bytes(url: str, data: bytes, durable: bool = True, aside: str | None =
         A folder on the same disk in which a local file is written before it takes its place;
         by default that of the file.
     """
+    end = seal(data) if is_working(url) else b""
     if not is_local(url):
-        persistent("write", url, lambda: _put(url, data))
+        persistent("write", url, lambda: _put(url, data + end if end else data))
         return
     with storage_errors("write", url), placed(url, aside) as partial, open(partial, "wb") as file:
         file.write(data)
+        file.write(end)
         if durable:
             file.flush()
             os.fsync(file.fileno())
@@ -95,7 +101,8 @@ def _put(url: str, data: bytes) -> None:
 
 def copy(source: str, target: str) -> None:
     """Copy one object, within its store where both are in the same."""
-    if is_local(source) or is_local(target) or source.split("://")[0] != target.split("://")[0]:
+    elsewhere = is_local(source) or source.split("://")[0] != target.split("://")[0]
+    if elsewhere or is_working(source) or is_working(target):
         write_bytes(target, read_bytes(source), durable=False)
         return
 
@@ -178,7 +185,10 @@ def names(url: str) -> list[str]:
 
 
 def delete(url: str) -> None:
-    """Remove an object or a folder with all that is below it; nothing if it is not there."""
+    """Remove an object or a folder with all that is below it; nothing if it is not there.
+
+    Of a link on a local disk the link itself goes, not what it leads to.
+    """
 
     if not is_local(url) and GLOB.search(url):
         raise StorageError(f"cannot remove {url}: a store's client would take it for a glob")
@@ -188,7 +198,10 @@ def delete(url: str) -> None:
             fs, path = filesystem(url)
             fs.invalidate_cache()
             try:
-                fs.rm(path, recursive=True)
+                if is_local(url) and os.path.islink(path):
+                    os.unlink(path)
+                else:
+                    fs.rm(path, recursive=True)
             except FileNotFoundError:
                 return
 
@@ -222,7 +235,9 @@ def check_writable(target: str, *below: str) -> None:
         raise
     except StorageError as error:
         expected = "a place that can be written to"
-        raise InputError([Fault(shown(target), expected, str(error))]) from error
+        a_file = is_local(target) and os.path.isfile(absolute(target))
+        advice = "TARGET, the last argument, is a folder" if a_file else None
+        raise InputError([Fault(shown(target), expected, str(error), remedy=advice)]) from error
 
 
 def _probe(target: str, probe: str) -> None:
@@ -253,15 +268,17 @@ def open_input(url: str) -> Any:
         return fs.open(path, "rb")
 
 
-def remove_debris(folder: str) -> None:
+def remove_debris(folder: str, *but: str) -> None:
     """Remove what a process that was killed left half written below a local folder.
 
-    What another process still writes there is lost to it.
+    What is still being written there is lost: folders in it that are named are left out.
     """
     if not is_local(folder):
         return  # an object store shows whole objects only
     with storage_errors("remove", folder):
-        for place, _, files in os.walk(absolute(folder)):
+        root = absolute(folder)
+        for place, folders, files in os.walk(root):
+            folders[:] = [name for name in folders if place != root or name not in but]
             for name in files:
                 if _PARTIAL.fullmatch(name):
                     with suppress(FileNotFoundError):  # it was whole a moment later

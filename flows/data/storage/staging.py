@@ -4,7 +4,8 @@ What a library makes of a local file (its index) stands here too, beside a link 
 
 The copies stand in ``VBFLOWS_STAGING`` (by default a folder of this user among the temporary
 files), which all processes of the machine share. They take no more than
-``VBFLOWS_STAGING_GIB`` (by default 50): those that were used longest ago go first.
+``VBFLOWS_STAGING_GIB`` (by default 50): those that were used longest ago go first. What else is
+in that folder is neither counted nor removed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import fcntl
 import hashlib
 import math
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -23,11 +25,14 @@ from pathlib import Path
 from flows.data.storage.access import filesystem
 from flows.data.storage.errors import StorageError, storage_errors
 from flows.data.storage.inputs import fingerprint_of
+from flows.data.storage.owned import is_own, own
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.urls import absolute, is_local
 
 PIECE = 8 * 2**20  # bytes held at a time
 LIMIT = 50.0  # GiB
+COPY = "copy"  # what the mark of a copy's folder says
+_NAME = re.compile(r"[0-9a-f]{24}|\.[0-9a-f]{24}\.[0-9a-f]{8}\.part")
 
 
 def as_local(url: str, *beside: str) -> str:
@@ -62,6 +67,7 @@ def as_local(url: str, *beside: str) -> str:
             size = _size(url)
             _make_room(size, url)
             place.mkdir(exist_ok=True)
+            own(str(place), COPY)
             for other in marks:
                 _copy(other, place / other.rsplit("/", 1)[-1])
             _copy(url, place / name)
@@ -113,6 +119,7 @@ def made(url: str, what: str, make: Callable[[str], None], ending: str = "") -> 
             _make_room(0, url)
             part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
             part.mkdir()
+            own(str(part), COPY)
             try:
                 make(str(part / name))
                 os.replace(part, place)
@@ -186,7 +193,7 @@ def _copy(url: str, target: Path) -> None:
 
 
 def _make_room(size: int, url: str) -> None:
-    """Remove the copies used longest ago until one more has room.
+    """Remove the copies used longest ago until one more has room; what has no mark stays.
 
     A reader that has a removed copy open keeps it; one that comes later copies it again.
     """
@@ -197,7 +204,8 @@ def _make_room(size: int, url: str) -> None:
             f"cannot copy {url} to this machine: it has {size / 2**30:.1f} GiB and copies may take "
             f"{limit / 2**30:g}; raise VBFLOWS_STAGING_GIB"
         )
-    kept = sorted(copy for p in folder.iterdir() if p.is_dir() and (copy := _measured(p)))
+    ours = (p for p in folder.iterdir() if _NAME.fullmatch(p.name) and is_own(str(p), COPY))
+    kept = sorted(copy for p in ours if (copy := _measured(p)))
     taken = sum(held for _, held, _ in kept)
     for _, held, oldest in kept:
         if taken + size <= limit:

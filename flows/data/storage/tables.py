@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.data.storage.access import arrow
+from flows.data.storage.access import arrow, filesystem
 from flows.data.storage.errors import TransientStorageError, storage_errors
 from flows.data.storage.formats import as_parquet
 from flows.data.storage.objects import placed, read_bytes, write_bytes
 from flows.data.storage.retry import expect, persistent
 from flows.data.storage.row_groups import LARGE, Decoded, decoded, version_of
+from flows.data.storage.seal import Sealed, is_working
 from flows.data.storage.urls import is_local
 
 BUFFER = 4 * 2**20  # bytes of a column that are fetched at once from a large row group
@@ -44,6 +45,13 @@ def parquet_file(url: str, footer: pq.FileMetaData | None = None) -> pq.ParquetF
     return persistent("read", url, opened)
 
 
+def _whole(url: str) -> pq.ParquetFile:
+    """Open a table of which all is read; one that is sealed is checked."""
+    if is_working(url):
+        return pq.ParquetFile(pa.BufferReader(read_bytes(url)))
+    return parquet_file(url)
+
+
 def _sizes(metadata: pq.FileMetaData) -> Iterator[int]:
     for number in range(metadata.num_row_groups):
         yield metadata.row_group(number).total_byte_size
@@ -54,7 +62,7 @@ def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
 
     def read() -> pa.Table:
         with storage_errors("read", url):
-            file = parquet_file(url)
+            file = _whole(url)
             expect(sum(_sizes(file.metadata)))
             return file.read(columns=list(columns) if columns is not None else None)
 
@@ -95,7 +103,8 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
 
     def read() -> pa.Table:
         with storage_errors("read", url):
-            file = parquet_file(url)
+            sealed = is_working(url)
+            file = pq.ParquetFile(Sealed(*filesystem(url), url)) if sealed else parquet_file(url)
             place = file.schema_arrow.get_field_index(column)
             groups = []
             for number in range(file.metadata.num_row_groups):
@@ -172,12 +181,12 @@ def write_table(url: str, table: pa.Table, group: int | None = None) -> None:
     group
         Rows of a row group; by default as many as Parquet's writer takes.
     """
-    if is_local(url):
+    if is_local(url) and not is_working(url):
         with storage_errors("write", url), placed(url) as partial:
             _write(table, partial, group)
         return
     # One request, so that a failure half-way leaves no object; a table is a partition's at most.
-    write_bytes(url, table_bytes(table, group))
+    write_bytes(url, table_bytes(table, group), durable=False)
 
 
 def table_bytes(table: pa.Table, group: int | None = None) -> bytes:

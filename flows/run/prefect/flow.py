@@ -15,6 +15,7 @@ from prefect.states import Cancelled
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
+from flows.data.storage import Sources
 from flows.run.events import Events
 from flows.run.prefect import server
 from flows.run.prefect.recorder import Recorder
@@ -37,7 +38,7 @@ def pipeline_flow(
     """
 
     def pipeline(
-        source: str,
+        source: Sources,
         target: str,
         settings: Any,
         compute: ComputeSettings,
@@ -114,7 +115,9 @@ def _signature(kind: type[RunSettings]) -> inspect.Signature:
     compute = ComputeSettings
     return inspect.Signature(
         [
-            _parameter("source", str, ..., "Source", "Path, glob or URL (s3://...) of the input."),
+            _parameter(
+                "source", Sources, ..., "Source", "Paths, globs or URLs (s3://...) of the input."
+            ),
             _parameter("target", str, ..., "Target", "Folder or URL that gets the run."),
             _parameter(
                 "settings", kind, kind.model_validate({}), "Settings", "What is fitted, how long."

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
+from flows.data.storage import Sources
 from flows.run.events import Events, Line
 from flows.settings import ComputeSettings, RunSettings
 
 R = TypeVar("R")
-Body = Callable[[Events, str, str, Any, ComputeSettings, str | None, str | None], R]
+Body = Callable[[Events, Sources, str, Any, ComputeSettings, str | None, str | None], R]
 """What a flow runs: events, source, target, settings, compute, the run to resume, since which."""
 
 _RETRIES = 3  # requests to a server that stopped answering: 14 s in all, not Prefect's 62
@@ -25,7 +26,7 @@ _ANSWER_SECONDS = 10.0  # for each, not Prefect's 60
 def record(
     family: str,
     body: Body[R],
-    source: str,
+    source: Sources,
     target: str,
     settings: RunSettings,
     compute: ComputeSettings,

@@ -30,7 +30,7 @@ class Deployment(BaseModel):
 
     name: str = Field(min_length=1, max_length=80)
     pipeline: str
-    source: str
+    source: storage.Sources
     target: str
     cron: str | None = None
     every: float | None = Field(None, ge=1.0, description="Seconds between two runs.")
@@ -43,7 +43,7 @@ class Deployment(BaseModel):
         if (self.cron is None) == (self.every is None):
             raise ValueError("either cron or every, a number of seconds; found both or neither")
         try:
-            for url in (self.source, self.target, self.compute.delta or ""):
+            for url in (*storage.given(self.source), self.target, self.compute.delta or ""):
                 storage.refuse_secrets(url)
         except storage.StorageError:
             raise ValueError(

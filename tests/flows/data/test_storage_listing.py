@@ -186,7 +186,8 @@ def test_an_index_that_comes_later_is_copied_too(tmp_path, monkeypatch):
     url = f"memory://{tmp_path.name}"
 
     def beside():
-        return sorted(os.listdir(os.path.dirname(storage.as_local(f"{url}/a.bam", ".bai"))))
+        names = os.listdir(os.path.dirname(storage.as_local(f"{url}/a.bam", ".bai")))
+        return sorted(name for name in names if name != storage.MARK)
 
     storage.write_bytes(f"{url}/a.bam", b"reads")
     assert beside() == ["a.bam"]
@@ -200,3 +201,39 @@ def test_an_index_that_comes_later_is_copied_too(tmp_path, monkeypatch):
     with open(storage.as_local(f"{url}/a.bam", ".bai") + ".bai", "rb") as file:
         assert file.read() == b"another index"
     storage.delete(url)
+
+
+def test_folders_of_others_are_neither_counted_nor_removed(tmp_path, monkeypatch):
+    staging = tmp_path / "scratch"
+    monkeypatch.setenv("VBFLOWS_STAGING", str(staging))
+    monkeypatch.setenv("VBFLOWS_STAGING_GIB", str(3000 / 2**30))
+    url = f"memory://{tmp_path.name}"
+    theirs = [staging / "bam", staging / ("a" * 24), tmp_path / "elsewhere"]
+    for folder in theirs:
+        folder.mkdir(parents=True)
+        (folder / "sample.bam").write_bytes(b"reads" * 1000)
+        os.utime(folder, (0, 0))
+    storage.own(str(theirs[2]), "copy")
+    (staging / ("b" * 24)).symlink_to(theirs[2])
+    copies = []
+    for name in "abc":
+        storage.write_bytes(f"{url}/{name}.bam", b"x" * 1200)
+        copies.append(storage.as_local(f"{url}/{name}.bam"))
+    assert [os.path.exists(copy) for copy in copies] == [False, True, True]
+    assert all((folder / "sample.bam").exists() for folder in theirs)
+    assert (staging / ("b" * 24)).is_symlink()
+    storage.delete(url)
+
+
+def test_of_a_link_the_link_is_removed(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").write_text("theirs")
+    (tmp_path / "ours").mkdir()
+    for link in (tmp_path / "link", tmp_path / "ours" / "link"):
+        link.symlink_to(tmp_path / "theirs")
+    storage.delete(str(tmp_path / "link"))
+    storage.delete(str(tmp_path / "ours"))
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+    assert (tmp_path / "theirs" / "file").read_text() == "theirs"
+    with pytest.raises(StorageError, match="is not removed: vbflows did not make it"):
+        storage.remove_own(str(tmp_path / "theirs"), "run")

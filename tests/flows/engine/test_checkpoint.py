@@ -16,6 +16,7 @@ import pytest
 
 from flows.data import lock, storage
 from flows.data.lock import RunBusy, claim
+from flows.data.runs import RunPaths, RunRecord, name_latest
 from flows.engine.checkpoint import CheckpointError, Checkpoints, identity
 from flows.engine.executor import InProcess
 from flows.engine.fit import run_fit
@@ -208,6 +209,21 @@ def test_a_dead_driver_on_this_machine_is_replaced_at_once(holder):
         assert json.loads(storage.read_bytes(store + "/lock.json"))["pid"] == os.getpid()
     assert time.monotonic() - began < 5
     assert not storage.exists(store + "/lock.json")
+
+
+def test_the_last_heartbeats_neither_fail_nor_come_back(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(lock, "BEAT", 0.0)
+    record = RunRecord.model_construct(pipeline="features")
+    for number in range(100):
+        paths = RunPaths(str(tmp_path), f"r{number}")
+        with claim(paths.work, paths.run_id):
+            for name in "abcdefgh":
+                storage.write_bytes(storage.join(paths.work, name, "file"), b"x", durable=False)
+            storage.remove_debris(paths.root, "work")
+            name_latest(paths, record)
+            assert not storage.exists(paths.work)
+        assert not storage.exists(paths.work)
+    assert "heartbeat" not in caplog.text
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import pytest
 from flows.cli import main
 from flows.data import storage
 from flows.data.lock import RunBusy
-from flows.data.runs import PublishError, RunPaths, RunRecord, open_run, versions
+from flows.data.runs import RUN, PublishError, RunPaths, RunRecord, open_run, versions
 from flows.data.storage import StorageError
 from flows.faults import InputError, RunError
 from flows.features.settings import FeatureSettings
@@ -228,10 +228,11 @@ def test_one_publisher_a_run(tmp_path):
         from flows.data.lock import _machine
 
         lock["machine"] = _machine()
+        storage.own(paths.root, RUN)
         storage.write_bytes(storage.join(paths.work, "lock.json"), json.dumps(lock).encode())
         with pytest.raises(RunBusy, match="is being worked on by process"):
             pipelines.run("features", source, paths.target, resume="r1")
-        assert storage.names(paths.root) == ["work"]
+        assert storage.names(paths.root) == [storage.MARK, "work"]
     finally:
         other.kill()
         other.wait()

@@ -10,8 +10,9 @@ import pytest
 
 from flows.cli import main
 from flows.data import json_files, storage
-from flows.data.runs import RunPaths, open_run
+from flows.data.runs import RUN, RunPaths, open_run
 from flows.faults import InputError
+from flows.run.resumed import Asked
 from flows.run.tables import rows_of
 
 
@@ -172,15 +173,62 @@ def test_pruning_keeps_the_latest_and_what_is_not_finished(target, capsys):
     )  # as after a run was published again
     unfinished = place / "runs" / "20200101T000000-aaaaaa" / "work"
     unfinished.mkdir(parents=True)
-    asked = {"pipeline": "keywords", "settings": {}, "since": ids[1], "inputs": {}}
-    (unfinished / "asked.json").write_text(json.dumps(asked))
-    (place / "runs" / "20200101T000000-bbbbbb").mkdir()  # a removal that was stopped
+    asked = Asked(pipeline="keywords", settings={}, since=ids[1], inputs={})
+    json_files.write(str(unfinished / "asked.json"), asked)
+    storage.own(str(unfinished.parent), RUN)
+    storage.own(str(place / "runs" / "20200101T000000-bbbbbb"), RUN)  # a removal that was stopped
     (place / "runs" / "not a run").mkdir()
     told = listed(capsys, place, "--prune", "keep=1")
     assert told["removed"] == ["20200101T000000-bbbbbb"]
     assert {ids[0], ids[1], ids[2], "20200101T000000-aaaaaa", "not a run"} == set(
         os.listdir(place / "runs")
     )
+
+
+def test_pruning_leaves_what_no_run_made(target, capsys, tmp_path):
+    place, ids = target
+    runs = place / "runs"
+    (runs / "20190101T000000-aaaaaa").mkdir()
+    (runs / "20190101T000000-aaaaaa" / "thesis.tex").write_text("mine")
+    (runs / "20190102T000000-aaaaaa").write_text("a file")
+    elsewhere = tmp_path / "elsewhere" / "20190103T000000-aaaaaa"
+    shutil.copytree(runs / ids[0], elsewhere)
+    (runs / "20190103T000000-aaaaaa").symlink_to(elsewhere)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("mine")
+    (runs / ids[0] / "link").symlink_to(mine)
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    told = listed(capsys, place, "--prune", "keep=1")
+    assert told["removed"] == [ids[0]]
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert (runs / "20190101T000000-aaaaaa" / "thesis.tex").read_text() == "mine"
+    assert (runs / "20190102T000000-aaaaaa").read_text() == "a file"
+    assert (runs / "20190103T000000-aaaaaa").is_symlink()
+    assert (elsewhere / "run.json").exists()
+    assert not (runs / ids[0]).exists()
+    for path in runs.glob("2019*"):
+        path.unlink() if not path.is_dir() or path.is_symlink() else shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_folder_that_no_run_made_is_not_resumed(tmp_path, capsys, link):
+    source, out = tmp_path / "in", tmp_path / "out"
+    run(capsys, "simulate", "features", source, "--rows", "20")
+    work = out / "runs" / "thesis" / "work"
+    work.parent.mkdir(parents=True)
+    mine = tmp_path / "mine" if link else work
+    mine.mkdir()
+    if link:
+        storage.own(str(work.parent), RUN)
+        work.symlink_to(mine)
+    for file in (mine / "notes.tex", work.parent / "notes.tex"):
+        file.write_text("mine")
+    words = ("features", source, out, "--resume", "thesis", "--no-record")
+    code, _, err = run(capsys, *words)
+    assert (code, "which no run made, or a link" in err) == (2, True)
+    for file in (mine / "notes.tex", work.parent / "notes.tex"):
+        assert file.read_text() == "mine"
 
 
 def test_pruning_is_taken_up_where_it_was_stopped(target, capsys, monkeypatch):
