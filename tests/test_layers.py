@@ -57,7 +57,6 @@ FLOW_HOMES = {
     "pyarrow.fs": lambda path: path.parts[1:3] == ("data", "storage"),
     "prefect": lambda path: path.parts[1:3] == ("run", "prefect"),
     "prefect_dask": lambda path: path.parts[1:3] == ("run", "prefect"),
-    "deltalake": lambda path: path.parts[1:3] == ("run", "delta"),
     "openlineage": lambda path: path.parts[1:3] == ("run", "lineage"),
     "opentelemetry": lambda path: path.parts[1:3] == ("run", "telemetry"),
     "typer": lambda path: path.parts[1] == "cli",

@@ -91,14 +91,6 @@ Reports = Annotated[
         metavar="URL",
     ),
 ]
-Delta = Annotated[
-    str | None,
-    typer.Option(
-        "--delta",
-        help="Folder or s3:// URL below which the results are published as Delta tables, too.",
-        metavar="URL",
-    ),
-]
 Record = Annotated[
     bool, typer.Option("--record/--no-record", help="Whether Prefect records the run.")
 ]

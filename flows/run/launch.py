@@ -28,7 +28,7 @@ def launch(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Run a pipeline by name, with a record in Prefect unless told otherwise."""
-    _refuse_secrets(source, target, compute.delta or "")
+    _refuse_secrets(source, target)
     body = partial(run_pipeline, pipeline_named(name))
     request = (source, target, settings, compute, resume, since)
     with _begun(listener, recorded) as events:
@@ -44,7 +44,7 @@ def launch_score(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """Apply a fitted run to new data; return what to print."""
-    _refuse_secrets(run, source, target, compute.delta or "")
+    _refuse_secrets(run, source, target)
 
     def body(events: Events, *_: Any) -> dict[str, Any]:
         return score_pipeline(run, events, source, target, compute)

@@ -28,8 +28,6 @@ from flows.family import Concluding, Ingested, Prepared
 from flows.report import page as report
 from flows.report import plots
 from flows.run import stream, stream_report
-from flows.run.delta.copies import copy_tables
-from flows.run.delta.publish import commit
 from flows.run.events import Published
 from flows.run.running import Run
 from flows.run.since import section as what_is_new
@@ -111,10 +109,8 @@ def publish(
     storage.write_bytes(run.paths.file("report.html"), html.encode())
     if run.stream is not None and run.stream.of_latest:
         stream.refuse_a_fork(run.paths, record.since or "")
-    copies = None if run.delta is None else copy_tables(run.paths, run.delta, each)
     run.confirm()
     complete(run.paths, record)
-    lines = [] if copies is None else [commit(run.paths, record, copies)]
     name_latest(run.paths, record)
     run.events.tell(
         Published(
@@ -125,7 +121,7 @@ def publish(
             None if fitted is None else fitted.trace,
         )
     )
-    return outcome(run.paths, record, findings.headline, lines)
+    return outcome(run.paths, record, findings.headline)
 
 
 def _trace_section(fitted: FitResult, objective: str) -> report.Section:
@@ -143,15 +139,13 @@ def _trace_section(fitted: FitResult, objective: str) -> report.Section:
     return report.Section(f"The {objective}'s trace", text, [plot])
 
 
-def outcome(
-    paths: RunPaths, record: RunRecord, headline: str, more: Sequence[str] = ()
-) -> dict[str, Any]:
+def outcome(paths: RunPaths, record: RunRecord, headline: str) -> dict[str, Any]:
     """Return what the command prints of a published run."""
     lines = [headline, f"run {record.run_id} in {record.seconds:.1f} s"]
     if record.elbo is not None:
         lines.append(fit_in_words(record))
     lines += [f"warning: {warning}" for warning in record.warnings]
-    lines += [*more, f"report {paths.file('report.html')}"]
+    lines.append(f"report {paths.file('report.html')}")
     return {
         "run_id": record.run_id,
         "target": paths.target,

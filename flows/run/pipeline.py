@@ -29,8 +29,6 @@ from flows.faults import ComputeError, Fault, InputError, RunError
 from flows.run import since as incremental
 from flows.run import stream
 from flows.run.checking import accept, every_fault_told, look_at_files
-from flows.run.delta.copies import note_folder, noted
-from flows.run.delta.publish import refuse as refuse_delta
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Needless, Stage, Sweep
 from flows.run.memo import FREE
 from flows.run.outcome import outcome, publish, rows_used
@@ -102,7 +100,7 @@ def run_pipeline(
         paths = RunPaths(storage.absolute(target), resume or new_run_id())
         if resume is not None:
             if is_complete(paths):
-                return publish_again(family, paths, compute.delta)
+                return publish_again(family, paths)
             refuse_nothing(paths)
         again = resume is not None
         settings = settled_by_input(family, source, settings)
@@ -133,9 +131,6 @@ def score_pipeline(
 def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> dict[str, Any]:
     """Look, claim, ingest, accept, partition, fit, score, publish: the one order of every run."""
     family, settings, paths, events = run.family, run.settings, run.paths, run.events
-    run.delta = None if compute.delta is None else storage.absolute(compute.delta)
-    if run.delta is None and run.resumes and (before := noted(paths)) is not None:
-        run.delta = before.folder
     events.tell(Stage("check"))
     to_fit = run.fitted is None
     if to_fit:
@@ -143,8 +138,6 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
     choose = partial(stream.new_files, run.stream)
     run.files, run.checked = look_at_files(family, events, run.source, settings, to_fit, choose)
     with _nothing_left_of_what_is_refused(run):
-        if run.delta is not None:
-            refuse_delta(run.delta, family.name, paths.target)
         storage.check_writable(paths.target, *paths.below, "work")
         run.since = _earlier(run, since)
         events.tell(Begun(paths.run_id))
@@ -162,8 +155,6 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
             _claimed(run),
             one_thread(),
         ):
-            if run.delta is not None:
-                note_folder(paths, run.delta)
             events.tell(Stage("ingest"))
             with every_fault_told(run):
                 ingested = incremental.ingest(run, parts)

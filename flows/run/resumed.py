@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from flows.data import json_files, storage
@@ -19,13 +18,10 @@ from flows.data.runs import (
     remove_work,
 )
 from flows.data.storage import InputFile, StorageError
-from flows.engine.compute import Here, each_of
 from flows.family import Family
 from flows.faults import Fault, InputError
 from flows.run import since as incremental
 from flows.run import stream
-from flows.run.delta.copies import Copies, copy_tables, noted
-from flows.run.delta.publish import commit, refuse
 from flows.run.events import Events, Line
 from flows.run.memo import differing, that_matter
 from flows.run.outcome import outcome
@@ -146,15 +142,10 @@ def is_complete(paths: RunPaths) -> bool:
     )
 
 
-def publish_again(family: Family, paths: RunPaths, delta: str | None) -> dict[str, Any]:
+def publish_again(family: Family, paths: RunPaths) -> dict[str, Any]:
     """Do what is left of a complete run: name it the latest, unless a later one is.
 
     It may have been published before that one, and only its working files were left.
-
-    Parameters
-    ----------
-    delta
-        Where its tables are to be Delta tables, too; by default where they were to be.
     """
     record = read_record(paths)
     if record.pipeline != family.name:
@@ -170,29 +161,14 @@ def publish_again(family: Family, paths: RunPaths, delta: str | None) -> dict[st
     storage.remove_debris(paths.root)
     with claim(paths.work, paths.run_id):
         later = later_than(paths)
-        lines = []
         if later is None:
-            if (copies := _copies(family, paths, delta)) is not None:
-                lines.append(commit(paths, record, copies))
             name_latest(paths, record)
         else:
             remove_work(paths)
     became = (
         "it is published now" if later is None else f"run {later}, which is later, stays latest"
     )
-    return outcome(paths, record, f"The run was complete when it was stopped; {became}.", lines)
-
-
-def _copies(family: Family, paths: RunPaths, delta: str | None) -> Copies | None:
-    if delta is None:
-        return noted(paths)
-    folder = storage.absolute(delta)
-    with suppress(storage.DamagedError):
-        before = noted(paths)
-        if before is not None and before.folder == folder:
-            return before
-    refuse(folder, family.name, paths.target)
-    return copy_tables(paths, folder, each_of(Here()))
+    return outcome(paths, record, f"The run was complete when it was stopped; {became}.")
 
 
 def refuse_nothing(paths: RunPaths) -> None:

@@ -44,7 +44,6 @@ class Run:
     clock: float = field(default_factory=time.perf_counter)
     files: list[InputFile] = field(default_factory=list)
     checked: list[Checked] = field(default_factory=list)
-    delta: str | None = None  # where its results are Delta tables, too
     workers: int = 0  # local ones; 0 for this process, or a cluster that was there
     threads: int = 1  # of this process, where it computes
     since: Any = None  # flows.run.since.Since

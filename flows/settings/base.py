@@ -168,13 +168,6 @@ class ComputeSettings(BaseModel):
         "https://reports.example/keywords: Prefect's page links the report there; empty: that of "
         "the environment, VBFLOWS_REPORTS.",
     )
-    delta: str | None = Field(
-        None,
-        min_length=1,
-        description="Folder or s3:// URL below which the results are published as Delta tables, "
-        "too, such as s3://lake/keywords: each table is replaced in one commit; needs the extra "
-        "delta.",
-    )
     s3: S3Access = Field(
         S3Access.model_construct(), description="How s3:// is reached; empty: the environment."
     )

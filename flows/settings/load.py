@@ -18,7 +18,6 @@ def compute_settings(
     scheduler: str | None,
     memory_limit: str | None = None,
     reports: str | None = None,
-    delta: str | None = None,
 ) -> ComputeSettings:
     """Make compute settings from options.
 
@@ -37,7 +36,6 @@ def compute_settings(
             scheduler=scheduler,
             memory_limit=memory_limit,
             reports=reports,
-            delta=delta,
         )
     except ValidationError as error:
         faults = [_fault(ComputeSettings, problem) for problem in error.errors()]
