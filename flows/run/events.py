@@ -1,7 +1,8 @@
-"""What happens in a run, told to whoever listens: the terminal, Python's log, Prefect, others.
+"""What happens in a run: events for the terminal, Python's log, Prefect and installed packages.
 
 A run tells an `Events` and asks nothing of it. A listener derives from `Listener` and takes the
-events that it cares for; what it raises stops the run.
+events that it cares for; what it raises stops the run. Those of other packages come by an entry
+point and cannot stop it (`flows.run.listeners`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _log = logging.getLogger("vbflows.pipeline")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A run is asked for; nothing of it has been looked at."""
+class Requested:
+    """A run is requested; nothing of its input has been read."""
 
     run_id: str
     pipeline: str
@@ -123,7 +124,7 @@ class Failed:
 
 
 Event = (
-    Asked
+    Requested
     | Begun
     | Accepted
     | Computing

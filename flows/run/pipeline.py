@@ -30,9 +30,9 @@ from flows.run import since as incremental
 from flows.run import stream
 from flows.run.checking import accept, every_fault_told, look_at_files
 from flows.run.events import Accepted, Begun, Computing, Events, Line, Needless, Stage, Sweep
+from flows.run.listeners import listened_to
 from flows.run.memo import FREE
 from flows.run.outcome import outcome, publish, rows_used
-from flows.run.outward import outward
 from flows.run.prefect.access import reached
 from flows.run.resumed import (
     asked_for,
@@ -105,7 +105,7 @@ def run_pipeline(
         again = resume is not None
         settings = settled_by_input(family, source, settings)
         run = Run(family, source, paths, settings, events, resumes=again, resumable=again)
-        with outward(run):
+        with listened_to(run):
             try:
                 return _carry_out(run, compute, since)
             except stream.NothingNew as nothing:
@@ -124,7 +124,7 @@ def score_pipeline(
         settings = _settings_of(family, fitted, record)
         paths = RunPaths(storage.absolute(target), new_run_id())
         run = Run(family, source, paths, settings, events, fitted=fitted)
-        with outward(run):
+        with listened_to(run):
             return _carry_out(run, compute)
 
 
