@@ -25,7 +25,6 @@ from flows.data.storage import StorageError
 from flows.engine.cache import Cache
 from flows.faults import ComputeError
 from vbmodels.core.in_process import TreeSum, tree_sum
-from vbmodels.core.memoised import ROUNDS
 from vbmodels.core.protocol import Rebuilding
 from vbmodels.core.state import State, Stats, aligned, to_bytes
 
@@ -64,10 +63,6 @@ class Job:
         Most sweeps.
     checkpoint_every
         Sweeps between two checkpoints.
-    loop
-        ``cavi``, ``squarem`` or ``memoised``; None takes the model's own, or squarem where it can.
-    rounds
-        Of the memoised loop: how often the global parameters move in a sweep.
     settings
         Further (name, value) pairs that a resumed run must share.
     start
@@ -77,11 +72,6 @@ class Job:
         for none at all.
     known_stats
         URL of the statistics that an earlier fit left of each partition, or None; likewise.
-    remembered
-        URL of the `vbmodels.core.streaming.Remembered` of rows that are in no partition, from
-        whose posterior the fit goes on, by the memoised loop.
-    forgetting_factor
-        What their weight is multiplied by.
     """
 
     model: Any
@@ -93,14 +83,10 @@ class Job:
     tol: float = 1e-8
     max_iter: int = 1000
     checkpoint_every: int = 10
-    loop: str | None = None
-    rounds: int = ROUNDS
     settings: tuple[tuple[str, str], ...] = ()
     start: str | None = None
     first_locals: tuple[str | None, ...] = ()
     known_stats: tuple[str | None, ...] = ()
-    remembered: str | None = None
-    forgetting_factor: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -110,13 +110,6 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Needless:
-    """A run has ended before it began: there is nothing new since an earlier one."""
-
-    said: str
-
-
-@dataclass(frozen=True)
 class Failed:
     """A run has ended without a result: it was refused, failed, or was stopped by hand."""
 
@@ -134,7 +127,6 @@ Event = (
     | Line
     | Retried
     | Published
-    | Needless
     | Failed
 )
 

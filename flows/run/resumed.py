@@ -21,7 +21,6 @@ from flows.data.storage import InputFile, StorageError
 from flows.family import Family
 from flows.faults import Fault, InputError
 from flows.run import since as incremental
-from flows.run import stream
 from flows.run.events import Events, Line
 from flows.run.memo import differing, that_matter
 from flows.run.outcome import outcome
@@ -217,21 +216,10 @@ def earlier_of(
     )
 
 
-def stream_of(
-    family: Family, paths: RunPaths, settings: RunSettings, since: str | None, resume: bool
-) -> stream.Stream | None:
-    """Find what a run that learns from new files alone goes on from; None where it does not."""
-    if since is not None and not since:  # as of a variable that is not set
+def refuse_empty(since: str | None) -> None:
+    """Refuse an empty ``since``, as of a shell variable that is not set."""
+    if since is not None and not since:
         raise InputError([Fault("since", "latest, or the id of a run that finished", "nothing")])
-    if since is None or settings.forgetting_factor is None:
-        return stream.look_up(family, paths.target, since, settings)
-    whom = _whom(paths, since, resume)
-    if since == stream.LATEST and whom != since:
-        stream.refuse_a_fork(paths, whom)
-    found = stream.look_up(family, paths.target, whom, settings)
-    if found is not None:
-        found.of_latest = since == stream.LATEST
-    return found
 
 
 def _whom(paths: RunPaths, since: str, resume: bool) -> str:
@@ -240,7 +228,7 @@ def _whom(paths: RunPaths, since: str, resume: bool) -> str:
     return since if began is None or began.since is None else began.since
 
 
-def since_whom(earlier: incremental.Since | stream.Stream | None) -> str | None:
+def since_whom(earlier: incremental.Since | None) -> str | None:
     """Name the run that one goes on from; empty where there is none yet, None without since."""
     if earlier is None:
         return None

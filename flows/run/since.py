@@ -37,7 +37,7 @@ from vbmodels.core.state import State, to_bytes
 log = logging.getLogger("vbflows.pipeline")
 
 LATEST = "latest"
-_FREE = FREE | {"tol", "loop", "rounds"}  # settings that change nothing that is kept
+_FREE = FREE | {"tol"}  # settings that change nothing that is kept
 _PART = re.compile(r"part-(\d{5,})\.(\w+)")
 _INGESTED: TypeAdapter[Ingested] = TypeAdapter(Ingested)
 

@@ -51,8 +51,6 @@ class RunSettings(BaseModel):
         Its page of the documentation.
     first
         The settings that matter first.
-    streams
-        Whether its runs may learn from new files alone, where the model can.
     groups
         What else there is, for help, by what it is about: data, output, or expert; what no group
         names is about the model.
@@ -64,11 +62,9 @@ class RunSettings(BaseModel):
     example: ClassVar[tuple[str, ...]] = ()
     page: ClassVar[str] = ""
     first: ClassVar[tuple[str, ...]] = ()
-    streams: ClassVar[bool] = True
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("columns", "list_separator", "rows_per_partition", "partitions"),
-        "expert": ("seed", "max_iter", "tol", "checkpoint_every", "loop", "rounds",
-                   "forgetting_factor"),
+        "expert": ("seed", "max_iter", "tol", "checkpoint_every"),
     }  # fmt: skip
 
     model_config = ConfigDict(
@@ -115,30 +111,6 @@ class RunSettings(BaseModel):
         ";", min_length=1, description="What stands between the entries of a list in a CSV cell."
     )
     checkpoint_every: int = Field(10, ge=1, description="Sweeps between two checkpoints.")
-    loop: Literal["cavi", "squarem", "memoised"] | None = Field(
-        None,
-        description="How the fit climbs: cavi, plain sweeps; squarem, sweeps with leaps; memoised, "
-        "sweeps in rounds with a step after each; empty: what suits the model.",
-    )
-    rounds: int = Field(
-        8, ge=1, le=256, description="Rounds of a sweep, at most one a partition (loop=memoised)."
-    )
-    forgetting_factor: float | None = Field(
-        None,
-        gt=0.0,
-        le=1.0,
-        description="With --since latest: learn from new files alone, and let what earlier ones "
-        "told keep this share of its weight from run to run, 1 for all of it; empty: fit all rows.",
-    )
-
-    @model_validator(mode="after")
-    def _loop_of_a_stream(self) -> Self:
-        if self.forgetting_factor is not None and self.loop not in (None, "memoised"):
-            raise ValueError(
-                f"loop={self.loop} with forgetting_factor: a run that learns from new files alone "
-                "climbs by loop=memoised; leave loop out"
-            )
-        return self
 
 
 class ComputeSettings(BaseModel):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 import re
 
-from tests.outside.installed import installed
+from tests.outside.installed import COUNTS, installed
 
 
 def test_a_page_of_an_installed_pipeline_says_what_its_code_says(tmp_path):
-    outside = installed("vbflows_counts", tmp_path)
+    outside = installed(COUNTS, tmp_path)
     (outside.folder / "conf.py").write_text('extensions = ["myst_parser", "flows.sphinx"]\n')
     page = "# Counts\n\n```{pipeline} counts\n```\n"
     (outside.folder / "index.md").write_text(page)

@@ -446,10 +446,6 @@ class PooledVBSS:
         kl = 0.5 * (np.sum((m**2 + np.diag(v)) / variance) - len(m) - log_det)
         return float(stats.bound + fit - kl)
 
-    def coupling(self, q: PooledGlobal, stats: PooledStats) -> float:
-        """Return 0: ``stats.bound`` does not depend on q(w), whose part `elbo` adds."""
-        return 0.0
-
     def posterior_covariance(self, q: PooledGlobal) -> FloatArray:
         """Return the covariance [P, P] of w to report: J^-1, not that of q(w)."""
         return covariance(q.information, self.prior_variance(len(q.mean)))

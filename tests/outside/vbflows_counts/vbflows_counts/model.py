@@ -80,18 +80,13 @@ class GroupedCounts:
 
     def suff_stats(self, q: Global, batch: Counts, local: Local) -> Sums:
         """Add E lam and E[log p(y, lam | beta)] + H[q(lam)]."""
-        bound = self.unit_bounds(q, batch, local)
-        return Sums(float(len(batch.y)), float(local.lam.mean.sum()), float(bound.sum()))
-
-    def unit_bounds(self, q: Global, batch: Counts, local: Local) -> FloatArray:
-        """Return each group's part of the bound."""
         beta, lam = Gamma(np.float64(q.shape), np.float64(q.rate)), local.lam
         likelihood = batch.y.sum(axis=1) * lam.mean_log - batch.y.shape[1] * lam.mean
         likelihood -= gammaln(batch.y + 1.0).sum(axis=1)
         prior = self.a * beta.mean_log - gammaln(self.a)
         prior = prior + (self.a - 1.0) * lam.mean_log - beta.mean * lam.mean
-        bound: FloatArray = likelihood + prior + lam.entropy()
-        return bound
+        bound = likelihood + prior + lam.entropy()
+        return Sums(float(len(batch.y)), float(lam.mean.sum()), float(bound.sum()))
 
     def global_step(self, q: Global, stats: Sums) -> Global:
         """Return q(beta) = Gamma(c + G a, d + sum_g E lam_g)."""
