@@ -59,9 +59,8 @@ Workers = Annotated[
     str | None,
     typer.Option(
         "--workers",
-        help="Local worker processes; 0: this process alone; auto, the default: as many as make "
-        "the run shortest.",
-        metavar="auto|N",
+        help="Local worker processes; by default none: everything in this process.",
+        metavar="N",
     ),
 ]
 Columns = Annotated[

@@ -47,8 +47,8 @@ from flows.run.resumed import (
     since_whom,
 )
 from flows.run.running import Run
-from flows.run.workers import settled
-from flows.settings import AUTO, ComputeSettings, RunSettings
+from flows.run.workers import choose_threads
+from flows.settings import ComputeSettings, RunSettings
 from vbmodels.core.convergence import remaining_rise
 from vbmodels.core.protocol import Repeating
 from vbmodels.core.state import State
@@ -133,8 +133,8 @@ def _carry_out(run: Run, compute: ComputeSettings, since: str | None = None) -> 
         events.tell(Begun(paths.run_id))
         with every_fault_told(run):
             parts = incremental.cut(run)
-        compute, run.threads = settled(run, compute, incremental.unknown(run, parts))
-        run.workers = 0 if compute.workers in (None, AUTO) else int(compute.workers)
+        run.threads = choose_threads(run, compute, incremental.unknown(run, parts))
+        run.workers = compute.workers or 0
         events.tell(Computing(run.workers))
         # One thread: the bits of the global steps, too, hang on no number of cores, and a machine
         # that is busy does not make threads wait for each other.

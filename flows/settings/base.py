@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -18,7 +18,6 @@ _SIZE = re.compile(r"(\d+\.?\d*|\.\d+)(e\d+)?\s*(?:([kmgtp]?)(i?)b?)", re.IGNORE
 _PERCENT = re.compile(r"\s*(\d{1,15}\.?\d{0,15}|\.\d{1,15})\s*%\s*")
 _LEAST_MEMORY = 256 * 2**20  # bytes; a worker takes some half of it before it has done anything
 
-AUTO: Final = "auto"
 """In the place of a number of workers: as many as make the run shortest."""
 
 Probability = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -118,10 +117,8 @@ class ComputeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    workers: Annotated[int, Field(ge=1)] | Literal["auto"] | None = Field(
-        None,
-        description="Local worker processes; auto: as many as make the run shortest, or "
-        "threads of this process; empty: everything in one process.",
+    workers: int | None = Field(
+        None, ge=1, description="Local worker processes; empty: everything in this process."
     )
     scheduler: str | None = Field(
         None,

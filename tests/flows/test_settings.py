@@ -83,9 +83,9 @@ def test_every_setting_is_described():
         (2, "tcp://host:8786", "both workers and a scheduler"),
         (None, "nonsense", "'nonsense' is no address; write one such as tcp://host:8786"),
         (None, "tcp://host", "write one such as"),
-        (-1, None, "--workers: expected auto or a number, found '-1'"),
-        ("2.5", None, "--workers: expected auto or a number, found"),
-        ("all", None, "--workers: expected auto or a number, found"),
+        (-1, None, "--workers: expected a number, found '-1'"),
+        ("2.5", None, "--workers: expected a number, found"),
+        ("all", None, "--workers: expected a number, found"),
         ("2", "tcp://host:8786", "both workers and a scheduler"),
     ],
 )
@@ -95,12 +95,10 @@ def test_where_to_compute_must_make_sense(workers, scheduler, sentence):
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [(None, "auto"), ("auto", "auto"), ("0", None), (0, None), ("3", 3), (3, 3)]
+    ("given", "meant"), [(None, None), ("0", None), (0, None), ("3", 3), (3, 3)]
 )
-def test_workers_are_a_number_or_left_to_the_run(given, meant):
+def test_workers_are_a_number(given, meant):
     assert compute_settings(given, None).workers == meant
-    if given is None:
-        assert compute_settings(None, "tcp://host:8786").workers is None
 
 
 @pytest.mark.parametrize("scheduler", ["tcp://host:8786", "tls://10.0.0.1:1", "tcp://[::1]:8786"])
