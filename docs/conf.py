@@ -19,7 +19,7 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
 
 extensions = [
     "contract_matrix",
-    "flows.sphinx",
+    "pipeline_pages",
     "formulae",
     "myst_parser",
     "numpydoc",

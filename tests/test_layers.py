@@ -36,7 +36,6 @@ LEVELS = {
     "demo": 8,
     "warm": 8,
     "pipelines": 8,
-    "sphinx": 8,
     "run": 7,
     "catalogue": 6,
     **dict.fromkeys(FAMILIES, 5),
@@ -58,8 +57,6 @@ FLOW_HOMES = {
     "prefect": lambda path: path.parts[1:3] == ("run", "prefect"),
     "prefect_dask": lambda path: path.parts[1:3] == ("run", "prefect"),
     "typer": lambda path: path.parts[1] == "cli",
-    "docutils": lambda path: path.as_posix() == "flows/sphinx.py",
-    "sphinx": lambda path: path.as_posix() == "flows/sphinx.py",
     "numba": lambda path: path.name.endswith("_kernels.py"),
 }
 

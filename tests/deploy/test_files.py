@@ -15,7 +15,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from flows.engine.certs import make_certificates
+from deploy.certs import make_certificates
 from tests.deploy.conftest import DEPLOY, ROOT, run, tool
 
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

@@ -1,10 +1,8 @@
-"""A Sphinx extension: directives that write a pipeline's documentation from its code.
+"""Directives that write tables of a pipeline from its code.
 
-``extensions = ["flows.sphinx"]`` in ``conf.py``, beside ``myst_parser`` for Markdown. ``{pipeline}
-counts`` is a page of a registered pipeline: its question, example, what goes in, what comes out
-and settings. Its parts by themselves: ``{settings} counts`` lists every setting, with the
-option ``:own:`` without what every pipeline has; ``{table} package.schema:ROWS`` the columns of a
-table, ``{table} ROWS`` those of one in ``schema`` of ours that the page is named after.
+``{settings} bags`` lists every setting, with the option ``:own:`` without what every pipeline has;
+``{table} package.schema:ROWS`` the columns of a table, ``{table} ROWS`` those of one in ``schema``
+of the family that the page is named after.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from sphinx.application import Sphinx
 
-from flows.catalogue import known, table_read
+from flows.catalogue import known
 from flows.data.table import Table
 from flows.settings import RunSettings, describe
 
@@ -67,28 +65,6 @@ class Columns(Directive):
         return _columns(getattr(import_module(module or f"flows.{page}.schema"), name))
 
 
-class Pipeline(Directive):
-    """All that the code says of a pipeline, for a page of its own."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Return question, example, tables and settings."""
-        name = self.arguments[0]
-        settings, reads = known(name), table_read(name)
-        found: list[nodes.Node] = [nodes.paragraph("", settings.question)]
-        if settings.example:
-            found.append(nodes.literal_block("", "\n".join(settings.example), language="sh"))
-        if reads is not None:
-            found += [nodes.rubric("", "What goes in"), *_columns(reads)]
-            schema = vars(import_module(settings.reads.partition(":")[0])).values()
-            found.append(nodes.rubric("", "What comes out"))
-            for table in (one for one in schema if isinstance(one, Table) and one is not reads):
-                found += [nodes.paragraph("", "", _code(f"{table.name}/")), *_columns(table)]
-        found += [nodes.rubric("", "Settings"), _settings(settings, own=True)]
-        return found
-
-
 def _settings(chosen: type[RunSettings], own: bool) -> nodes.table:
     common = set(RunSettings.model_fields) if own else set()
     same = {
@@ -124,5 +100,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("settings", Settings)
     app.add_directive("table", Columns)
-    app.add_directive("pipeline", Pipeline)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

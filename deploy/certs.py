@@ -1,17 +1,18 @@
-"""A development CA with certificates for Dask over TLS: for one's own machines, not the world's.
+"""Make a development CA and certificates for a Dask cluster over TLS.
+
+    python deploy/certs.py FOLDER [--host NAME ...] [--days N]
 
 Whoever holds a certificate of this CA may run code on the cluster; everyone else is turned
 away in the handshake. The CA's key is not kept, so nobody can issue another one: making the
 folder anew replaces all of them.
-
-trustme is for tests alone, by its own word; what lets code run on a cluster is made by the builder
-of cryptography itself.
 """
 
 from __future__ import annotations
 
+import argparse
 import ipaddress
 import os
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -19,8 +20,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from flows.faults import RunError
 
 SIDES = ("scheduler", "worker", "client")
 HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -53,12 +52,12 @@ def make_certificates(folder: str, hosts: Sequence[str] = (), days: int = 365) -
 
     Raises
     ------
-    RunError
+    SystemExit
         If the folder cannot be written or holds certificates already.
     """
     folder = os.path.abspath(os.path.expanduser(folder))
     if os.path.exists(os.path.join(folder, "ca.pem")):
-        raise RunError(
+        raise SystemExit(
             f"{folder} holds certificates already: remove them or name another folder; those in "
             "use keep working only with their own CA"
         )
@@ -93,7 +92,7 @@ def _written(folder: str, contents: dict[str, bytes]) -> list[str]:
             with open(os.open(paths[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
     except OSError as error:
-        raise RunError(f"certificates cannot be written to {folder}: {error.strerror}") from error
+        raise SystemExit(f"certificates cannot be written to {folder}: {error.strerror}") from error
     return paths
 
 
@@ -150,8 +149,24 @@ def _host(text: str) -> x509.GeneralName:
     try:
         return x509.DNSName(text)
     except ValueError as error:
-        raise RunError(f"{text!r} is neither an address nor the name of a host") from error
+        raise SystemExit(f"{text!r} is neither an address nor the name of a host") from error
 
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def main() -> None:
+    """Make them, and print the files."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", metavar="FOLDER")
+    parser.add_argument("--host", action="append", default=[], help="of a machine; may be repeated")
+    parser.add_argument("--days", type=int, default=365, help="how long they are valid")
+    given = parser.parse_args()
+    sys.stdout.writelines(
+        f"{path}\n" for path in make_certificates(given.folder, given.host, given.days)
+    )
+
+
+if __name__ == "__main__":
+    main()
