@@ -63,7 +63,7 @@ FLOW_HOMES = {
 
 def sources(root: Path) -> Iterator[Path]:
     """Yield the source files of both packages, relative to ``root``."""
-    for package in ("vbmodels", "flows"):
+    for package in ("vbmodels", "flows", "vbflows"):
         for path in sorted((root / package).rglob("*.py")):
             yield path.relative_to(root)
 

@@ -43,7 +43,11 @@ def plain_values(text: str) -> Any:
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"more than {MOST_CHARACTERS:,} characters")
     try:
-        return yaml.load(text, _Loader)
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
     except RecursionError as error:
         raise ValueError("values nested too deep") from error
     except (LookupError, ValueError, TypeError, AttributeError) as error:
