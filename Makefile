@@ -74,6 +74,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # One lock for Python 3.11 and later: versions and hashes, no URL; the image's is a part of it, the
 # installer's stands by itself.
