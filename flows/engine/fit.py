@@ -161,20 +161,27 @@ class _Fit:
             return model.init(observed, rng)
         try:
             before = read_state(url, State)
-            left = {
-                i: read_state(known, Stats)
-                for i, known in enumerate(self.job.known_stats)
-                if known is not None
-            }
         except StorageError as error:
             log.warning(f"the fit starts anew, not from the earlier posterior: {error}")
             return model.init(observed, rng)
         q = model.restart(observed, before, rng)
-        if not isinstance(model, CatchesUp) or not left:
+        left = self._known_stats() if isinstance(model, CatchesUp) else {}
+        if not left:
             return q
         found = self.executor.map(partial(_new_stats, known=frozenset(left)), q)
         new = [stats for stats in found if stats is not None]
         return model.catch_up(q, before, tree_sum(left.values()), tree_sum(new)) if new else q
+
+    def _known_stats(self) -> dict[int, Stats]:
+        """Return the statistics that an earlier fit left, by partition."""
+        found = {}
+        for i, url in enumerate(self.job.known_stats):
+            if url is not None:
+                try:
+                    found[i] = read_state(url, Stats)
+                except StorageError as error:
+                    log.warning(f"partition {i} counts as new: {error}")
+        return found
 
     def resumed(self) -> Cursor | None:
         """Go back to the last checkpoint that is whole; None if there is none."""

@@ -79,16 +79,7 @@ class Drawing(Protocol):
 
 @runtime_checkable
 class Continuable(Model, Protocol):
-    """A model that can start near the posterior of an earlier fit, to other data.
-
-    Attributes
-    ----------
-    keeps_locals
-        Whether the local states that a fit left may start the cold steps of a later one on
-        the same rows.
-    """
-
-    keeps_locals: bool
+    """A model that can start near the posterior of an earlier fit, to other data."""
 
     def restart(self, observed: Any, before: Any, rng: np.random.Generator) -> Any:
         """Return first global parameters as `Model.init` does, near those of ``before``.

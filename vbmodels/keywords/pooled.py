@@ -21,7 +21,7 @@ X the features standardised over the corpus, column 0 constant 1; s_d = X_d'1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -171,8 +171,6 @@ class PooledVBSS:
     document_precision
         tau of the documents' own intercepts; None for no such intercept.
     """
-
-    keeps_locals: ClassVar[bool] = True
 
     keyword_rate: float | None = None
     concentration: float = 20.0
