@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flows.pipelines import bags, experts, features, keywords, score, variants
+    from flows.pipelines import score
     from vbmodels.estimators import (
         InstanceTransformer,
         KeywordExtractor,
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
         VariantTester,
         to_bags,
     )
+
+    bags: Any
+    experts: Any
+    features: Any
+    keywords: Any
+    variants: Any
 
 __all__ = [
     "InstanceTransformer",

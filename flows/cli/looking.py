@@ -107,22 +107,14 @@ def _kept(prune: str) -> int:
 def compare(
     first: Run,
     second: Run,
-    html: Annotated[
-        str, typer.Option(help="Write a page with both reports, too.", metavar="FILE")
-    ] = "",
     json_output: Json = False,
 ) -> None:
-    """Put two runs side by side: settings, data, results, fit; and their reports, on a page."""
-    from flows.data import storage
+    """Put two runs side by side: settings, data, results, fit."""
     from flows.run import compare as comparing
     from flows.run.show import show_comparison
 
     found = comparing.compare(first, second)
-    if html:
-        storage.write_bytes(storage.absolute(html), comparing.page(found).encode())
     if json_output:
         print_json(found.as_json())
         return
     show_comparison(out(), found)
-    if html:
-        line(f"page {html}")
