@@ -165,8 +165,7 @@ class _Fit:
             log.warning(f"the fit starts anew, not from the earlier posterior: {error}")
             return model.init(observed, rng)
         q = model.restart(observed, before, rng)
-        left = self._known_stats() if isinstance(model, CatchesUp) else {}
-        if not left:
+        if not isinstance(model, CatchesUp) or not (left := self._known_stats()):
             return q
         found = self.executor.map(partial(_new_stats, known=frozenset(left)), q)
         new = [stats for stats in found if stats is not None]
