@@ -46,7 +46,7 @@ def make_certificates(folder: str, hosts: Sequence[str] = (), days: int = 365) -
         A local folder: ``ca.pem``, ``SIDE.pem``, ``SIDE-key.pem`` (readable by their owner
         alone) and ``dask.yaml``, a configuration that names them.
     hosts
-        Names and addresses of the machines, beside this one.
+        Names and addresses of further machines.
     days
         How long they are valid.
 
