@@ -11,7 +11,7 @@ from flows.run.running import Run
 from flows.settings import ComputeSettings
 
 MANY = 5000
-"""Rows from which on threads save more than they cost."""
+"""Rows from which on a run takes threads: chosen so that small runs keep one, not measured."""
 
 
 def choose_threads(run: Run, compute: ComputeSettings, parts: Sequence[Part]) -> int:
